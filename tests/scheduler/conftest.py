@@ -1,5 +1,5 @@
 """
-Fixtures of the scheduler's tests: stores of several kinds, schedulers that are stopped, and a record to wait on.
+Fixtures of the scheduler's tests: stores of every kind, schedulers that the fixtures stop, and a record to wait on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.testing import ManualClock
 
 PATIENCE_S = 60.0
-"""Maximum seconds that a test waits for an immediate event; only a failure takes that long."""
+"""Maximum number of seconds that a test waits for an immediate event; only a failing test waits that long."""
 
 
 class Record:
     """
     A list that other threads fill and on which a test waits.
 
-    A wait advances manual clocks by 0, so that a job that was staged while its due time was being passed also fires.
+    A wait advances the manual clocks by 0, so that a job whose due time passed while it was staged fires, too.
     """
 
     def __init__(self, clocks=()):
@@ -35,7 +35,7 @@ class Record:
 
     def __call__(self, item):
         """
-        Append *item*; so a record can be a handler or a hook.
+        Append *item*. A record can therefore be a handler or a hook.
         """
         with self._grown:
             self.items.append(item)
@@ -73,9 +73,6 @@ class Record:
 
 @pytest.fixture
 def go_on():
-    """
-    Return an event for which hung handlers wait; it is set at the latest when the test ends.
-    """
     event = threading.Event()
     yield event
     event.set()
@@ -97,9 +94,10 @@ def record(clocks):
 @pytest.fixture
 def until(clocks):
     """
-    Return a function that calls its argument repeatedly until the result is true, and returns the result.
+    Return a function that calls its argument until the result is true, and returns that result.
 
-    For events without a signal: a thread or a process that ends, a server, another node. Transient errors are ignored.
+    It is for events without a signal: the end of a thread or process, or a change on a server or another node.
+    Transient errors are ignored.
     """
 
     def ask(call, explain=str):

@@ -1,5 +1,5 @@
 """
-Callers' writes in the history: by default only writes on recurring jobs, by option all writes.
+The history records callers' writes: by default only writes to recurring jobs, by option all.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def outcomes(scheduler, key):
 )
 def test_what_is_kept(url, make, keep, once, series):
     """
-    A set, a move and a cancel each leave a record with the calling process.
+    A set, a move and a cancel each leave a record that names the calling process.
 
-    By default only on recurring jobs, by option on all.
+    By default this holds for recurring jobs only, and by option for all jobs.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")
@@ -47,7 +47,7 @@ def test_what_is_kept(url, make, keep, once, series):
 
 def test_a_plain_set_carries_nothing():
     """
-    By default the set of a job that fires once writes only the job, whichever caller sets it.
+    By default, setting a one-time job writes only the job and no record, whichever caller sets it.
     """
     policy_of = {}.get
     for fields, is_noted in (({"delay": 1}, False), ({"every": 60}, True)):
@@ -58,7 +58,7 @@ def test_a_plain_set_carries_nothing():
 
 def test_in_the_callers_transaction(file_url, make, tmp_path):
     """
-    An act within a transaction is recorded exactly if the transaction is committed.
+    A write within a transaction is recorded if and only if the transaction is committed.
     """
     import sqlite3  # noqa: PLC0415  only here
 

@@ -35,15 +35,12 @@ def public(kind):
 
 
 def test_the_same_names():
-    """
-    Both schedulers have the same methods with the same parameters.
-    """
     assert public(AsyncScheduler) == public(Scheduler)
 
 
 def test_every_verb(url):
     """
-    Each verb answers like the synchronous one.
+    Each verb answers like the verb of the synchronous scheduler.
     """
 
     async def main():
@@ -90,7 +87,7 @@ def test_handlers_run_on_the_callers_loop(url):
 
 def test_sync_handlers_do_not_hold_the_loop(url):
     """
-    A plain function runs in a worker thread here, too.
+    The async scheduler runs a plain function in a worker thread.
     """
 
     async def main():
@@ -124,7 +121,9 @@ def test_many_at_once(url):
 
 def test_stop_from_inside_a_handler(url):
     """
-    An async handler may await the stop of its scheduler: it returns at once, and the stop continues without it.
+    An async handler may await the stop of its own scheduler.
+
+    The call returns at once, and the stop continues in the background.
     """
 
     async def main():
@@ -145,9 +144,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    A scheduler whose loop was closed first releases the async jobs when it stops, without counting an attempt.
+    If its loop was closed first, a scheduler releases its async jobs when it stops, without counting an attempt.
 
-    It logs that once, and again whenever it is started again.
+    It logs this once, and again after each new start.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -175,7 +174,7 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
 
 def test_a_task_that_is_cancelled(file_url):
     """
-    A stop cancels a task that does not end in time and releases it; the job is claimed again.
+    A stop cancels a task that does not end in time and releases its job, which is claimed again later.
     """
 
     async def main():
@@ -204,7 +203,7 @@ def test_a_task_that_is_cancelled(file_url):
 
 def test_drain_reports_on_the_loop(url):
     """
-    A drain reports its number of cancelled jobs in the loop's own thread.
+    A drain reports the number of cancelled jobs in the event loop's own thread.
     """
 
     async def main():
@@ -222,7 +221,7 @@ def test_drain_reports_on_the_loop(url):
 
 def test_an_answer_that_was_cancelled():
     """
-    An answer that was cancelled elsewhere cancels its awaiting task, and later callers get their answers.
+    If an answer is cancelled elsewhere, its awaiting task is cancelled, and later callers still get their answers.
     """
 
     async def answers():
@@ -248,7 +247,7 @@ class OpenedStore(SqliteStore):
 
     def open(self):
         """
-        Open the file, like a server that answers late.
+        Open the file late, as a slow server does.
         """
         self.opened_on.append(threading.get_ident())
         self.is_entered.set()
@@ -269,7 +268,7 @@ class OpenedStore(SqliteStore):
 )
 def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
     """
-    The first use opens the store in another thread, since a slow server would block the whole loop.
+    The first use opens the store in another thread, so that a slow server does not block the loop.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -305,7 +304,7 @@ def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
 @pytest.mark.parametrize("begin", [AsyncScheduler.start, AsyncScheduler.__aenter__])
 def test_a_start_that_is_cancelled(tmp_path, begin):
     """
-    A cancelled start is undone: nothing continues in a thread, and the file has no owner.
+    A cancelled start is undone: it leaves no thread running, and the file has no owner.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -329,7 +328,7 @@ def test_a_start_that_is_cancelled(tmp_path, begin):
 
 def test_a_start_that_is_repeated_and_cancelled(url):
     """
-    The cancellation of a repeated start, which had nothing to do, does not stop the scheduler.
+    Cancelling a second start, which has nothing to do, does not stop the scheduler.
     """
 
     async def main():

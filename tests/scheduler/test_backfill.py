@@ -1,5 +1,5 @@
 """
-Backfills: the runs of a recurring job in a past range are run again.
+A backfill runs the runs of a recurring job in a past range again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_each_run_is_a_job(scheduler, record):
 
 def test_it_may_be_repeated(scheduler):
     """
-    A waiting job is not set again, and a dry run sets nothing.
+    A repeated backfill does not set jobs again that still wait, and a dry run sets nothing.
     """
     week = (NOON - 7 * DAY, NOON)
     assert scheduler.backfill("report", *week, dry_run=True).runs == 4
@@ -74,7 +74,7 @@ def test_it_may_be_repeated(scheduler):
 
 def test_what_runs_is_not_run_twice(scheduler, record, until):
     """
-    A job that runs when the backfill is repeated is left alone, and its instant is not counted.
+    If a backfill is repeated while one of its jobs runs, that job is left alone and its run is not counted.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
@@ -95,7 +95,7 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
 
 def test_what_died_is_run_again(scheduler, until):
     """
-    The instant of a dead letter is run again; a paused job keeps its instant, and stays paused.
+    A repeated backfill sets a job again that became a dead letter; a paused job stays paused and keeps its due time.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))
@@ -110,7 +110,7 @@ def test_what_died_is_run_again(scheduler, until):
 
 def test_at_a_rate(scheduler):
     """
-    With a rate, the jobs are due one after the other, in the order of the runs.
+    With a rate, the jobs become due one after another, in the order of their runs.
     """
     scheduler.backfill("report", NOON - 7 * DAY, NOON, rate=0.5)
     due = [scheduler.get(key).due_at / 1000 - NOON.timestamp() for key in sorted(keys(scheduler))]
@@ -119,9 +119,9 @@ def test_at_a_rate(scheduler):
 
 def test_a_part_at_a_time(scheduler):
     """
-    A range with more runs than the limit continues at the answer's cursor.
+    A range with more runs than the limit can be continued with the cursor in the answer.
 
-    A range with more runs than a commit takes is set completely.
+    A range with more runs than fit into one commit is set completely.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:
@@ -135,7 +135,7 @@ def test_a_part_at_a_time(scheduler):
 
 def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
     """
-    A range ends before the run that is due or running, even if jitter delays that run past its nominal time.
+    A backfill ends before the run that is due or running now, even if jitter delays that run past its nominal time.
     """
     due_at = scheduler.set("late", every=600, jitter=500, handler="h").job.due_at / 1000
     assert due_at > NOON.timestamp() + 601  # the jitter of this key is large
@@ -185,7 +185,7 @@ def test_bad_input(scheduler, key, fields, problem):
 @pytest.mark.parametrize("since", [-1e308, -5.6e16, -1, 0, datetime(1, 1, 1, tzinfo=UTC)])
 def test_before_all_time(scheduler, since):
     """
-    However early a range begins, its first run is after the epoch.
+    A backfill from any early date starts with the first run after the epoch.
     """
     scheduler.set("often", every=60, target="log")
     for key in ("report", "often"):
@@ -195,7 +195,7 @@ def test_before_all_time(scheduler, since):
 
 def test_other_faces(service_url, make, url):
     """
-    An AsyncScheduler and a client of a service also have backfills.
+    An AsyncScheduler and a client of a service offer backfills, too.
     """
 
     async def ask():

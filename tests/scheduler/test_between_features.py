@@ -1,5 +1,5 @@
 """
-Pairs of features that work alone: together they lose nothing, repeat nothing and report nothing wrong.
+Pairs of features that work alone also work together: no run is lost or repeated, and the fields stay right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DAY = 86_400
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, and begins at a whole second.
+    Return a manual clock that begins at a whole second.
     """
     return ManualClock(0, wall=START)
 
@@ -33,7 +33,7 @@ def scheduler(clock):
 @pytest.fixture
 def runs(scheduler, clock):
     """
-    Return the runs of handler "h" so far, in seconds from the start; `ends` has the results in turn.
+    Return a list of the runs of handler "h", in seconds from the start; its `ends` has the results of the next runs.
     """
     made = Runs()
 
@@ -50,7 +50,7 @@ def runs(scheduler, clock):
 
 class Runs(list):
     """
-    Instants of runs, and the results of the next runs.
+    The start times of runs; `ends` has the results of the next runs.
     """
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Runs(list):
 
 def after(*waits_s, attempts=5):
     """
-    Return a retry policy with these delays.
+    Return a retry policy with these delays in seconds.
     """
     waits_ms = tuple(wait * 1_000 for wait in waits_s)
     return RetryPolicy(attempts=attempts, kind="list", waits_ms=waits_ms, jitter=0, max_ms=10 * DAY * 1_000)
@@ -68,7 +68,7 @@ def after(*waits_s, attempts=5):
 
 def due_in(scheduler, clock):
     """
-    Return the seconds until the job is due, and how long it may fire from then on.
+    Return the seconds until the job is due, and the seconds from then to its expiry.
     """
     job = scheduler.get("k")
     length = None if job.expires_at is None else (job.expires_at - job.due_at) / 1_000
@@ -78,7 +78,7 @@ def due_in(scheduler, clock):
 @pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
 def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
     """
-    A cron job that is due later than the next match of its line keeps its due time when the clock is set back a little.
+    If the clock is set back a little, a cron job that was moved past its next match keeps its due time.
     """
     scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
     if how == "skipped":
@@ -99,7 +99,7 @@ def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
 @pytest.mark.parametrize("verb", ["run_now", "move"])
 def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
     """
-    A one-time job that is moved between two attempts may still fire for at least as long as before the move.
+    A one-time job that is moved between two attempts has at least as long until its expiry as before the move.
     """
     runs.ends.append(ValueError("no"))
     scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
@@ -119,7 +119,9 @@ def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
 def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
     """
-    A run_now during the wait for a retry starts that retry: the series continues after it, without an extra run.
+    A `run_now` during the wait for a retry starts the retry at once.
+
+    The series then continues without an extra run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=3_600, misfire=misfire, overlap=overlap, handler="h", retry=after(1_200))
@@ -131,7 +133,7 @@ def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, m
 
 def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
     """
-    Runs that were skipped before a run_now stay skipped when that run fails, with or without `expires`.
+    Runs that were skipped before a `run_now` stay skipped if the run of `run_now` fails, with or without `expires`.
     """
     for expires in (None, 600):
         runs.clear()
@@ -149,7 +151,7 @@ def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
 
 def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
     """
-    Each replay gives a job at least its original time to live.
+    Each replay gives the job at least its original time to expiry, after any number of snoozes and dead letters.
     """
     scheduler.set("k", delay=0, expires=300, handler="h")
     for _ in range(4):
@@ -164,7 +166,7 @@ def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
 
 def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
-    A run snoozed past its expiry is omitted; the due time of the new rule has all of `expires=`.
+    A run that was snoozed past its expiry is omitted, and the next run by a new rule has the whole time of `expires=`.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")
@@ -178,7 +180,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
 
 def test_fewer_attempts_than_were_made(scheduler, clock, runs):
     """
-    If a new policy allows fewer attempts than a run has used, the run gets one more, and then the series continues.
+    If a new policy allows fewer attempts than a run has used, the run gets one more attempt, and the series continues.
     """
     runs.ends += [ValueError("no")] * 4
     scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
@@ -195,7 +197,7 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
 def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
     """
-    A replayed series that had ended continues with one run, whichever attempt ended it, with any misfire policy.
+    A dead series that is replayed continues with a single run, whichever attempt ended it and with any misfire policy.
     """
     runs.ends += ends
     scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))
@@ -210,7 +212,7 @@ def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
 def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, end):
     """
-    Each missed run is made up, even runs that would be omitted if they fell due during another run.
+    If a retry delays missed runs, all of them are made up, although `overlap="skip"` omits runs due during a run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))
@@ -225,7 +227,7 @@ def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, e
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_skip_what_is_overdue(scheduler, clock, runs, misfire):
     """
-    A skip omits a delayed run and the runs that passed since; the next run is in the future.
+    A skip omits the overdue run and all later runs until now, so that the next run is in the future.
     """
     scheduler.set("k", every=60, misfire=misfire, handler="h")
     scheduler.pause("k")

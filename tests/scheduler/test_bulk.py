@@ -85,19 +85,19 @@ def test_cancel(client):
 
 def test_move_by_a_shift(client):
     """
-    All jobs are moved by the same length of time, also to earlier, but never into the past.
+    All jobs move by the same length of time, which may be negative, but never into the past.
     """
     jobs = fill(client, 4)
     assert client.bulk("move", handler="h", shift="30m").changed == 2
     assert client.bulk("move", handler="other", shift=-2 * HOUR).changed == 2
     after = [client.get(job.key).due_at - job.due_at for job in jobs]
     assert after[0] == after[2] == 1_800_000
-    assert all(-3_780_001 <= step <= -3_600_000 for step in (after[1], after[3]))  # the store rounds an instant up
+    assert all(-3_780_001 <= step <= -3_600_000 for step in (after[1], after[3]))  # the store rounds due times up
 
 
 def test_spread(client):
     """
-    Jobs of one instant are spread over a span, each at the position of its key.
+    Jobs with one due time are spread over a span, and each gets a place that follows from its key.
     """
     client.set_many([SetRequest(f"herd {n}", delay=HOUR, handler="h") for n in range(200)])
     since = client.get("herd 0").due_at / 1000
@@ -114,7 +114,7 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    Matching jobs are paused. A resume affects only paused jobs that match.
+    Matching jobs are paused; a resume affects only the paused jobs that match.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -128,7 +128,7 @@ def test_pause_and_resume(client):
 
 def test_parts_and_repeats(client):
     """
-    A run continues from its cursor after a limit, and a repeat from any cursor changes nothing twice.
+    A change continues from its cursor after a limit, and a repetition from any cursor changes no job twice.
     """
     jobs = fill(client, 8)
     first = client.bulk("move", "job", shift=60, limit=3)
@@ -145,7 +145,7 @@ def test_parts_and_repeats(client):
 
 def test_run(client):
     """
-    Matching jobs are due at once.
+    Matching jobs become due at once.
     """
     fill(client, 4)
     assert client.bulk("run", handler="h").changed == 2
@@ -155,7 +155,7 @@ def test_run(client):
 
 def test_by_payload(client):
     """
-    Jobs are found, and changed, by a part of the payload, or by a field of it if it is JSON.
+    A filter finds jobs by a part of the payload or, if the payload is JSON, by one of its fields.
     """
     payloads = {
         "number": {"number": 17},
@@ -198,7 +198,7 @@ def test_by_payload(client):
 )
 def test_payloads_of_others(payload, field, has):
     """
-    A payload that another program has encoded is decoded; one that is not JSON has no field.
+    A payload written by another program is decoded for the filter; if it is not JSON, it has no fields.
     """
     assert has_field(Job("k", 0, 0, payload=payload), field) is has
 
@@ -238,7 +238,7 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_filter(client):
     """
-    A bound at the epoch matches nothing, rather than everything.
+    A bound of 0, the epoch, is a bound like others: it matches no job, rather than all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0
@@ -246,7 +246,7 @@ def test_an_instant_of_zero_is_a_filter(client):
 
 def test_no_name_for_a_service(make, service_url):
     """
-    A client of a service cannot name the author of a pause, because the service does that.
+    A client of a service cannot name the author of a pause; the service determines the author itself.
     """
     with pytest.raises(UnsupportedError, match="by='me'"):
         make(service_url).bulk("pause", "a", by="me")
@@ -254,7 +254,7 @@ def test_no_name_for_a_service(make, service_url):
 
 def test_replay_by_error():
     """
-    Dead jobs are replayed by their error, over a span on request, and once per run even if they fail again.
+    Dead jobs are replayed by their error, on request spread over a span, and once per call even if they fail again.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock).start()
@@ -281,7 +281,7 @@ def test_replay_by_error():
 
 def test_recurring_jobs_that_run(scheduler_that_holds):
     """
-    A recurring job that runs is cancelled and paused as by the single verbs; a one-time job that runs is left alone.
+    A bulk change cancels and pauses a running recurring job like the single verbs, and leaves a running one-time job.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.set("once", delay=0, handler="waits")
@@ -297,7 +297,7 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
 
 def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` running jobs are counted and asked to stop, with pending ones or alone; dead jobs stay.
+    With `running=True` running jobs are counted and asked to stop, alone or with pending jobs; dead jobs stay.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)
@@ -315,7 +315,7 @@ def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     assert (answer.matched, answer.changed, answer.refused, answer.stopping) == (3, 3, 0, 3)
     assert scheduler.get("k often") is None
     again = scheduler.bulk("cancel", "k", running=True)
-    # the jobs that have not stopped yet are asked again
+    # running jobs that have not stopped yet are asked again
     assert (again.matched, again.changed, again.stopping) == (3, 3, 2)
     go_on()
     until(lambda: scheduler.stats()["stopped"] == 3)
@@ -326,7 +326,7 @@ def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
 @pytest.mark.parametrize("count", [1, 3])
 def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
     """
-    Many running jobs are asked to stop by their keys, and each has its answer.
+    Many running jobs can be asked to stop by their keys, and each request gets its own answer.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     keys = [f"k {number}" for number in range(count)]
@@ -342,7 +342,7 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
 
 def test_the_order_of_many_answers(tmp_path, make, record):
     """
-    The answers are in the order of the requests, even if one write waits for another owner and later commits do not.
+    The answers have the order of the requests, even if one write waits for another owner while later ones commit.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))
@@ -372,7 +372,7 @@ def test_the_order_of_many_answers(tmp_path, make, record):
 @pytest.fixture
 def scheduler_that_holds(url, make, record):
     """
-    Return a started scheduler, a function that waits until *n* handlers run, and one that releases them.
+    Return a started scheduler, a function that waits until *n* handlers run, and a function that releases them.
     """
     gate = threading.Event()
     made = make(url)
@@ -389,7 +389,7 @@ def scheduler_that_holds(url, make, record):
 
 def test_what_changes_meanwhile(monkeypatch):
     """
-    A job that changes between the read and the write keeps that change, and is counted.
+    A job that changes between the read and the write of a bulk change keeps its change, and is counted.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))
@@ -423,11 +423,11 @@ def test_what_changes_meanwhile(monkeypatch):
 
 def test_a_run_that_was_interrupted(make):
     """
-    A bulk change that ends with an error continues from its last report, even if the failed commit took effect.
+    A bulk change that failed can be continued from its last report, even if the failed commit took effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
-    jobs = fill(scheduler, 6500)  # the fourth thousand is sent after the report of the first
+    jobs = fill(scheduler, 6500)  # the change sends the fourth thousand after it has reported the first
     start = scheduler.bulk("move", "job", shift=60, dry_run=True).start
     seen = []
 

@@ -25,7 +25,7 @@ def start(url, make):
 
 def hangs(scheduler, name, go_on, record, kind="thread", **options):
     """
-    Register a handler that notes its payload and then hangs until *go_on*.
+    Register a handler that records its payload and then hangs until *go_on*.
     """
 
     def in_thread(payload):
@@ -58,7 +58,7 @@ def workers():
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_one_hung_handler(start, record, go_on, kind, size):
     """
-    However many jobs of a handler hang, a quarter of the places (at least one) is left to other handlers.
+    However many jobs of one handler hang, other handlers keep a quarter of the workers, and at least one.
     """
     scheduler = start(workers=size, coroutines=size)
     began = type(record)()
@@ -81,7 +81,7 @@ def test_one_hung_handler(start, record, go_on, kind, size):
 @pytest.mark.parametrize("running_max", [2, 8])
 def test_a_backlog_of_a_hung_handler(start, record, go_on, until, running_max):
     """
-    A hung handler with more jobs than may be begun at once leaves room for others to begin.
+    If a hung handler has more due jobs than may be running, other handlers' jobs still start.
     """
     scheduler = start(workers=4, running_max=running_max)
     began = type(record)()
@@ -98,7 +98,7 @@ def test_a_backlog_of_a_hung_handler(start, record, go_on, until, running_max):
 
 def test_without_a_bulkhead(start, record, go_on):
     """
-    With `concurrency=None` a handler may take all places.
+    With `concurrency=None` a handler may occupy every worker.
     """
     scheduler = start(workers=4, running_max=4)
     hangs(scheduler, "all", go_on, record, timeout=None, concurrency=None)
@@ -108,7 +108,7 @@ def test_without_a_bulkhead(start, record, go_on):
 
 def test_order_behind_a_bulkhead(start, record):
     """
-    Jobs that wait for a free place of their handler start in order.
+    Jobs that wait for a free worker of their handler start in order.
     """
     scheduler = start(workers=2)
     scheduler.handler("h")(record)
@@ -118,7 +118,7 @@ def test_order_behind_a_bulkhead(start, record):
 
 def test_order_of_a_herd(start, record):
     """
-    The few last jobs of a burst do not start before the others of their handler.
+    All jobs of a burst start in order, up to its last page.
     """
     scheduler = start(workers=1)
     scheduler.handler("h", concurrency=None)(record)
@@ -128,7 +128,7 @@ def test_order_of_a_herd(start, record):
 
 def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
     """
-    A job that waits for its hung handler can be cancelled, moved and replaced.
+    A job that waits behind a hung job of its handler can be cancelled, moved and replaced.
     """
     scheduler = start(workers=2)
     hangs(scheduler, "hung", go_on, record, timeout=None)
@@ -147,7 +147,7 @@ def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
 
 def test_the_usual_timeout(start, record, go_on, events):
     """
-    A handler without a timeout has the scheduler's, half an hour by default.
+    A handler without a timeout gets the scheduler's timeout, which is half an hour by default.
     """
     assert SchedulerOptions().timeout_s == 1800
     scheduler = start(timeout_s=0.05, retry=ONCE)
@@ -162,7 +162,7 @@ def test_the_usual_timeout(start, record, go_on, events):
 
 def test_leaked_threads_are_bounded(start, record, go_on, events, until):
     """
-    Handlers that hang past their timeouts hold no more threads than allowed; others continue, even at that limit.
+    Handlers that hang past their timeouts hold a limited number of threads; other handlers continue even at that limit.
     """
     scheduler = start(workers=4, leaked_max=8, retry=ONCE)
     told = events(scheduler)
@@ -186,7 +186,7 @@ def test_leaked_threads_are_bounded(start, record, go_on, events, until):
 
 def test_many_handlers_that_leak(start, record, go_on, until):
     """
-    At the thread limit, handlers that hang wait for one another, and the other handlers continue.
+    At the limit of threads, hanging handlers wait for one another, and the other handlers continue.
     """
     scheduler = start(workers=2, leaked_max=4, retry=ONCE)
     began = type(record)()
@@ -205,7 +205,7 @@ def test_many_handlers_that_leak(start, record, go_on, until):
 
 def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, monkeypatch, until):
     """
-    An async handler that continues past its timeout has failed; its task is counted until it ends.
+    If an async handler continues past its timeout, its attempt has failed, but the task counts until it ends.
     """
     monkeypatch.setattr("tickwheel.engine._timeouts._GRACE_S", 0.05)
     scheduler = start(coroutines=2, leaked_max=2)
@@ -235,7 +235,7 @@ def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, 
 
 def test_a_task_that_clears_up(start, record, events):
     """
-    An async handler that is cancelled at its timeout may take a while to end, and is not called again until then.
+    An async handler that is cancelled at its timeout may take time to end, and its next job waits until then.
     """
     scheduler = start()
     told = events(scheduler)
@@ -257,7 +257,7 @@ def test_a_task_that_clears_up(start, record, events):
 
 def test_a_stop_beside_leaked_threads(start, record, go_on, events):
     """
-    A stop does not wait for threads that have leaked.
+    A stop does not wait for threads that hang past their timeouts.
     """
     scheduler = start(workers=4, retry=ONCE)
     told = events(scheduler)
@@ -271,7 +271,7 @@ def test_a_stop_beside_leaked_threads(start, record, go_on, events):
 @pytest.mark.parametrize("hung", [2, 3, 5])
 def test_some_hung_handlers(start, record, go_on, kind, hung):
     """
-    Several hanging handlers take all places, but the other handlers still run.
+    Several hanging handlers together may occupy all workers for a while, but the other handlers still run.
     """
     scheduler = start(workers=4, coroutines=4)
     began = type(record)()
@@ -293,7 +293,7 @@ def test_some_hung_handlers(start, record, go_on, kind, hung):
 @pytest.mark.parametrize("hung", [2, 5])
 def test_backlogs_of_some_hung_handlers(start, record, go_on, hung):
     """
-    Several hung handlers with more jobs than may be begun at once leave room for others to begin.
+    If several hung handlers have more due jobs than may be running, other handlers' jobs still start.
     """
     scheduler = start(workers=4, running_max=64)
     began = type(record)()

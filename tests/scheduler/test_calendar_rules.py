@@ -1,5 +1,5 @@
 """
-Calendar rules, in every call that accepts them: dates, both days, policies for DST, the zone.
+Calendar rules, in every call that accepts them: dates, sets of days, policies for clock changes, and zones.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def rule(job):
 
 def test_an_equal_rule_changes_nothing(client):
     """
-    An equal rule in any spelling changes nothing, in `set` and `set_many`; its exported line makes the same job.
+    Setting an equal rule in any spelling changes nothing, in `set` and `set_many`.
+
+    The exported line of a job makes the same job.
     """
     for number, (asked, spelled) in enumerate(RULES):
         key = f"equal/{number}"
@@ -104,7 +106,7 @@ def test_an_equal_rule_changes_nothing(client):
 
 def test_another_rule_changes_the_series(client):
     """
-    A change of any field that determines the instants counts as another rule.
+    A change of any field that determines the due times makes another rule.
     """
     for number, other in enumerate(OTHERS):
         key = f"other/{number}"
@@ -118,7 +120,7 @@ def test_another_rule_changes_the_series(client):
 
 def test_change(client):
     """
-    Named fields are changed, and the rest of the rule stays: the time, the dates, both days and the policies.
+    A change of named fields leaves the rest of the rule: time, dates, sets of days and policies.
     """
     first = client.set("c", target="log", every="3d", time="02:00", tz="Europe/Berlin", dst_gap="skip").job
     steps = [
@@ -153,7 +155,7 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    Only a different number of days starts a new count from the last run; another zone or time keeps the dates.
+    Another time, zone or exclusion keeps the dates of a series; only another number of days starts a new count.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
@@ -166,7 +168,9 @@ def test_another_zone_or_time_keeps_the_dates(client):
 
 def test_a_phase_that_is_asked_for(client):
     """
-    `at=` names the dates, past or future; a set with `at=` on one of the series' dates leaves the series unchanged.
+    `at=` sets one date of the series, past or future, from which the others are counted.
+
+    A later set whose `at=` is on one of these dates leaves the series unchanged.
     """
     fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2001-01-01T00:00Z"}
     job = client.set("phase", **fields).job
@@ -178,7 +182,7 @@ def test_a_phase_that_is_asked_for(client):
 
 def test_the_zone_of_this_machine(client, monkeypatch):
     """
-    `local` is stored as the name of this machine's zone; without a name the call is refused.
+    `local` is stored as the name of this machine's zone; if that has no name, the call is refused.
     """
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()
@@ -222,7 +226,7 @@ def test_the_zone_of_this_machine(client, monkeypatch):
 )
 def test_refused(client, fields, named):
     """
-    A refusal names the field, its value and the remedy, from a store and from a service.
+    A store and a service refuse an invalid rule with the field, its value and the remedy.
     """
     with pytest.raises((InvalidJobError, TypeError), match=named):
         client.set("bad", target="log", **fields)
@@ -232,7 +236,7 @@ def test_refused(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    A node that does not know a value marks the job as unroutable, and names the unknown part of the rule.
+    A node that does not know a value of a rule marks the job as unroutable, and names that part of the rule.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}
@@ -243,7 +247,7 @@ def test_a_value_of_a_later_version(name):
 
 def test_not_succeeded_since(client):
     """
-    Recurring jobs are listed by the time of their last success, or else of their first set.
+    Recurring jobs are listed by the time of their last success or, without one, of their first set.
     """
     client.set("fresh", every=60, target="log")
     client.set("once", delay=60, target="log")
@@ -255,7 +259,7 @@ def test_not_succeeded_since(client):
 
 def test_other_data_of_the_zone():
     """
-    A date that was computed by other data of its zone is computed again, like that of a cron line.
+    A date that was computed with other data of its zone is computed again, as for a cron line.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

@@ -1,5 +1,5 @@
 """
-Cancelling running jobs: each kind of handler is notified, and no attempt is retried.
+A cancel of a running job notifies every kind of handler, and its attempt is not retried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RETRY = RetryPolicy(attempts=5)
 
 def gone(scheduler, until, key="k"):
     """
-    Wait until nothing is left of *key*, and assert that its one attempt was stopped.
+    Wait until the job *key* no longer exists, and assert that its only attempt was stopped.
     """
     until(lambda: scheduler.get(key) is None)
     until(lambda: scheduler.stats()["stopped"] == 1)
@@ -27,7 +27,7 @@ def gone(scheduler, until, key="k"):
 
 def test_async(make, url, until, events):
     """
-    An async handler is cancelled where it waits; history, events and figures say so.
+    An async handler is cancelled at its `await`, and the history, the events and the counts record a stop.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -58,7 +58,7 @@ def test_async(make, url, until, events):
 
 def test_thread(make, url, until):
     """
-    A handler on a thread can read it, its heartbeat raises, and a second cancel answers like the first.
+    A handler on a thread can read the cancel, its heartbeat raises, and a second cancel gets the same answer.
     """
     begun, go_on, seen = threading.Event(), threading.Event(), []
     scheduler = make(url).start()
@@ -88,7 +88,7 @@ def test_thread(make, url, until):
 
 def test_pull(make, url, until):
     """
-    A worker's lease ends: it can be neither extended nor acknowledged.
+    After the cancel a pull worker has no lease any more: it can neither extend nor acknowledge the job.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q", retry=RETRY)
@@ -104,7 +104,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    A success remains a success; after any other result the handler is not called again.
+    An attempt that succeeds in spite of the cancel stays a success; after any other result there is no retry.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -125,7 +125,7 @@ def test_an_attempt_that_ends_on_its_own(make, url, until, result):
 
 def test_recurring(make, url, events):
     """
-    A recurring job is removed with the stopped run.
+    A recurring job is removed when its stopped run ends.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -153,7 +153,7 @@ def test_recurring(make, url, events):
 @pytest.mark.parametrize("again", ["stop", "cancel", "set"])
 def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     """
-    After a recurring job was stopped, cancelled or set again during a run, the history has the outcome of that run.
+    If a recurring job is stopped, cancelled or set again during a run, the history still gets that run's outcome.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -179,7 +179,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     until(ended)
     (record,) = ended()
     assert (record.outcome, record.generation, record.attempt) == (ends[again != "stop"], first.generation, 1)
-    until(lambda: scheduler.stats()["refused"] == (again != "stop"))  # the refusal is counted when the store has it
+    until(lambda: scheduler.stats()["refused"] == (again != "stop"))  # the refusal is counted once the store has it
 
 
 def test_pending(make, url):
@@ -194,7 +194,7 @@ def test_pending(make, url):
 
 def test_from_another_process(make, file_url, until):
     """
-    A scheduler that does not fire asks the firing scheduler, through the store.
+    A scheduler that does not fire passes the request to stop through the store to the scheduler that fires.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler, client = make(file_url).start(), make(file_url)
@@ -216,7 +216,7 @@ def test_from_another_process(make, file_url, until):
 
 def test_over_http(make, service_url):
     """
-    A client of a service passes on the request to stop.
+    A client of a service passes the request to stop to the service.
     """
     client = make(service_url)
     client.set("k", delay=60, handler="h")

@@ -32,7 +32,7 @@ def client(request, make, tmp_path):
 
 def kept(before, after, *changed):
     """
-    Assert that *after* equals *before* except for the fields *changed* and a newer generation.
+    Assert that *after* has the fields of *before*, except for the fields *changed* and a newer generation.
     """
     assert after.generation > before.generation
     same = {name: getattr(after, name) for name in changed}
@@ -41,7 +41,7 @@ def kept(before, after, *changed):
 
 def test_one_field(client):
     """
-    A named field is changed, with None as a value; all others stay to the millisecond, including a pause.
+    A named field gets its new value, which may be None; all other fields stay exactly the same, including a pause.
     """
     retry = RetryPolicy(attempts=3)
     before = client.set("k", delay=HOUR, handler="h", target="pull", payload=[1], expires=60, retry=retry).job
@@ -67,7 +67,7 @@ def test_one_field(client):
 
 def test_rule_in_parts(client):
     """
-    Unnamed parts of a rule stay: phase, jitter, grace, exclusions, remaining runs.
+    The unnamed parts of a rule stay: phase, jitter, grace, exclusions and remaining runs.
     """
     rule = {"misfire": "skip", "misfire_grace": "90s", "overlap": "once", "max_runs": 9, "exclude": ["* 3 * * *"]}
     before = client.set(
@@ -91,12 +91,14 @@ def test_rule_in_parts(client):
     after = client.change("k", jitter=0).job
     facts["jitter_ms"] = 0
     assert json.loads(after.recurrence) == facts
-    assert after.due_at == before.due_at  # the run is owed
+    assert after.due_at == before.due_at  # the change keeps the run that is owed
 
 
 def test_another_rule(client):
     """
-    A job with another line, zone, interval or exclusion falls due by it, and keeps the rest of its rule.
+    A job with another cron line, zone, interval or exclusion gets its due time from that.
+
+    It keeps the rest of its rule.
     """
     before = client.set("k", cron="0 9 * * *", tz="Europe/Berlin", max_runs=9, handler="h", target="pull").job
     after = client.change("k", cron="30 9 * * *").job
@@ -118,9 +120,9 @@ def test_another_rule(client):
 
 def test_refusals(client):
     """
-    An invalid value raises an error that names it; an unknown key and a wrong generation are outcomes.
+    An invalid value raises an error that names it.
 
-    Neither changes the job.
+    An unknown key and a wrong generation are reported as outcomes. None of them changes the job.
     """
     once = client.set("once", delay=HOUR, handler="h", target="pull").job
     often = client.set("often", every=HOUR, handler="h", target="pull", until=4_133_980_800).job
@@ -148,7 +150,7 @@ def test_refusals(client):
 
 def test_a_run_that_is_tried_again():
     """
-    A failed run that waits for its retry keeps its attempts, error and due time, and continues with the changed fields.
+    A run that waits for its retry keeps its attempts, error and due time, and continues with the changed fields.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock).start()
@@ -178,7 +180,7 @@ def test_a_run_that_is_tried_again():
 
 def test_what_runs(make, url, until):
     """
-    A running job is neither changed nor fired again; a recurring job has the change after its run.
+    A running job is not changed or fired again; a recurring job is changed after its run.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)
@@ -202,7 +204,7 @@ def test_what_runs(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval applies to its exclusions, even if they are added later; it moves no run.
+    The zone of an interval applies to its exclusions, even if they are added later, and moves no run.
     """
     job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
     assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(
@@ -237,7 +239,9 @@ def changing(store, key, times, monkeypatch, write):
 
 def test_others_change_it_meanwhile(monkeypatch):
     """
-    Other callers' writes between the read and the write are kept; if they continue, the error is transient.
+    Other callers' writes between the read and the write of a change are kept.
+
+    If such writes do not end, the change fails with a transient error.
     """
     store = make_store("memory://")
     scheduler = AsyncScheduler(FaultyStore(store))

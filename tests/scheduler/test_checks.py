@@ -28,13 +28,11 @@ CENTURY_S = checks.FAR_MS / 1000
 
 class NoOffset(tzinfo):
     """
-    A zone without an offset from UTC: its datetimes count as naive.
+    A zone without an offset from UTC, whose datetimes count as naive.
     """
 
     def utcoffset(self, _):
-        """
-        Return None.
-        """
+        pass
 
 
 @pytest.mark.parametrize("key", ["a", "ä" * 256, "x" * 512, "with space/and\nline", "😀"])
@@ -109,7 +107,7 @@ def test_nan():
 @pytest.mark.parametrize(("delay", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("PT0.0001S", 1), ("-5s", 0)])
 def test_delays_as_text(delay, ms):
     """
-    Text with units or in ISO 8601 is a valid length of time.
+    Text with units or in ISO 8601 format is a valid length of time.
     """
     assert checks.delay_ms(delay) == ms
 
@@ -117,7 +115,7 @@ def test_delays_as_text(delay, ms):
 @pytest.mark.parametrize("delay", ["5", "", "soon", "P1M", "9" * 10**6 + "s"], ids=lambda delay: delay[:5])
 def test_bad_delays_as_text(delay):
     """
-    Invalid text is refused with the remedy, and a long one is shortened in the message.
+    Invalid text is refused with a remedy, and a long text is shortened in the message.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: write numbers with units such as 90s") as caught:
         checks.delay_ms(delay)
@@ -127,7 +125,7 @@ def test_bad_delays_as_text(delay):
 @pytest.mark.parametrize("delay", [b"5s", None, [], True, 1j])
 def test_delays_of_other_types(delay):
     """
-    A value that is not a number is a TypeError that names it.
+    A value that is not a number raises a TypeError that names it.
     """
     with pytest.raises(TypeError, match=r"delay is .*: pass seconds, a timedelta or text"):
         checks.delay_ms(delay)
@@ -136,7 +134,7 @@ def test_delays_of_other_types(delay):
 @given(st.floats(allow_nan=False, max_value=CENTURY_S))
 def test_delays_are_never_cut_short(delay):
     """
-    A delay becomes neither shorter than requested nor a millisecond longer.
+    A delay is never shortened, and lengthened by less than a millisecond.
     """
     ms = checks.delay_ms(delay)
     assert max(0.0, delay * 1000) <= ms <= max(0.0, delay * 1000) + 1
@@ -216,7 +214,7 @@ def nested(depth: int) -> list[object]:
 )
 def test_bad_payloads(payload, said):
     """
-    A value without a JSON form, or one that is too large, is refused with a short message.
+    A value is refused with a short message if it has no JSON form or is too large.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)
@@ -225,32 +223,22 @@ def test_bad_payloads(payload, said):
 
 def test_payloads_that_nest():
     """
-    A payload may nest a hundred levels deep, and may contain any number of brackets that do not nest.
+    A payload may be nested a hundred levels deep, and may contain any number of brackets side by side.
     """
     for payload in (nested(99), {"a": [nested(10)] * 50}, "[" * 1_000, {'{"' * 200: '\\"' * 200}):
         assert checks.decode_payload(checks.encode_payload(payload)) == payload
 
 
 class Color(Enum):
-    """
-    A type of the caller.
-    """
-
     RED = "red"
 
 
 class Money(Decimal):
-    """
-    A type of the caller.
-    """
+    pass
 
 
 @dataclass
 class Order:
-    """
-    Another type of the caller.
-    """
-
     number: int
 
 
@@ -273,7 +261,7 @@ class Order:
 )
 def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
     """
-    The message names type and remedy, and a value passed by its remedy is returned unchanged.
+    The message names the type and the remedy, and a value converted by that remedy is returned unchanged.
     """
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})
@@ -290,7 +278,7 @@ def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
 )
 def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
     """
-    Types of msgspec, pydantic and attrs are recognised by an attribute, so none of these is imported.
+    Types of msgspec, pydantic and attrs are recognised by an attribute, so that no check imports these libraries.
     """
     with pytest.raises(InvalidJobError, match=f"JSON has no Order: {remedy}"):
         checks.encode_payload(type("Order", (), {mark: ()})())
@@ -298,7 +286,7 @@ def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
 
 def test_a_struct_comes_back_as_it_was():
     """
-    The remedy for msgspec's types works in msgspec.
+    The remedy that the error suggests for msgspec's types works in msgspec.
     """
     msgspec = pytest.importorskip("msgspec", reason="msgspec is not installed")
     kind = msgspec.defstruct("Struct", [("number", int)])
@@ -310,7 +298,7 @@ def test_a_struct_comes_back_as_it_was():
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
 def test_seconds_of_options(value):
     """
-    All options that are lengths of time accept every form, and an invalid value is named.
+    Every option that is a length of time accepts all its forms, and an invalid value is named.
     """
     options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
     scheduler = Scheduler("memory://", options=options)
@@ -331,7 +319,7 @@ def test_seconds_of_options(value):
 )
 def test_options_that_no_store_could_keep(options, said):
     """
-    Options beyond a store's limits are refused by name, before anything is written.
+    Options beyond the limits of every store are refused by name, before anything is written.
     """
     with pytest.raises(InvalidJobError, match=said):
         SchedulerOptions(**options)
@@ -339,7 +327,7 @@ def test_options_that_no_store_could_keep(options, said):
 
 def test_seconds_of_options_that_are_none():
     """
-    A value that is not a length of time is named, with valid forms.
+    A value that is not a length of time is refused with the value and the valid forms.
     """
     for make in (
         lambda value: SchedulerOptions(timeout_s=value),
@@ -358,7 +346,7 @@ def test_seconds_of_options_that_are_none():
 @pytest.mark.parametrize("value", [date(2030, 1, 1), True, [], b"5"])
 def test_an_instant_that_is_none(value):
     """
-    A value that is not an instant is named, with valid forms.
+    A value that is not an instant is refused with the value and the valid forms.
     """
     with pytest.raises(TypeError, match="pass a datetime, ISO 8601 text or seconds since the epoch, not "):
         checks.at_ms(value, 0)
@@ -374,7 +362,7 @@ def test_an_unknown_type_says_what_json_has():
 
 def test_choices():
     """
-    A mode is named by its text, and a wrong one is refused with the valid names.
+    A mode is given by its name, and an unknown name is refused with the valid ones.
     """
     assert checks.choice("mode", "keep", SetMode) is SetMode.KEEP
     with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):
@@ -384,7 +372,7 @@ def test_choices():
 @pytest.mark.parametrize("generation", [-1, 1.0, "1", True, 1 << 63])
 def test_bad_generations(generation):
     """
-    A generation is a small whole number.
+    A generation that is not a small whole number is refused.
     """
     with pytest.raises(InvalidJobError, match="if_generation"):
         checks.check_generation(generation)
@@ -392,7 +380,7 @@ def test_bad_generations(generation):
 
 def test_traces():
     """
-    A trace is a W3C traceparent.
+    A valid trace is a W3C traceparent.
     """
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
     assert checks.check_trace(trace) == trace
@@ -403,7 +391,7 @@ def test_traces():
 
 def test_the_century_of_an_instant_begins_now():
     """
-    An instant is bounded by its distance from now, not from 1970.
+    The limit of an instant is a distance from now, not from 1970.
     """
     assert checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
     assert checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + checks.FAR_MS

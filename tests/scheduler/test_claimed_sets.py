@@ -1,5 +1,5 @@
 """
-Jobs that are due when they are set: the owner begins them in the commit that sets them.
+If a job is due when it is set, the owner claims it in the same commit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DUE = {"delay": 0.0, "handler": "h"}
 
 class WatchedStore(FaultyStore):
     """
-    A store that keeps the writes and the answers of its commits.
+    A store that records the writes and the answers of its commits.
     """
 
     def __init__(self, store):
@@ -47,7 +47,7 @@ class WatchedStore(FaultyStore):
 
     def claimed(self):
         """
-        Return the keys of jobs that were begun in the commits that set them.
+        Return the keys of jobs that were claimed in the commits that set them.
         """
         return [
             writes[index].job.key
@@ -69,7 +69,7 @@ def store(request, tmp_path):
 @pytest.fixture
 def start(make, store, until, engines):
     """
-    Return a function that starts a scheduler with a handler "h", once it has read the store.
+    Return a function that starts a scheduler with a handler "h" and waits until it has read the store.
     """
 
     def started(handle, **options):
@@ -101,7 +101,7 @@ def busy(start, record, go_on):
 
 def test_one_commit_sets_and_begins(start, store, record, until, engines):
     """
-    No job that is due when it is set costs a begin of its own; each fires once, in order.
+    Jobs that are due when they are set need no claim in a commit of its own; each fires once, in order.
     """
     scheduler = start(record, workers=1)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(300)])
@@ -115,7 +115,7 @@ def test_one_commit_sets_and_begins(start, store, record, until, engines):
 
 def test_what_is_set_is_reported_first(start, store, record):
     """
-    Hooks hear of the set before the firing, and the answer shows the pending job.
+    Hooks get the event of the set before that of the firing, and the set's answer shows a pending job.
     """
     scheduler = start(print)
     scheduler.subscribe(record)
@@ -129,7 +129,7 @@ def test_what_is_set_is_reported_first(start, store, record):
 @pytest.mark.parametrize("verb", ["cancel", "move", "set"])
 def test_withdrawn_before_its_start(busy, store, record, go_on, verb):
     """
-    A claimed job that waits for a worker can be cancelled, moved and replaced; it then fires as the answer says.
+    A claimed job that waits for a worker can be cancelled, moved and replaced, and then fires as the answer says.
     """
     busy.set("k", payload="old", **DUE)
     assert store.claimed() == ["first", "k"]
@@ -157,7 +157,7 @@ def test_too_late_after_its_start(busy):
 
 def test_cancels_race_with_starts(start, store, record, until, engines):
     """
-    Of many claimed jobs that are cancelled while they start, each either runs or is cancelled.
+    If many claimed jobs are cancelled while they start, each either runs or is cancelled.
     """
     scheduler = start(record, workers=4)
     answers = {}
@@ -176,7 +176,7 @@ def test_cancels_race_with_starts(start, store, record, until, engines):
 
 def test_a_set_and_a_cancel_in_one_commit(start, store, record, until, engines):
     """
-    A job that the same commit cancels again does not begin.
+    A job that is set and cancelled in one commit does not start.
     """
     scheduler = start(record)
     with ThreadPoolExecutor() as pool, store.held() as entered:
@@ -195,7 +195,7 @@ def test_a_set_and_a_cancel_in_one_commit(start, store, record, until, engines):
 
 def test_a_paused_scope(start, store, record):
     """
-    Jobs of a paused scope do not begin; without the pause they fire, and use one attempt.
+    Jobs of a paused scope are not claimed; after the resume they fire, and use one attempt.
     """
     scheduler = start(lambda _, firing: record(firing.attempt))
     scheduler.pause_scope("handler:h")
@@ -208,7 +208,7 @@ def test_a_paused_scope(start, store, record):
 
 def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
     """
-    A job that was claimed while its scope was being paused does not start, and gets its attempt back.
+    If its scope is paused during the commit, a claimed job does not start and gets its attempt back.
     """
     scheduler = start(record)
     with ThreadPoolExecutor() as pool, store.held() as entered:
@@ -223,7 +223,7 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate wait for their turn, so they begin in a commit of their own.
+    Jobs with a rate limit wait for their turn, so they are claimed in a later commit.
     """
     scheduler = start(record, rate=1_000)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])
@@ -233,7 +233,7 @@ def test_a_limited_rate(start, store, record):
 
 def test_a_limited_number(start, store, record, go_on, until):
     """
-    No more jobs are claimed than their handler may run at once; the others begin when there is a place.
+    At most as many jobs are claimed as their handler may run at once; the others are claimed when there is room.
     """
 
     def handle(payload):
@@ -244,7 +244,7 @@ def test_a_limited_number(start, store, record, go_on, until):
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])
     assert store.claimed() == ["0", "1"]
     assert sorted(record.wait(2)) == [0, 1]
-    scheduler.set("5", payload=5, **DUE)  # others wait for a place
+    scheduler.set("5", payload=5, **DUE)  # other jobs wait for this handler
     assert store.claimed() == ["0", "1"]
     go_on.set()
     assert sorted(record.wait(6)) == list(range(6))
@@ -253,7 +253,7 @@ def test_a_limited_number(start, store, record, go_on, until):
 
 def test_few_may_run(start, store, record):
     """
-    No more jobs are claimed than may be under way.
+    At most as many jobs are claimed as the scheduler may run at once.
     """
     scheduler = start(record, running_max=8)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(50)])
@@ -264,7 +264,7 @@ def test_few_may_run(start, store, record):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
-    If it is unknown whether the commit took effect, its jobs fire if it did, and their keys are free if not.
+    If it is unknown whether the commit took effect, its jobs fire if it did, and their keys are free if it did not.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)
@@ -281,7 +281,7 @@ def test_a_lost_answer(start, store, record, until, is_written, engines):  # noq
 
 def test_a_lost_answer_at_a_stop(start, store, record):
     """
-    A stop does not wait for jobs of which nothing is known; the next owner fires them.
+    A stop does not wait for jobs whose set has an unknown outcome; the next owner fires them.
     """
     scheduler = start(record)
     store.fail("get_many", 1_000)
@@ -294,7 +294,9 @@ def test_a_lost_answer_at_a_stop(start, store, record):
 
 def test_a_refused_commit(start, store, record, until, engines):
     """
-    An error of the store gives the places back, and a transient one is tried again with them.
+    If the store refuses the commit, the claimed jobs no longer count as running.
+
+    After a transient error they are retried.
     """
     scheduler = start(record, running_max=2)
     for _ in range(3):
@@ -311,7 +313,7 @@ def test_a_refused_commit(start, store, record, until, engines):
 
 def test_an_announcement_that_fails(start, record, monkeypatch, engines):
     """
-    If the scheduler's own code raises after the commit, the claimed jobs still fire once.
+    If our own code raises after the commit, the claimed jobs still fire once.
     """
     scheduler = start(record)
 
@@ -328,7 +330,7 @@ def test_an_announcement_that_fails(start, record, monkeypatch, engines):
 
 def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # noqa: PLR0917  fixtures
     """
-    A job whose key still runs an earlier life, as a removed series does, does not begin beside it.
+    If an earlier generation of its key still runs, as after a series was cancelled, a new job waits for its end.
     """
 
     def handle(payload):
@@ -349,7 +351,7 @@ def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # 
 
 def test_older_jobs_come_first(make, store, record, until, monkeypatch):
     """
-    While older due jobs may be in the store only, a new one is not claimed.
+    While the store may hold older due jobs that are not in memory, a new job is not claimed with its set.
     """
     store.open()
     first = store.now_ms() - 10_000
@@ -400,7 +402,7 @@ scheduler.set_many([SetRequest(str(n), payload=n, delay=0.0, handler="h") for n 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
 def test_killed_between_commit_and_start(make, record, tmp_path):
     """
-    After a kill between the commit and the start nothing is lost, and the counted attempt is not counted twice.
+    A kill between the commit and the start loses no job, and the claimed attempt is counted once.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     done = subprocess.run([sys.executable, "-c", KILLED, url], capture_output=True, check=False, timeout=60)
@@ -417,7 +419,7 @@ def test_killed_between_commit_and_start(make, record, tmp_path):
 
 def test_many_callers(start, store, record, until, engines):
     """
-    With many callers at once, each job fires once, and most are claimed.
+    With many callers at once, each job fires once, and most jobs are claimed with their set.
     """
     scheduler = start(record)
 

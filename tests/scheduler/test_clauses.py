@@ -1,5 +1,5 @@
 """
-Clauses of the promise about a process rather than its store, on each of the four stores.
+Clauses of the promise that a process keeps, rather than its store, on each of the four stores.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def url(request, tmp_path):
 @pytest.fixture
 def scheduler(url):
     """
-    Return a scheduler that does not run yet, and stop it at the end.
+    Return a scheduler that is not started; the fixture stops it at the end.
     """
     with Scheduler(url) as scheduler:
         yield scheduler
@@ -43,7 +43,7 @@ def scheduler(url):
 
 def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
     """
-    A job that is already due fires after its set is answered, never during it; so does the next job.
+    A job that is already due fires after its set was answered, never during the call, and the next job does so, too.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
@@ -56,7 +56,7 @@ def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
 
 def test_5_anything_goes_in_a_handler(scheduler, record):
     """
-    A handler may set, move, cancel, pause and raise anything: all other due jobs run.
+    A handler may set, move, cancel, pause and raise anything, and all other due jobs still run.
     """
 
     @scheduler.handler("h")
@@ -85,7 +85,7 @@ def test_5_anything_goes_in_a_handler(scheduler, record):
 
 def test_7_something_earlier_comes_first(scheduler, record):
     """
-    A node that waits for a job of tomorrow fires a new job that is due now, and nothing else.
+    A node that waits for tomorrow's job fires a new job that is due now, and only that.
     """
     scheduler.handler("h")(record)
     scheduler.set("far", delay=FAR_S, handler="h", payload="far")
@@ -98,7 +98,7 @@ def test_7_something_earlier_comes_first(scheduler, record):
 
 def test_8_cancel_gives_back(scheduler):
     """
-    A cancelled job leaves the store at once, and also the memory of the node that held it.
+    A cancelled job is removed at once from the store and from the memory of the node that held it.
     """
     scheduler.handler("h")(print)
     scheduler.start()
@@ -113,7 +113,9 @@ def test_8_cancel_gives_back(scheduler):
 
 def test_10a_each_waits_for_itself(url):
     """
-    After one error of a store each caller gets its own exception, and a handler runs in the documented context.
+    After one error of a store each caller gets its own exception.
+
+    A handler runs in the context that the documentation names.
     """
     store = open_store(url)
     scheduler = Scheduler(store)

@@ -1,5 +1,5 @@
 """
-The time of day is set: elapsed time counts on, and jobs by the wall clock follow it.
+If the time of day is set, delays still count elapsed time, and jobs with a wall-clock time follow the new time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scheduler(request, file_url, make, clock, record):
 
 def due_in(scheduler, clock, key):
     """
-    Return the seconds, by the wall clock, until the job *key* is due.
+    Return the seconds by the wall clock until the job *key* is due.
     """
     job = scheduler.get(key)
     return None if job is None else job.due_at / 1e3 - clock.wall_ns() / 1e9
@@ -50,7 +50,7 @@ def due_in(scheduler, clock, key):
 @pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
 def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, delay):
     """
-    However the clock is set, a job with a delay fires exactly after that delay, and its due time shows it.
+    However the clock is set, a job with a delay fires exactly after that delay, and shows a due time that fits.
     """
     scheduler.set("k", delay=delay, handler="h", payload=1)
     clock.step_wall(step)
@@ -64,7 +64,7 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, d
 @pytest.mark.parametrize("step", STEPS)
 def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step):  # noqa: PLR0917  fixtures
     """
-    A job that waits for a worker while the clock is set is late by its waiting time.
+    If the clock is set while a job waits for a worker, its lateness is the time that it waited.
     """
     scheduler = make(file_url, clock=clock, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()
@@ -90,7 +90,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_back_and_right_again(scheduler, clock, record, step, until):
     """
-    A clock that is set wrong and then corrected leaves all due times unchanged, even if the first step was noticed.
+    If the clock is set wrong and then right again, all due times stay, even if the first step was noticed.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)
@@ -106,7 +106,7 @@ def test_back_and_right_again(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
     """
-    A job with `every=` runs a whole number of intervals after its first run, before and after the clock is set.
+    A job with `every=` runs whole intervals after its first run, before and after the clock is set.
     """
     scheduler.set("k", every=7.0, handler="h", payload=1)
     clock.advance(7.01)
@@ -125,7 +125,7 @@ def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
     """
-    A job with `at=` fires when the clock reads that instant, after any clock steps, and never before.
+    A job with `at=` fires when the clock reads that instant, after any steps of the clock, and never before.
     """
     scheduler.set("k", at=WALL + 2 * HOUR, handler="h", payload=1)
     clock.step_wall(step)
@@ -140,9 +140,9 @@ def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
 @pytest.mark.parametrize("step", [-HOUR, -86_400.0])
 def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step, until):
     """
-    A cron line runs when the clock shows a matching time, even for the second time.
+    A cron job runs when the clock shows a matching time, even if it is set back and shows that time again.
     """
-    clock.advance(0.5)  # exactly at a matching time, the next run may be this match or the next
+    clock.advance(0.5)  # at a matching time itself, the next run may be this match or the one after it
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     first = due_in(scheduler, clock, "k")
     clock.step_wall(step)
@@ -155,7 +155,7 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step,
 @pytest.mark.parametrize("step", [HOUR, 86_400.0])
 def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step, until):
     """
-    When a clock is set forward, a cron line runs once for all skipped times, and its next run is by the new time.
+    If the clock is set forward, a cron job runs once for all skipped matches, and its next run follows the new time.
     """
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     clock.step_wall(step)
@@ -166,7 +166,7 @@ def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
     """
-    A job that waits for its retry waits for the whole delay, even if the job was set with an instant.
+    A retry waits for its whole delay by elapsed time, even if the job was set with an instant.
     """
     tries = []
 
@@ -188,7 +188,9 @@ def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_many_far_jobs(scheduler, clock, step, until):
     """
-    Thousands of far jobs are redated page by page, jobs with a fixed instant stay, and no generation changes.
+    Thousands of far jobs with a delay get new due times, page by page.
+
+    Jobs with a fixed instant stay, and no generation changes.
     """
     count = 5_000
     requests = [SetRequest(f"k{n}", delay=HOUR + n, handler="h", payload=n) for n in range(count)]

@@ -1,5 +1,5 @@
 """
-A clock that moves only every 15.6 ms, like the clock of Windows under Python 3.11 and 3.12.
+The engine on a clock that moves only every 15.6 ms, like the clock of Windows under Python 3.11 and 3.12.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class CoarseClock(MonotonicClock):
 @pytest.mark.realtime
 def test_never_early(url, make, record):
     """
-    No job fires before the coarse clock reads its instant.
+    No job fires before the coarse clock reads its due time.
     """
     clock, chance = CoarseClock(), random.Random(15_625)
     scheduler = make(url, clock=clock)
 
     @scheduler.handler("h")
     def handler(_payload, firing):
-        record((clock.wall_ns() // 10**6, firing.job.due_at, firing.fired_at))  # in integers: a float would round
+        record((clock.wall_ns() // 10**6, firing.job.due_at, firing.fired_at))  # in integers, as a float would round
 
     scheduler.start()
     for number in range(JOBS):

@@ -1,5 +1,5 @@
 """
-Frequent begins and ends share commits: a store in partitions gets about as many commits a second as any other.
+Frequent claims and acknowledgements share commits, in a partitioned store at about the same rate as in others.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def clock():
 @pytest.fixture
 def make_resources(clock):
     """
-    Return a function that makes the resources of a store with a number of partitions.
+    Return a function that makes the resources of an engine on a store with a number of partitions.
     """
 
     def make(partitions, **more):
@@ -68,7 +68,7 @@ def make_resources(clock):
 
 def end(number):
     """
-    Return an end that belongs to no lane.
+    Return acknowledgement *number*, whose job belongs to no lane.
     """
     return SimpleNamespace(lane=None), number
 
@@ -76,11 +76,13 @@ def end(number):
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
 def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, partitions):
     """
-    With n partitions, each one pauses n times as long between commits of ends as an unpartitioned store does.
+    With n partitions, acknowledgements are committed after a pause that is n times as long.
+
+    So all partitions together commit as often as an unpartitioned store.
     """
     posted = []
     batcher = AckBatcher(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
-    batcher.add(end(0))  # at once
+    batcher.add(end(0))  # posted at once
     batcher.add(end(1))
     assert posted == [[0]]
     batcher.go_on()
@@ -92,12 +94,14 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     batcher.go_on()
     for number in range(MANY):
         batcher.add(end(number))
-    assert posted[2:] == [[*range(MANY)]]  # as many as are worth a commit
+    assert posted[2:] == [[*range(MANY)]]  # MANY are enough for a commit without a pause
 
 
 def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
     """
-    A lone end sets no timer for the pause after it; the first end in the pause sets one, for the rest of the pause.
+    An acknowledgement that comes alone sets no timer for the pause after it.
+
+    The first acknowledgement during the pause sets a timer for the rest of the pause.
     """
     posted, resources = [], make_resources(1)
     batcher = AckBatcher(resources, lambda batch: posted.append([number for _, number in batch]))
@@ -122,7 +126,7 @@ def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
 @pytest.mark.parametrize("is_urgent", [False, True])
 def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
     """
-    An end whose lane waits for it is written at once, together with the ends that wait for the pause to end.
+    An acknowledgement whose lane waits for it is written at once, with all others that wait for the end of the pause.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
@@ -138,7 +142,7 @@ def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times):
     """
-    Jobs of several partitions share a slot of up to 64 ms, and none is begun later than its window.
+    With several partitions, the claims of a wider slot share a commit, up to 64 ms; each slot opens in time.
     """
     timers = Timers()
     now_ms = 1_000_000_000_000
@@ -160,16 +164,13 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
 
 @pytest.fixture
 def begun():
-    """
-    Return the due times of the admitted entries, one list per admission.
-    """
     return []
 
 
 @pytest.fixture
 def make_armer(make_resources, monkeypatch, begun):
     """
-    Return a factory of claim batchers whose lanes record the entries and admit none, and whose clock reads *now_ms*.
+    Return a factory of claim batchers, whose clock reads *now_ms*; their lanes record all entries and admit none.
     """
 
     def make(now_ms, timers=None):
@@ -205,7 +206,7 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     assert begun == [[now_ms + 80, now_ms + 199]]
     claims.begin_along()
     assert len(begun) == 1
-    claims.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that is empty again
+    claims.add([SimpleNamespace(fire_at=now_ms + 81)])  # into a slot that the claims have left empty
     claims.begin_along()
     assert begun[1:] == [[now_ms + 81]]
 
@@ -228,7 +229,7 @@ def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
 
 def test_ends_do_not_take_along_many_begins(make_armer, begun):
     """
-    More than a few begins are worth a commit of their own, and are not counted earlier than usual.
+    More than a few claims do not join a commit of acknowledgements, because they are worth a commit of their own.
     """
     claims = make_armer(now_ms := 1_000_000_000_000)
     claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
@@ -238,7 +239,7 @@ def test_ends_do_not_take_along_many_begins(make_armer, begun):
 
 def test_begins_go_just_before_the_ends(make_resources, clock):
     """
-    The next begins are posted with the ends of a batch, but not with ends that are written again after an error.
+    Claims are posted just before the acknowledgements of a batch, but not again when the batch is retried.
     """
     order = []
     resources = make_resources(

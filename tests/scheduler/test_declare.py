@@ -1,5 +1,5 @@
 """
-A declared manifest: its jobs match the program, and keep the runs that they owe.
+A declared manifest makes its jobs match the program, and these jobs keep the runs that they owe.
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ def client(request, make, tmp_path):
 
 def hourly(*keys, every=HOUR, **fields):
     """
-    Return a schedule for each of *keys*.
+    Return a schedule with these *fields* for each of *keys*.
     """
     return [Schedule(key, every=every, handler="h", **fields) for key in keys]
 
 
 def shown(answer):
     """
-    Return the outcomes in an answer.
+    Return the outcome of each key in *answer*.
     """
     return {key: outcome.value for key, outcome in answer.outcomes.items()}
 
 
 def test_a_program_that_starts_often(client):
     """
-    The first declaration creates the jobs; equal ones write nothing, and a different list changes only the differences.
+    The first declaration creates the jobs, an equal one writes nothing, and a changed one writes only the differences.
     """
     first = client.declare(hourly("b", "a"), manifest="billing")
     assert (first.manifest, first.outcome, first.revision) == ("billing", Outcome.CHANGED, None)
@@ -131,7 +131,7 @@ def test_keys_of_others(client):
     """
     A key without a manifest is adopted unchanged.
 
-    If a key belongs to another manifest, the declaration is refused, and names both.
+    If a key belongs to another manifest, the declaration is refused with the names of both manifests.
     """
     own = client.set("k", every=HOUR, handler="h", payload=1).job
     taken = client.declare([*hourly("k", payload=1), *hourly("other")], manifest="first")
@@ -153,9 +153,9 @@ def test_keys_of_others(client):
 
 def test_revisions(client):
     """
-    An older revision does nothing after a newer one, unless it is a rollback.
+    A declaration with an older revision than the last one changes nothing, unless it is a rollback.
 
-    A declaration without a revision keeps the newest known.
+    A declaration without a revision keeps the newest known revision.
     """
     assert client.declare(hourly("new"), manifest="m", revision=7).revision == 7
     before = client.list().jobs
@@ -173,7 +173,7 @@ def test_revisions(client):
 
 def test_an_empty_list(client):
     """
-    An empty list is refused unless it is allowed, and then cancels only the jobs of this manifest.
+    An empty list is refused unless it is allowed; if it is, it cancels only the jobs of this manifest.
     """
     client.declare(hourly("a", "b"), manifest="m")
     client.declare(hourly("c"), manifest="other")
@@ -216,7 +216,7 @@ def test_an_empty_list(client):
 )
 def test_refused(make, schedules, fields, value):
     """
-    An invalid declaration is refused by name, before anything is done.
+    An invalid declaration is refused by name, before it changes anything.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match=value):
@@ -226,7 +226,7 @@ def test_refused(make, schedules, fields, value):
 
 def test_a_manifest_is_of_recurring_jobs(make):
     """
-    A one-time job belongs to no manifest; if it replaces a job of one, the key leaves the manifest.
+    A one-time job belongs to no manifest; if it replaces a job of a manifest, the key leaves the manifest.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match="manifest"):
@@ -241,9 +241,9 @@ def test_a_manifest_is_of_recurring_jobs(make):
 
 def test_a_call_of_a_task(make):
     """
-    A schedule may be a call of a task, which determines handler, payload and policy.
+    A schedule may be given as a call of a task, which determines handler, payload and policy.
 
-    It equals a schedule with these fields.
+    It counts as equal to a schedule with these fields.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))
@@ -277,7 +277,7 @@ def test_names(client):
 
 def test_what_has_ended_stays_so():
     """
-    A series that has made all its runs is not created again at the next start, until its rule changes.
+    A series that has made its last run is not created again at the next start, unless its rule changes.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -309,7 +309,7 @@ def test_what_has_ended_stays_so():
 
 def test_what_is_kept_of_rules_is_bounded(make):
     """
-    A manifest keeps a limited number of its latest rules, and only rules that have a number of runs.
+    A manifest remembers a limited number of its latest rules, and only those with a number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -321,7 +321,7 @@ def test_what_is_kept_of_rules_is_bounded(make):
 
 def test_what_a_series_owes():
     """
-    A missed run, a retry, a pause and a dead letter remain after each declaration, as after each set.
+    A missed run, a retry, a pause and a dead letter survive each declaration, as they survive each set.
     """
     clock, ran, results = ManualClock(), [], []
     scheduler = InlineScheduler(clock)
@@ -349,7 +349,9 @@ def test_what_a_series_owes():
 
 def test_while_a_run_is_under_way(make, any_url):
     """
-    A running attempt ends undisturbed; its job is changed or removed after it. The declaration does not wait for it.
+    A declaration does not wait for a running attempt, which ends undisturbed.
+
+    Its job is changed or removed afterwards.
     """
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
     node, client = make(any_url), make(any_url) if "memory" not in any_url else None
@@ -379,7 +381,7 @@ def test_while_a_run_is_under_way(make, any_url):
 
 def test_two_at_once(make, any_url):
     """
-    Of two programs that declare a manifest at once, one wins completely.
+    If two programs declare a manifest at the same time, the result is exactly one of the declarations.
     """
     clients = [make(any_url) for _ in range(2)] if "memory" not in any_url else [make(any_url)] * 2
     lists = [hourly(*"abcd", payload=1), hourly(*"cdef", every=7200, payload=2)]
@@ -407,7 +409,7 @@ def test_two_at_once(make, any_url):
 
 def test_many_that_start_at_once(make, any_url):
     """
-    Many nodes that declare the same at once create each job once, with one generation each.
+    If many nodes declare the same manifest at once, each job is created once, with one generation.
     """
     clients = [make(any_url) for _ in range(4)] if "memory" not in any_url else [make(any_url)] * 4
     barrier, answers = threading.Barrier(4), []
@@ -429,7 +431,7 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration intervenes after some partitions were written, the answer still lists their outcomes.
+    If another declaration intervenes between two partitions, the answer still lists the outcomes of the first ones.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -455,7 +457,7 @@ def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypat
 
 def test_one_commit(make, any_url, monkeypatch):
     """
-    A declaration is one commit per partition, however many jobs it has, and a store that fails accepts all or nothing.
+    A declaration is one commit per partition, however many jobs it has; if the store fails, all or none are written.
     """
     store = make_store(any_url)
     client = make(store)
@@ -515,9 +517,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    A program that is killed while it declares leaves the old list, or with partitions parts of both lists.
+    A program that is killed while it declares leaves the old list or, with partitions, parts of both lists.
 
-    The next declaration completes it.
+    The next declaration completes the change.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr
@@ -535,7 +537,7 @@ def test_killed_between(make, durable_url):
 
 def test_others_who_never_end(make, monkeypatch):
     """
-    A declaration that other declarations always precede gives up in the end, and reports that.
+    If other declarations always come first, a declaration gives up after some tries, and says so.
     """
     store = make_store("memory://")
     client = make(store)

@@ -14,7 +14,7 @@ from tickwheel.host.distribution import Distribution, _edge_ms, _index
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
 def test_steps(us):
     """
-    A duration is at most the upper edge of its step, and close to it.
+    A duration is counted in a step whose upper edge is not below it, and close to it.
     """
     edge = _edge_ms(_index(us / 1000)) * 1000
     assert us < edge <= us * 1.13 + 0.2
@@ -22,7 +22,7 @@ def test_steps(us):
 
 def test_the_ends():
     """
-    Zero and negative values count in the first step, and values past the last step in the last one.
+    Zero and negative values count in the first step, and values past the last step count in the last one.
     """
     assert _index(0) == _index(-5) == _index(0.0004) == 0
     assert _index(1e15) == _index(1e12)
@@ -45,7 +45,7 @@ def test_no_figures():
 @pytest.mark.parametrize("seed", range(5))
 def test_quantiles(seed):
     """
-    Quantiles are within an eighth of the sorted list's; counts and the maximum are exact.
+    Quantiles are within an eighth of the exact ones; the count and the maximum are exact.
     """
     dice = random.Random(seed)
     lateness = [dice.expovariate(1 / 5) for _ in range(1000)]

@@ -1,5 +1,5 @@
 """
-Lost answers: the scheduler does not know whether the store did a write.
+If the store's answer is lost, the scheduler does not know whether the write took effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.testing.faulty_store import FaultyStore
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
 def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written):
     """
-    If the answer to a settle is lost, the next attempt or run still fires, whether or not it was written.
+    If the answer to an acknowledgement is lost, the next attempt or run still fires, whether it was written or not.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)
@@ -45,7 +45,7 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
     """
     After an unexpected error of the store, no job is marked as running without an attempt.
 
-    The write took effect before the error, and its parts are written again.
+    In the test the commit took effect before the error, and its writes are written again one by one.
     """
     store, go_on, tripped = MemoryStore(), threading.Event(), []
     apply = store.apply
@@ -65,7 +65,7 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
     scheduler.set("k", delay=0.3, handler="h", payload=1)
     with mock.patch.object(store, "apply", trip), ThreadPoolExecutor() as pool:
         plug = pool.submit(scheduler.set, "plug", delay=9, handler="h")
-        until(lambda: (stats := scheduler.stats())["in_memory"] > stats["staged"])  # it is being claimed
+        until(lambda: (stats := scheduler.stats())["in_memory"] > stats["staged"])  # its claim is on the way
         other = pool.submit(scheduler.set, "other", delay=9, handler="h")
         until(lambda: scheduler.stats()["commit"]["waiting"])
         go_on.set()

@@ -1,5 +1,5 @@
 """
-Clients that come and go leave nothing behind, whether they are stopped or dropped.
+A client leaves nothing behind when it is stopped, nor when it is dropped without a stop.
 """
 
 from __future__ import annotations
@@ -31,15 +31,12 @@ def url(request, tmp_path):
 
 
 def threads():
-    """
-    Return the names of tickwheel's running threads.
-    """
     return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("tickwheel"))
 
 
 def objects():
     """
-    Return the number of objects of each type of ours, of drivers or of threads, and the number of classes.
+    Count the objects of each type of ours, of the drivers and of `threading`, and all functions and classes.
     """
     gc.collect()
     names = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
@@ -48,9 +45,6 @@ def objects():
 
 
 def use(url, count):
-    """
-    Make, use and stop *count* clients.
-    """
     for _ in range(count):
         scheduler = Scheduler(url)
         scheduler.set("key", delay=3_600, handler="h")
@@ -59,7 +53,7 @@ def use(url, count):
 
 def test_stopped_clients_leave_nothing(url):
     """
-    A stopped client leaves no object, except objects that several clients share.
+    A stopped client leaves no object behind, except objects that all clients share.
     """
     before_threads = threads()
     use(url, 3)
@@ -74,7 +68,9 @@ def test_stopped_clients_leave_nothing(url):
 @pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
 def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
     """
-    Collecting a running scheduler warns and ends its threads; a started one also logs it, and releases its shards.
+    A running scheduler that is garbage-collected warns, and its threads end.
+
+    If it was started, it also logs this and releases its shards.
     """
     before = threads()
     scheduler = Scheduler(url)
@@ -96,7 +92,7 @@ def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
 
 def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
     """
-    A scheduler of any kind that was stopped, or never used, is collected without a warning.
+    A scheduler that was stopped or never used is garbage-collected without a warning.
     """
     for kind in (Scheduler, AsyncScheduler):
         kind(f"sqlite:///{tmp_path / 'jobs.db'}")
@@ -108,7 +104,7 @@ def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
 @pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
 def test_a_block_that_cannot_begin_leaves_nothing(tmp_path, recwarn, kind):
     """
-    A scheduler whose start fails in a `with` statement is stopped, so that it causes no later warning.
+    If its start in a `with` statement fails, the scheduler is stopped and causes no warning later.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     before = threads()

@@ -1,5 +1,5 @@
 """
-The owner's memory of jobs that count elapsed time, compared with a dictionary.
+The owner's memory of the jobs that count elapsed time, compared with a dictionary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_eras():
     """
-    In any order of calls, each job has the clock step at which it was last noted, and unknown jobs have none.
+    After any sequence of calls, each job has the clock step at which it was last noted, and an unknown job has none.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -45,7 +45,9 @@ def test_generations_and_eras():
 
 def test_what_has_passed_is_forgotten(monkeypatch):
     """
-    Generations that arrive one by one with gaps are remembered exactly until their due times have passed.
+    Generations that arrive one by one, with gaps, are remembered until their due times have passed.
+
+    They are forgotten soon after.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
@@ -62,7 +64,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    Jobs noted while another thread scans older jobs are known to be older than the clock step.
+    A job that is noted while another thread scans older jobs counts as older than the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -1,5 +1,5 @@
 """
-Ends of attempts: results, failures, retries, dead letters, timeouts, on every store and the real clock.
+The ends of attempts: results, failures, retries, dead letters and timeouts, on every store, with the real clock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_retries_then_success(scheduler, events):
 
 def test_an_error_without_a_text(scheduler, events):
     """
-    An error whose text cannot be read, or stored unchanged, is a failure like others; the worker continues.
+    If an error's text cannot be read or stored, the attempt fails like others, and the worker continues.
     """
     told = events(scheduler)
 
@@ -69,7 +69,7 @@ def test_an_error_without_a_text(scheduler, events):
 
 def test_dead_letter_and_replay(scheduler, events):
     """
-    After its last attempt a job is dead with its error; after a replay it has all its attempts again.
+    After its last attempt a job is dead with its error; a replay gives it all its attempts again.
     """
     told = events(scheduler)
     broken = [True]
@@ -95,9 +95,6 @@ def test_dead_letter_and_replay(scheduler, events):
 
 
 def test_a_dead_job_does_not_hold_its_key(scheduler, events):
-    """
-    The key of a dead job can be set again.
-    """
     told = events(scheduler)
 
     @scheduler.handler("h", retry=RetryPolicy(attempts=1))
@@ -134,7 +131,7 @@ def test_unknown_handler(scheduler, events, until):
 
 def test_results(scheduler, events):
     """
-    DeadLetter parks the job, Snooze returns the attempt, and Retry is a failure with its own delay.
+    DeadLetter makes the job a dead letter, Snooze does not use an attempt, and Retry fails with its own delay.
     """
     told = events(scheduler)
     naps = []
@@ -166,7 +163,7 @@ def test_results(scheduler, events):
 @pytest.mark.parametrize("result", [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300)])
 def test_bad_results(scheduler, events, result):
     """
-    A result without a valid time is a failed attempt that says so.
+    If a result has no valid time, the attempt fails and its error says so.
     """
     told = events(scheduler)
     scheduler.handler("h", retry=RetryPolicy(attempts=1))(lambda _: result)
@@ -175,9 +172,6 @@ def test_bad_results(scheduler, events, result):
 
 
 async def fails_if_it_runs(_payload):
-    """
-    Fail if it is called.
-    """
     raise AssertionError
 
 
@@ -187,7 +181,7 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    A sync function around an async one returns a coroutine: a failed attempt, since nothing was done.
+    If a plain function returns the coroutine of an async one, the attempt fails, because the body did not run.
     """
     told = events(scheduler)
 
@@ -202,7 +196,7 @@ def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
 
 def test_a_result_that_cannot_be_shown(scheduler, events):
     """
-    A result whose repr fails is a failed attempt like others.
+    If a result cannot be printed, the attempt fails like others.
     """
     told = events(scheduler)
 
@@ -222,7 +216,7 @@ def test_a_result_that_cannot_be_shown(scheduler, events):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_any_exception(scheduler, events, error, is_async):
     """
-    Any exception of a handler ends only its own attempt; the next job runs.
+    Any exception of a handler ends only its own attempt, and the next job runs.
     """
     told = events(scheduler)
 
@@ -243,7 +237,7 @@ def test_any_exception(scheduler, events, error, is_async):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_timeout(scheduler, events, is_async):
     """
-    A handler past its timeout has failed, and its later result is ignored.
+    A handler that runs past its timeout has failed, and its later result is ignored.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -268,7 +262,7 @@ def test_timeout(scheduler, events, is_async):
 
 def test_hung_handlers_hold_no_worker(url, make, record):
     """
-    Other jobs still run when every worker is held by a handler past its timeout.
+    Other jobs run even if handlers past their timeout hold every worker.
     """
     scheduler = make(url, options=SchedulerOptions(workers=2)).start()
     go_on = threading.Event()

@@ -1,5 +1,5 @@
 """
-A node runs only jobs whose handler, target and rule it has; other jobs wait for a suitable node.
+A node runs only jobs for which it has the handler, target and rule; other jobs wait for a node that has them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def url(request, tmp_path):
 
 class Zone:
     """
-    A zone whose file can be installed and removed.
+    A zone whose file can be installed and removed, as in different container images.
     """
 
     name = "Test/Zone"
@@ -50,22 +50,19 @@ class Zone:
         self._bytes = importlib.resources.files("tzdata.zoneinfo").joinpath("Etc/GMT-1").read_bytes()
 
     def come(self):
-        """
-        Install the zone.
-        """
         self._file.write_bytes(self._bytes)
         forget_zones()
 
     def become(self, name):
         """
-        Install another release, in which this zone has the clock of *name*.
+        Install another release of the zone data, in which this zone has the rules of *name*.
         """
         self._file.write_bytes(importlib.resources.files("tzdata.zoneinfo").joinpath(name).read_bytes())
         forget_zones()
 
     def go(self):
         """
-        Remove the zone, as in an image without it.
+        Remove the zone, as in an image without its file.
         """
         self._file.unlink()
         forget_zones()
@@ -117,14 +114,14 @@ def cronsim(monkeypatch):
 
 def every(zone, **more):
     """
-    Return a rule that needs its zone.
+    Return the fields of an interval that needs *zone*.
     """
     return {"every": 1, "tz": zone.name, "exclude": ["2041-05-01"], "misfire": "once", **more}
 
 
 def waits(scheduler, key):
     """
-    Return the job, after waiting until it is marked as unroutable.
+    Wait until the job is marked as unroutable, and return True.
     """
     job = scheduler.get(key)
     return job is not None and job.lacks_handler
@@ -133,7 +130,9 @@ def waits(scheduler, key):
 @pytest.mark.parametrize("rule", ["cron", "every"])
 def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
     """
-    A finished run is not repeated, does not die, and its series continues on a node with the zone.
+    If the zone is removed during a run, the success is still recorded, and the run is not repeated.
+
+    The series continues on a node that has the zone.
     """
     scheduler, runs = make(url), []
 
@@ -160,9 +159,9 @@ def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, ru
 @pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
 def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
     """
-    After a run without its zone, a failure counts as an attempt, a snooze does not.
+    If the zone is removed during a run that fails, the failure counts as an attempt; a snooze does not.
 
-    A node with the zone makes the next attempt.
+    A node that has the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
@@ -202,7 +201,7 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
 @pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
 def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
     """
-    A job whose rule this node cannot read is not begun, other jobs are, and the log names the missing part once.
+    A node does not claim a job whose rule it cannot read, but it runs others; the log names the missing part once.
     """
     library = zone if missing == "zone" else cronsim
     client, runs = make(url), []
@@ -214,7 +213,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
     client.stop()
     library.go()
     scheduler = make(url)
-    if scheduler.get("k0") is None:  # a store in memory ended with the client
+    if scheduler.get("k0") is None:  # a store in memory lasts only as long as its client
         library.come()
         for number in range(3):
             scheduler.set(f"k{number}", handler="h", misfire="skip", **rule)
@@ -235,7 +234,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
 
 def test_a_job_of_another_version_waits(make, url, until):
     """
-    A rule with fields of a later version is not followed without them, and does not end.
+    A node does not run a rule that has fields of a later version, and does not end its series.
     """
     store = make_store(url)
     scheduler = make(store)
@@ -263,7 +262,7 @@ def test_a_job_of_another_version_waits(make, url, until):
 
 def other_texts(text):
     """
-    Return texts that no node here can read, similar to *text* or to a rule with a zone.
+    Return texts that no node here can read, each similar to *text* or to a rule with a zone.
     """
     zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
     facts = json.loads(text)
@@ -288,7 +287,7 @@ def other_texts(text):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_what_no_node_can_read_costs_nothing(make, url, until):
     """
-    Each node marks such a job as unroutable once, however its rule is written, and does not claim it repeatedly.
+    A node marks a job with an unreadable rule as unroutable once, and does not claim it repeatedly.
     """
     stores = [open_store(url) for _ in range(1 if url.startswith("sqlite") else 2)]
     asides = Counter()
@@ -324,7 +323,7 @@ def test_what_no_node_can_read_costs_nothing(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    A job whose target is unusable on this node waits for another node, at no cost to the job.
+    If its target does not work on this node, a job waits for another node and uses no attempt.
     """
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     scheduler = make(url, targets={"kafka": KafkaTarget()})
@@ -340,7 +339,7 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog):
     """
-    A node that starts after a job became unroutable also logs that it lacks the handler.
+    A node that starts after a job became unroutable also logs that it lacks the job's handler.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")
@@ -360,7 +359,7 @@ RELEASES = {"an hour ahead": ("Etc/GMT-2", -1), "five behind": ("Etc/GMT+4", 5),
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hours):  # noqa: PLR0917  fixtures
     """
-    A node that starts with other zone data uses the due time by these data, and changes no other job.
+    A node that starts with other zone data computes the due time again, and changes no other job.
     """
     before = make(url)
     kept = {"moved": {"cron": "0 9 1 * *"}, "paused": {"cron": "0 9 1 * *"}, "utc": {"cron": "0 9 1 * *", "tz": "UTC"}}

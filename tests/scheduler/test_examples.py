@@ -26,7 +26,7 @@ def run(name, *arguments):
 @pytest.mark.skipif(not CRONS.exists(), reason="../shared/traces is absent")
 def test_all_real_crons_are_accepted(tmp_path):
     """
-    The 978 lines are accepted, twice into one file, and each becomes a job.
+    The example accepts all 978 lines, twice into one file, and sets a job for each.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     for _ in range(2):
@@ -36,7 +36,7 @@ def test_all_real_crons_are_accepted(tmp_path):
 
 def test_a_line_that_never_fires_is_refused(tmp_path):
     """
-    A line that never fires is named with the reason, the others are set, and the exit code reports the refusal.
+    The example names a line that never fires, with the reason; it sets the other lines, and its exit code is an error.
     """
     path = tmp_path / "crons.json"
     path.write_text(json.dumps({"some/where": {"ci.yml": [{"cron": "0 0 31 2 *"}, {"cron": "@daily"}]}}))
@@ -74,7 +74,7 @@ def test_an_example(command):
     The example prints the expected output, and nothing to stderr.
     """
     name, *seconds = command
-    for factor in (1, 6, 36):  # repeated with longer waits, in case the machine stalled
+    for factor in (1, 6, 36):  # the waits get longer, in case the machine stalled
         done = run(name, *[str(float(each) * factor) for each in seconds])
         assert (done.returncode, done.stderr) == (0, "")
         if not seconds or done.stdout == PRINTED[command]:

@@ -1,5 +1,5 @@
 """
-The reasons why a job has not run yet, each with its lane, its figures and a remedy; and the debug lines.
+`explain` gives the reason why a job has not run yet, with its lane, its figures and a remedy; and the debug log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 
 def hung(scheduler, name, go_on, **limits):
     """
-    Register a hanging handler *name*; return the record of its attempts.
+    Register a handler *name* that hangs, and return a record of its attempts.
     """
     begun = []
 
@@ -53,7 +53,7 @@ def fails(_payload):
 
 def reason(scheduler, key):
     """
-    Return the reason that delays the job *key*; check its words, its lane and its remedy.
+    Return the reason why the job *key* does not run; check its words, its lane and its remedy.
     """
     found = scheduler.explain(key)
     assert found.key == key
@@ -65,7 +65,7 @@ def reason(scheduler, key):
 
 def test_what_the_store_knows(url, make, until):
     """
-    A job may be due later, wait for its next attempt, be paused or dead, or not exist.
+    The store alone knows if a job is due later, waits for a retry, is paused, is dead, or does not exist.
     """
     scheduler = make(url).start()
     scheduler.handler("fails", retry=LATER)(fails)
@@ -98,7 +98,7 @@ def test_a_bad_key(make, key):
 
 def test_no_process_fires(url, make):
     """
-    Before the start, a due job has no owner; a future job is just not due, and its text warns.
+    Before any start, a due job has no owner; a future job is only not due yet, and the text warns.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -112,7 +112,7 @@ def test_no_process_fires(url, make):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_paused_scope(url, make, record, scope, is_before):
     """
-    The scope that pauses a job is named, whether the job is due or not, until it is resumed.
+    While a paused scope holds a job back, the reason names the scope, whether the job is due or not.
     """
     scheduler = make(url)
     scheduler.handler("h")(record)
@@ -133,7 +133,7 @@ def test_a_paused_scope(url, make, record, scope, is_before):
 
 def test_no_handler(url, make, record, until):
     """
-    For a job that no process can run, the missing handler is named.
+    If no process has the handler of a job, the reason names the handler.
     """
     scheduler = make(url).start()
     scheduler.handler("other")(record)
@@ -146,7 +146,7 @@ def test_no_handler(url, make, record, until):
 
 def test_a_payload_that_does_not_fit(make, until):
     """
-    For a job that is unroutable because of its payload, the mismatch is named.
+    If a job is unroutable because its payload does not fit, the reason names the mismatch.
     """
     scheduler = make("memory://").start()
 
@@ -163,7 +163,9 @@ def test_a_payload_that_does_not_fit(make, until):
 @pytest.mark.parametrize("jobs", [5, 500])
 def test_a_limited_lane(url, make, go_on, until, jobs):
     """
-    The limit of a handler is named with its figures, even if its lane has more jobs than fit into memory.
+    For a job behind its handler's limit, the reason gives that limit with its figures.
+
+    It does so even if the lane has more jobs than fit into memory.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     begun = hung(scheduler, "one", go_on, concurrency=1)
@@ -191,7 +193,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
 
 def test_no_worker(url, make, until):
     """
-    A job of a queue without workers is explained.
+    A queue without workers is the reason why its jobs wait.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -201,7 +203,7 @@ def test_no_worker(url, make, until):
 
 def test_busy(url, make, go_on, until):
     """
-    Jobs wait for a worker, or for a place, if attempts of their lane occupy all.
+    If attempts occupy all workers, or all that a lane may have, that is the reason.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -215,7 +217,7 @@ def test_busy(url, make, go_on, until):
 
 def test_the_previous_run(url, make, go_on, until):
     """
-    A job that was set again while it runs waits for the end of that run.
+    A job that was set again during its run waits for the end of that run.
     """
     scheduler = make(url).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -231,7 +233,7 @@ def test_the_previous_run(url, make, go_on, until):
 
 class Troubled(MemoryStore):
     """
-    A store that can refuse reads or corrected due times.
+    A store that can refuse reads, or the writes that correct due times.
     """
 
     lacks = ""
@@ -242,15 +244,12 @@ class Troubled(MemoryStore):
             raise StoreError(what, "wait", is_transient=True)
 
     def get(self, key):
-        """
-        Read a job, unless the test has disabled reads.
-        """
         self._check_up("get")
         return super().get(key)
 
     def apply(self, writes):
         """
-        Apply *writes*, unless the store refuses corrected due times.
+        Apply *writes*, unless the store refuses to correct due times.
         """
         if any(isinstance(write, Redate) for write in writes):
             self._check_up("apply")
@@ -259,15 +258,12 @@ class Troubled(MemoryStore):
 
 class Leasing(Troubled):
     """
-    A store whose leases end, and which can refuse renewals.
+    A store whose leases expire, and which can refuse renewals.
     """
 
     abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
 
     def acquire(self, owner):
-        """
-        Take the lease.
-        """
         return self._ending(super().acquire(owner) if self._owner != owner else super().renew(owner))
 
     def renew(self, owner):
@@ -283,7 +279,7 @@ class Leasing(Troubled):
 
 def test_a_store_that_does_not_answer(make):
     """
-    A store that does not answer is an explanation; any other fault of the store is raised.
+    If the store does not answer, that is the reason; any other error of the store is raised.
     """
     store = Troubled()
     scheduler = make(store).start()
@@ -295,7 +291,7 @@ def test_a_store_that_does_not_answer(make):
 
 def test_a_lease_that_is_not_trusted(make, until):
     """
-    While the leases are not renewed, that is the reason for every job, until the next renewal.
+    While the leases are not renewed, that is the reason for every job.
     """
     store = Leasing()
     scheduler = make(store).start()
@@ -310,7 +306,7 @@ def test_a_lease_that_is_not_trusted(make, until):
 
 def test_a_clock_that_was_set(make, until):
     """
-    While due times are rewritten after a clock step, that is the reason.
+    While due times are being corrected after a clock step, that is the reason.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     store = Troubled(clock)
@@ -326,7 +322,7 @@ def test_a_clock_that_was_set(make, until):
 
 def test_at_a_moved_clock(make):
     """
-    An inline scheduler explains, too.
+    An inline scheduler explains jobs, too.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = make(kind=InlineScheduler, clock=clock).start()
@@ -339,7 +335,7 @@ def test_at_a_moved_clock(make):
 
 def test_from_another_process(file_url, make, go_on, until):
     """
-    A process that does not fire names the process that does.
+    If another process fires the jobs, the reason names that process.
     """
     owner = make(file_url).start()
     begun = hung(owner, "one", go_on, concurrency=1)
@@ -368,7 +364,7 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    Of many lanes 50 are named, the waiting ones first, and the rest is added up.
+    At most 50 lanes are listed, those with waiting jobs first, and the others are summed up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)
@@ -388,7 +384,7 @@ def test_many_lanes(make, until):
 
 def test_the_debug_lines(make, go_on, until, caplog):
     """
-    Each reason of a waiting lane is logged at most once a second, and names the lane.
+    The debug log has a line for each reason why a lane waits, at most once a second, with the lane's name.
     """
     caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
     scheduler = make("memory://", options=SchedulerOptions(staged_max=100)).start()
@@ -414,7 +410,7 @@ def test_the_debug_lines(make, go_on, until, caplog):
 
 def test_one_line_a_second(caplog):
     """
-    Each pair of a lane and a reason is logged once a second, and not at all at a higher log level.
+    A lane and a reason are logged together at most once a second, and not at all at a higher log level.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))
@@ -440,7 +436,7 @@ def test_one_line_a_second(caplog):
 
 def test_very_many_lanes_cost_little(make, until, monkeypatch):
     """
-    Figures are computed only for the named lanes, and for one lane if a job of it is explained.
+    Figures are computed only for the listed lanes and, when a job is explained, for its lane.
     """
     scheduler = make("memory://").start()
     scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))

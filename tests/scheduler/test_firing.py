@@ -1,5 +1,5 @@
 """
-From set to settled: handlers of both kinds, results, retries, dead letters, on every store and the real clock.
+From set to settled: sync and async handlers, results, retries and dead letters, on every store with the real clock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def scheduler(url, make):
 
 def test_a_job_fires_once_and_is_gone(scheduler, record, until):
     """
-    A handler gets the payload and the firing, not before the due time, and the job is gone afterwards.
+    A handler gets the payload and the firing at the due time or later, and then the job no longer exists.
     """
 
     @scheduler.handler("h")
@@ -78,7 +78,7 @@ def test_async_handlers(scheduler, record):
 
 def test_order(url, make, record):
     """
-    With one worker, jobs run in order of due time, first set first among equals.
+    With one worker, jobs run in order of due time; of jobs with one due time, the first set runs first.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -90,7 +90,7 @@ def test_order(url, make, record):
 
 def test_what_is_late_is_not_overtaken(make, record, until, engines):
     """
-    A job whose timer thread is delayed begins before a later job that needs no timer.
+    If the timer thread is held up, a job that waits for it still starts before a later job that needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -108,7 +108,7 @@ def test_what_is_late_is_not_overtaken(make, record, until, engines):
 
 def test_what_is_due_beside_a_fault(make, record, until, engines):
     """
-    If the dispatch of a job fails, other due jobs begin, even if no later job arrives.
+    If the dispatch of a job fails, other due jobs still start, even if no new job arrives.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
@@ -129,11 +129,11 @@ def test_what_is_due_beside_a_fault(make, record, until, engines):
 
 def test_moved_away_while_near(scheduler, record, events):
     """
-    A job that is moved while it is staged fires only at its new time; a cancelled one does not fire.
+    A job that is moved while it is staged fires only at its new time, and a cancelled one not at all.
     """
     told = events(scheduler)
     scheduler.handler("h")(record)
-    for lead in (0.3, 3.0, 30.0):  # longer waits if the machine stalled for as long
+    for lead in (0.3, 3.0, 30.0):  # the waits get longer, in case the machine stalled
         at = time.time() + lead
         for key in ("moved", "cancelled", "witness"):
             scheduler.set(key, at=at, handler="h", payload=(key, lead))
@@ -173,7 +173,7 @@ def test_too_late(scheduler, record):
 
 def test_set_anew_while_running(scheduler, record, events):
     """
-    The end of a firing does not end a generation that was set during it; the end is refused, and counted.
+    The end of a firing does not end a newer generation of its key: the store refuses that end, and it is counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -195,7 +195,7 @@ def test_set_anew_while_running(scheduler, record, events):
 
 def test_a_handler_sets_its_own_key(scheduler, record):
     """
-    A handler may set its own key: the new generation runs, the old one ends without an error.
+    A handler may set its own key: the new generation runs, and the old one ends without an error.
     """
 
     @scheduler.handler("h")
@@ -210,7 +210,7 @@ def test_a_handler_sets_its_own_key(scheduler, record):
 
 def test_run_now(scheduler, record):
     """
-    A future job can be run at once.
+    `run_now` makes a future job run at once.
     """
     scheduler.handler("h")(record)
     scheduler.set("k", delay=3600, handler="h", payload=1)
@@ -220,7 +220,7 @@ def test_run_now(scheduler, record):
 
 def test_expired(scheduler, events):
     """
-    A job that expired before it could fire is omitted, and reported.
+    A job that expires before it can fire is omitted, and an event reports it.
     """
     told = events(scheduler)
     started, go_on = threading.Event(), threading.Event()
@@ -228,7 +228,7 @@ def test_expired(scheduler, events):
     @scheduler.handler("blocker")
     async def blocker(_payload):
         started.set()
-        go_on.wait(60)  # blocks the loop, as a careless handler does
+        go_on.wait(60)  # blocks the loop, like a badly written handler
 
     @scheduler.handler("h")
     async def handler(_payload):
@@ -246,7 +246,7 @@ def test_expired(scheduler, events):
 
 def test_events_tell_the_life(scheduler, events):
     """
-    The events of a job arrive in order and agree with each other.
+    The events of a job arrive in order, and their fields agree.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -263,7 +263,7 @@ def test_events_tell_the_life(scheduler, events):
 
 def test_a_hook_that_writes(scheduler, record, caplog):
     """
-    A verb called in a hook of the committing thread is refused, as it would wait for itself forever.
+    A verb called in a hook of the committing thread is refused, because it would wait for its own thread.
     """
 
     def hook(event):
@@ -284,7 +284,7 @@ def test_a_hook_that_writes(scheduler, record, caplog):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
 def test_a_hook_that_raises(scheduler, record, error):
     """
-    A hook's exception does not reach the firing or other hooks, and a closed subscription gets no more events.
+    An exception in a hook affects neither the firing nor other hooks, and a closed subscription gets no more events.
     """
 
     def broken(_event):
@@ -303,7 +303,7 @@ def test_a_hook_that_raises(scheduler, record, error):
 
 def test_ctrl_c_in_a_hook(make):
     """
-    Ctrl-C during a hook in the main thread is not treated as the hook's exception.
+    Ctrl-C during a hook in the main thread is not taken for an exception of the hook.
     """
 
     def interrupted(_event):

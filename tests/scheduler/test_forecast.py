@@ -16,7 +16,7 @@ SINCE = 4_133_980_800
 @pytest.fixture
 def filled(url):
     """
-    Return a scheduler with jobs at random instants around the year 2101, and these instants by key.
+    Return a scheduler with jobs at random instants around the year 2101, and a dict of these instants by key.
     """
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201  shown when a test fails
@@ -33,7 +33,7 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    A step counts the jobs due from its begin to before its end; no step counts jobs outside all steps.
+    Each step counts the jobs due from its beginning until just before its end; jobs outside all steps are not counted.
     """
     scheduler, due_at = filled
     expected = [0] * steps
@@ -47,7 +47,7 @@ def test_forecast_counts_each_step(filled, step, steps):
 
 def test_upcoming_is_in_the_order_of_instants(filled):
     """
-    The next jobs are in order of due time, then of generation, from a begin to before an end.
+    The next jobs are in order of due time and then of generation, within the given range, whose end is excluded.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)
@@ -63,7 +63,7 @@ def test_upcoming_is_in_the_order_of_instants(filled):
 )
 def test_bad_steps(url, step, steps, part):
     """
-    A forecast with no steps, too many, or steps of no length is refused by name.
+    A forecast is refused by name if it has no steps, too many steps, or steps without a length.
     """
     with Scheduler(url) as scheduler, pytest.raises(InvalidJobError, match=part):
         scheduler.forecast(SINCE, step, steps)

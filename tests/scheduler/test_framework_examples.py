@@ -27,7 +27,7 @@ with_greenlet = pytest.mark.skipif(
 @pytest.fixture
 def load(monkeypatch, tmp_path):
     """
-    Return a function that imports an example, whose jobs are in a file of this test.
+    Return a function that imports an example and keeps its jobs in a file of this test.
     """
     monkeypatch.setenv("JOBS", f"sqlite:///{tmp_path / 'jobs.db'}")
 
@@ -52,7 +52,7 @@ def run(*arguments, folder):
 @pytest.mark.filterwarnings("ignore:Using `httpx` with")  # Starlette is moving to another client
 def test_fastapi(load, until):
     """
-    An unpaid order is cancelled, one that is paid in time is not, and a late payment is refused.
+    The example cancels an order that is not paid in time, keeps a paid one, and refuses a late payment.
     """
     from fastapi.testclient import TestClient  # noqa: PLC0415  it warns when it is imported
 
@@ -69,7 +69,7 @@ def test_fastapi(load, until):
 
 def test_flask(load, until, caplog):
     """
-    The Flask example behaves like the FastAPI example; its handler has the application's context.
+    The Flask example does the same as the FastAPI example, and its handler runs in the application's context.
     """
     app = load("flask_app").create_app()
     client = app.test_client()
@@ -87,7 +87,7 @@ def test_flask(load, until, caplog):
 @with_greenlet
 def test_sqlalchemy(tmp_path):
     """
-    On SQLite a Session writes an order and its job, or neither, also several times on one file.
+    On SQLite a Session writes both an order and its job, or neither, also if repeated on one file.
     """
     for begin in (1, 2):
         done = run(EXAMPLES / "sqlalchemy_app.py", folder=tmp_path)
@@ -100,7 +100,7 @@ def test_sqlalchemy(tmp_path):
 @with_greenlet
 def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
     """
-    On PostgreSQL a Session and an AsyncSession write an order and its job, or neither.
+    On PostgreSQL a Session and an AsyncSession write both an order and its job, or neither.
     """
     done = run(EXAMPLES / "sqlalchemy_app.py", postgres_url, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, SOLD + SOLD_ASYNC, "")
@@ -108,7 +108,7 @@ def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
 
 def test_pytest():
     """
-    The example's tests pass on pytest's own runner, and find the fixtures by the plugin's entry point.
+    The example's own tests pass under pytest, which finds the fixtures through the plugin's entry point.
     """
     done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py", folder=EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,5 @@
 """
-Under gevent, stores and services are called in system threads, and waiting greenlets let the others run.
+Under gevent, stores and services are called in system threads, so that a waiting greenlet lets the others run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def redis(redis_server, request):
 @pytest.fixture
 def tls(make_redis, certificate):
     """
-    Return the URL of a store on a server that speaks TLS.
+    Return the URL of a store on a server that uses TLS.
     """
     cert, key = certificate()
     port, settings = free_port(), ("--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
@@ -60,7 +60,7 @@ def tls(make_redis, certificate):
 @pytest.fixture(params=["cluster", "sentinels"])
 def group(request, make_redis):
     """
-    Return servers that form one store, for each kind of group.
+    Return servers that form one store, for each kind of server group.
     """
     group = RedisCluster(make_redis) if request.param == "cluster" else RedisSentinels(make_redis)
     yield group
@@ -69,7 +69,9 @@ def group(request, make_redis):
 
 def check(order: str, url: str) -> None:
     """
-    Let many greenlets call a scheduler of *url* at once; check that it keeps its leases, fires, and stops.
+    Let many greenlets call a scheduler on *url* at once, and check that it keeps its leases, fires and stops.
+
+    *order* says whether tickwheel is imported before or after gevent patches the process.
     """
     command = [sys.executable, "-W", "ignore", str(APP), order, url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -92,7 +94,7 @@ def test_a_store_of_redis(redis, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_service(service, order):
     """
-    A client of a service sets, reads, pulls and reports.
+    A client of a service sets, reads and pulls jobs, and reports their results.
     """
     check(order, service)
 
@@ -101,7 +103,7 @@ def test_a_service(service, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_redis_by_tls(tls, order):
     """
-    A scheduler on a server that speaks TLS keeps its leases, too.
+    A scheduler on a server that uses TLS keeps its leases.
     """
     check(order, tls)
 
@@ -110,7 +112,7 @@ def test_a_store_of_redis_by_tls(tls, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_several_servers(group, order):
     """
-    A scheduler on a cluster or on sentinels finds the replica after the loss of the primary, and its jobs fire.
+    If a cluster or a group with sentinels loses its primary, the scheduler finds the replica, and its jobs fire.
     """
     check(order, f"{group.url}lease_s=2")
     command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]

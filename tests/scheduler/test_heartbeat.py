@@ -1,5 +1,5 @@
 """
-A node's report of itself; nothing depends on it.
+The report that each node writes about itself; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.stores import Abilities, MemoryStore
 
 class Reported(MemoryStore):
     """
-    A store that allows several owners: it keeps the reports, or fails.
+    A store for several owners that keeps their reports, or fails.
     """
 
     abilities = Abilities(has_many_owners=True, renew_s=0.01)
@@ -30,9 +30,6 @@ class Reported(MemoryStore):
         self.is_down = False
 
     def report(self, owner, figures):
-        """
-        Keep *figures*.
-        """
         if self.is_down:
             what = "the test took the store down"
             raise StoreError(what, "wait", is_transient=True)
@@ -42,7 +39,7 @@ class Reported(MemoryStore):
 @pytest.fixture
 def node():
     """
-    Return a heartbeat with its dependencies, and a clock that a test sets.
+    Return a heartbeat, the parts that it reads, and a clock that the test sets.
     """
     now_s, store, figures = [1_000.0], Reported(), Figures()
     resources = SimpleNamespace(
@@ -61,7 +58,9 @@ def node():
 
 def test_last_minute(node):
     """
-    Rate and lateness cover the last minute to within a step, at any rate of renewals; totals cover the node's life.
+    Rate and lateness cover the last minute to within a step, however often leases are renewed.
+
+    Totals cover the whole life of the node.
     """
     node.figures.counts["fired"] += 5
     node.figures.lateness.add([900.0])
@@ -81,7 +80,7 @@ def test_last_minute(node):
 
 def test_last_firings(node):
     """
-    A report has the last fifty finished firings, the oldest first, with the API's words for their outcomes.
+    A report has the last fifty finished firings, oldest first, with the outcomes named as in the API.
     """
     ended = [staged(f"k/{number}") for number in range(60)]
     node.figures.recent.add([(each, "succeeded", None) for each in ended[:-1]] + [(ended[-1], "retried", "no")])
@@ -108,7 +107,7 @@ def staged(key):
 
 def test_renewals_do_not_depend_on_reports(make, events, until):
     """
-    A node that cannot report keeps its leases, and the hooks are notified of each failure.
+    If a node cannot write its report, it keeps its leases, and the hooks are notified of each failure.
     """
     store = Reported()
     store.is_down = True

@@ -1,5 +1,5 @@
 """
-The history in the store: the attempts that it records, their fields, and the attempts that it leaves out.
+The history in the store: which attempts it records, with which fields, and which it leaves out.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_attempts_and_death(scheduler, events):
 
 def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
     """
-    By default a one-time success and a snooze leave no record.
+    By default, a one-time job that succeeds and an attempt that is snoozed leave no record.
     """
     told = events(scheduler)
     answers = [Snooze(0.001), None]
@@ -88,7 +88,7 @@ def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
 
 def test_a_result_is_kept(scheduler, events):
     """
-    A handler's last note is in the record of its attempt, so the success of a one-time job is also recorded.
+    A handler's last note is stored with its attempt, so a one-time job with a note leaves a record of its success.
     """
     told = events(scheduler)
 
@@ -123,7 +123,7 @@ def test_everything_by_option(url, make, events):
 @pytest.mark.parametrize(("keep", "outcomes"), [("none", []), ("failures", ["died"]), ("usual", ["succeeded", "died"])])
 def test_runs_of_a_recurring_job(url, make, events, keep, outcomes):
     """
-    By option, all runs of a recurring job are recorded, only failed ones, or none.
+    The option decides whether all runs of a recurring job are recorded, only failed ones, or none.
     """
     scheduler = make(url, options=SchedulerOptions(history=HistoryOptions(keep=keep))).start()
     told = events(scheduler)
@@ -161,9 +161,9 @@ def test_expired(url, make, events):
 
 def test_cut_off_and_again(file_url, make, events):
     """
-    An attempt that a stop left running is recorded as cut off, without a node.
+    An attempt that a stop left running is recorded as interrupted, without a node.
 
-    The next attempt is recorded by its result.
+    The next attempt is recorded with its result.
     """
     first = make(file_url).start()
     told = events(first)
@@ -193,7 +193,7 @@ def test_cut_off_and_again(file_url, make, events):
 
 def test_async_face(url):
     """
-    `AsyncScheduler` also has a history, with an async handler's traceback.
+    `AsyncScheduler` has a history, too, with the traceback of an async handler.
     """
 
     async def run():
@@ -218,9 +218,9 @@ def test_async_face(url):
 
 def test_traceback_of_a_process(scheduler, events, monkeypatch):
     """
-    An exception in a process has the traceback of that process.
+    An exception in a worker process is recorded with the traceback from that process.
     """
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # other processes find the module there, too
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # so that worker processes find the module
     told = events(scheduler)
     fail = import_module("process_handlers").fail
     scheduler.handler("h", retry=RetryPolicy(attempts=1), executor="process", timeout=60)(fail)
@@ -243,7 +243,7 @@ def raised(function):
 
 class MuteError(Exception):
     """
-    An error whose text raises a BaseException.
+    An error whose text cannot be read: `str` raises a BaseException.
     """
 
     def __str__(self):
@@ -252,7 +252,7 @@ class MuteError(Exception):
 
 def deep(depth=400):
     """
-    Raise below many frames.
+    Raise an error below *depth* frames.
     """
     if depth:
         shallower(depth - 1)
@@ -261,7 +261,7 @@ def deep(depth=400):
 
 def shallower(depth):
     """
-    Call `deep`, so that successive frames differ.
+    Call `deep`, so that two functions alternate in the traceback.
     """
     deep(depth)
 
@@ -281,7 +281,7 @@ def chained():
 
 def many():
     """
-    Raise a group.
+    Raise an exception group.
     """
     raise ExceptionGroup("all", [ValueError(str(number)) for number in range(1000)])
 
@@ -296,7 +296,7 @@ def huge():
 @pytest.mark.parametrize("function", [deep, chained, many, huge])
 def test_tracebacks_are_bounded(function):
     """
-    A traceback is bounded, storable, and ends with the error, however deep, chained, grouped or large it is.
+    A stored traceback has a limited length, can be stored, and ends with the error, for every kind of large error.
     """
     text = traceback_text(raised(function))
     assert len(text) <= TRACEBACK_CHARS_MAX
@@ -306,7 +306,7 @@ def test_tracebacks_are_bounded(function):
 
 def test_what_a_traceback_shows():
     """
-    A chain is shown from its cause on, a group by its first members, and a frame by its line.
+    A traceback shows a chain from its cause on, the first members of a group, and each frame with its line.
     """
     text = traceback_text(raised(chained))
     order = ["KeyError: 'one'", "direct cause", "ValueError: two", "During handling", "OSError: three"]
@@ -318,7 +318,7 @@ def test_what_a_traceback_shows():
 
 def test_a_loop_of_causes():
     """
-    An exception that is its own cause, or whose attributes raise, does no harm.
+    An exception that is its own cause, or whose attributes raise, is recorded without harm.
     """
     first, second = raised(chained), raised(many)
     first.__cause__, second.__cause__ = second, first
@@ -339,7 +339,7 @@ def test_a_loop_of_causes():
 
 def test_a_hostile_error_is_kept(scheduler, events):
     """
-    An error whose text raises, is huge, or is not Unicode is kept like others.
+    An error whose text raises, is huge or is not valid Unicode is recorded like others.
     """
     told = events(scheduler)
 
@@ -363,7 +363,7 @@ def test_a_hostile_error_is_kept(scheduler, events):
 )
 def test_bad_questions(scheduler, key, wrong):
     """
-    A bad key, limit or number is refused by name.
+    A bad key, limit or number in a query is refused by name.
     """
     with pytest.raises(InvalidJobError, match=next(iter(wrong), "key")):
         scheduler.history(key, **wrong)
@@ -372,7 +372,7 @@ def test_bad_questions(scheduler, key, wrong):
 @pytest.mark.parametrize("wrong", [{"keep": "some"}, {"age_s": 0}, {"per_key": 0}, {"total": 1.5}])
 def test_bad_options(wrong):
     """
-    Unusable options are refused by name.
+    Invalid options of the history are refused by name.
     """
     with pytest.raises(InvalidJobError, match=next(iter(wrong))):
         HistoryOptions(**wrong)
@@ -380,7 +380,7 @@ def test_bad_options(wrong):
 
 def test_pruned_in_steps(url, make, events, engines):
     """
-    The pruner brings the history within its bounds, however far it is over them.
+    The pruner brings the history within its limits, however far it exceeds them.
     """
     options = SchedulerOptions(history=HistoryOptions(per_key=3, total=5))
     scheduler = make(url, options=options).start()
@@ -440,7 +440,7 @@ KILLED = textwrap.dedent(
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is a POSIX signal")
 def test_killed_and_every_attempt_is_kept_once(file_url, until):
     """
-    However often its process is killed, each counted attempt has one record: it failed, or was cut off.
+    However often the process is killed, each counted attempt has exactly one record: failed or interrupted.
     """
     with Scheduler(file_url) as client:
         pass
@@ -454,7 +454,7 @@ def test_killed_and_every_attempt_is_kept_once(file_url, until):
             until(lambda client=client, seen=seen: (job := client.get("k")) and job.attempt >= seen + 5)
             process.send_signal(signal.SIGKILL)
         client.stop()
-        with Scheduler(file_url) as owner:  # without a handler: it takes over, and leaves the job alone
+        with Scheduler(file_url) as owner:  # has no handler, so it takes over without running the job
             job = owner.get("k")
             attempts = [record.attempt for record in every_record(owner, "k")]
             seen = job.attempt
@@ -467,7 +467,7 @@ def test_killed_and_every_attempt_is_kept_once(file_url, until):
 
 def every_record(scheduler: Scheduler, key: str) -> list[HistoryRecord]:
     """
-    Return the whole history of *key*, page by page.
+    Return the whole history of *key*, read page by page.
     """
     records: list[HistoryRecord] = []
     while page := scheduler.history(key, before=records[-1].number if records else None, limit=7):

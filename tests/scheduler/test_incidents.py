@@ -1,5 +1,5 @@
 """
-Dead letters as incidents: equal errors, and their summaries.
+Dead letters with equal errors are grouped into incidents and summarised.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def look(*letters: Job, **fields: str) -> Incidents:
 )
 def test_normalised(error, expected):
     """
-    Numbers, identifiers and quoted values are removed from an error, and words stay.
+    Numbers, identifiers and quoted values are removed from an error; words stay.
     """
     assert normalised(error) == expected
 
@@ -77,16 +77,16 @@ def test_normalised(error, expected):
 )
 def test_normalised_in_time(char):
     """
-    No error takes long, not even a malicious one: the work is proportional to its length.
+    Normalising takes time in proportion to an error's length, even for a malicious text.
     """
     assert len(normalised(char * 100_000)) <= 500
 
 
 def test_groups():
     """
-    Letters with one error, target and handler form one incident, whatever numbers the error contains.
+    Dead letters with the same error, target and handler form one incident, whatever numbers the error contains.
 
-    The latest incident is first.
+    The latest incident comes first.
     """
     found = look(
         letter("a", "KeyError: 'x1'"),
@@ -108,7 +108,7 @@ def test_groups():
 
 def test_raised_in():
     """
-    Letters with one error that different lines raised are separate incidents, and a search finds them by that line.
+    Dead letters with the same error from different lines form separate incidents, and a search by line finds them.
     """
     found = look(
         replace(letter("a", "KeyError: 'x1'"), raised_in="shop.pay+3"),
@@ -128,7 +128,7 @@ def test_raised_in():
 
 def test_fingerprint_stays():
     """
-    A fingerprint depends only on error, target and handler: it is the same tomorrow, on another node, for other keys.
+    A fingerprint depends only on error, target and handler, and not on the day, the node or the keys.
     """
     (today,) = look(letter("a", "no order 17")).incidents
     (tomorrow,) = incidents_of([replace(letter("b", "no order 18"), due_at=5)], NOW + 1).incidents
@@ -137,7 +137,7 @@ def test_fingerprint_stays():
 
 def test_by_hour():
     """
-    Each of the last 24 hours has its count; older letters are not counted, and later ones count in the last hour.
+    Each of the last 24 hours has a count; older letters are not counted, and letters from the future count as now.
     """
     agos = (-5_000, 0, HOUR_MS - 1, HOUR_MS, 24 * HOUR_MS - 1, 24 * HOUR_MS, 90 * HOUR_MS)
     (incident,) = look(*(letter(f"job {ago}", ago_ms=ago) for ago in agos)).incidents
@@ -147,7 +147,7 @@ def test_by_hour():
 
 def test_search():
     """
-    A search finds letters by key, error, target and handler, ignoring case; `prefix` applies to the key, and is exact.
+    A search finds letters by key, error, target and handler, ignoring case; `prefix` matches the key exactly.
     """
     letters = [
         letter("Order/1", "It broke"),
@@ -162,9 +162,9 @@ def test_search():
 
 def test_bounded():
     """
-    Of more than 10,000 letters the latest are read, and the answer says that there are more.
+    Only the latest 10,000 letters are read, and the answer says if there are more.
 
-    The list of places is also limited.
+    The list of places is limited, too.
     """
     letters = [
         letter(str(number), ago_ms=number, handler="abcdefghij"[number % 10] * (number % 30 + 1))

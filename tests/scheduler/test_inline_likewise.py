@@ -1,5 +1,5 @@
 """
-Inline and threaded schedulers behave alike: each test runs on both.
+Inline and threaded schedulers behave alike; each test runs on both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fire(scheduler, clock, until):
 @pytest.mark.parametrize("when", [{"delay": 0}, {"every": 60}], ids=["once", "recurring"])
 def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when):
     """
-    The handler can read the cancel, its heartbeat raises, and its end is recorded as stopped.
+    A handler can read that it is cancelled, its heartbeat raises, and its end is recorded as stopped.
     """
     seen, told = [], events(scheduler)
 
@@ -72,7 +72,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
 
 def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
     """
-    A handler that returns in spite of a cancel has succeeded; a retry that it requests is not granted.
+    A handler that returns in spite of a cancel has succeeded, even if it requests a retry.
     """
     results = iter([None, Snooze(1)])
 
@@ -90,7 +90,7 @@ def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
 
 def test_an_async_handler_that_is_cancelled(scheduler, fire):
     """
-    The handler is cancelled at its next await.
+    An async handler is cancelled at its next `await`.
     """
     seen = []
 
@@ -111,7 +111,7 @@ def test_an_async_handler_that_is_cancelled(scheduler, fire):
 
 def test_progress(scheduler, fire):
     """
-    A handler's note can be read while it runs, and the last one is recorded with its end.
+    The note of a running handler can be read, and its last note is recorded with its end.
     """
     seen = []
 
@@ -131,7 +131,7 @@ def test_progress(scheduler, fire):
 
 def test_the_counts_of_ends(scheduler, clock, fire, until):
     """
-    Each end is counted, in total and by handler.
+    The ends of attempts are counted by kind, in total and by handler.
     """
     results = iter([None, Snooze(3600), DeadLetter(), ValueError()])
 

@@ -1,5 +1,5 @@
 """
-Interrupted starts and stops: the system has no free thread, or Ctrl-C arrives.
+Starts and stops that are interrupted, because the system has no thread or Ctrl-C arrives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WRITERS = {"tickwheel-writer", "tickwheel-writer-own", "tickwheel-writer-callers
 @pytest.fixture
 def fail(monkeypatch):
     """
-    Return a function that makes a method raise at its first call, before or after its work.
+    Return a function that makes a method raise at its first call, either before or after it has done its work.
     """
 
     def fail_once(kind, name, when, error):
@@ -49,7 +49,7 @@ def fail(monkeypatch):
 @pytest.fixture
 def no_thread(monkeypatch):
     """
-    Return a function that makes the next two starts of a thread with a given name fail.
+    Return a function that makes the next two starts of a thread with that name fail.
     """
     start, left = threading.Thread.start, []
 
@@ -67,7 +67,7 @@ def no_thread(monkeypatch):
 @pytest.fixture
 def ours():
     """
-    Return a function that names the running threads of tickwheel that the test has started.
+    Return a function that lists the running tickwheel threads that this test has started.
     """
     before = set(threading.enumerate())
     return lambda: sorted(
@@ -78,7 +78,7 @@ def ours():
 @pytest.fixture
 def check_gone(until, ours):
     """
-    Return a function that waits until only the given threads of ours are left.
+    Return a function that waits until only the given tickwheel threads are left.
     """
     return lambda but=frozenset(): until(lambda: not set(ours()) - but)
 
@@ -96,7 +96,9 @@ def scheduler(make, file_url, record):
 @pytest.fixture
 def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
-    Return a function that asserts that a failed start left nothing: another scheduler can own the file, then this one.
+    Return a function that asserts that a failed start left nothing behind.
+
+    Another scheduler can own the file, and then this one.
     """
 
     def check():
@@ -107,7 +109,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
         scheduler.start()
         scheduler.set("k", delay=0, handler="h", payload=1)
         assert record.wait(1) == [1]
-        assert len(ours()) == len(set(ours()))  # no thread runs twice
+        assert len(ours()) == len(set(ours()))  # no thread was started twice
 
     return check
 
@@ -115,7 +117,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
 @pytest.mark.parametrize("name", ["checkpointer", "leases", "prefetcher", "watcher"])
 def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
     """
-    A start that gets no thread leaves everything unchanged, however often it is tried.
+    A start that gets no thread changes nothing, however often it is repeated.
     """
     no_thread(f"tickwheel-{name}")
     for _ in range(2):
@@ -131,7 +133,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
     """
-    A start that is interrupted anywhere leaves everything unchanged.
+    A start that is interrupted at any point changes nothing.
     """
     fail(*place, when, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -141,7 +143,7 @@ def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
 
 def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
     """
-    A start that was interrupted just after its success is not repeated by the next one.
+    If a start is interrupted just after it succeeded, the next call does not start again.
     """
     fail(Core, "_start", AFTER, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -156,7 +158,7 @@ def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
 
 def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
     """
-    A file whose new owner fails with an error is free again.
+    If an error occurs after a new owner has locked the file, the file is free again.
     """
     fail(SqliteStore, "_keep_reserve", BEFORE, StoreFullError("no room", "make some"))
     with pytest.raises(StoreFullError):
@@ -179,7 +181,7 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 )
 def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     """
-    An interrupted stop still releases the file, and the next call completes the stop.
+    An interrupted stop still releases the file, and the next call of `stop()` completes it.
     """
     scheduler = make(file_url).start()
     go_on, started, fired = threading.Event(), threading.Event(), threading.Event()
@@ -206,7 +208,7 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
 
 def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail, engines):  # noqa: PLR0917  fixtures
     """
-    A job that waited for a worker does not start after the file was released.
+    A job that waits for a worker when a stop is interrupted does not start after the file was released.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()

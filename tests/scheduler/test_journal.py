@@ -1,5 +1,5 @@
 """
-The log of acts: acts of callers, bulk acts, and events of nodes.
+The log of acts: callers' writes, bulk changes, and events of nodes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ threading.Event().wait()
 
 class Shared(MemoryStore):
     """
-    A store that may have other owners, one of which is dead.
+    A store that may have other owners, one of whose nodes is dead.
     """
 
     abilities = Abilities(has_many_owners=True)
 
     def nodes(self):
         """
-        Return the dead node, and another one that lives.
+        Return a dead node and a living one.
         """
         return [Node("dead", until=5), Node("alive", until=2**62)]
 
@@ -57,7 +57,7 @@ def acts(scheduler):
 
 def test_deploys(file_url, make, monkeypatch):
     """
-    A deploy is recorded when a node with another version starts, not at each start.
+    A deploy is recorded when a node starts with another version, not at every start.
     """
     for version in ("1.0", "1.0", "1.1"):
         monkeypatch.setattr(_leases, "__version__", version)
@@ -67,7 +67,7 @@ def test_deploys(file_url, make, monkeypatch):
 
 def test_death_of_the_owner(file_url, make):
     """
-    The next owner of a killed owner's file records its death, and the interrupted attempts.
+    If the owner of a file is killed, the next owner records its death, and its interrupted attempts.
     """
     with subprocess.Popen([sys.executable, "-c", HANGS, file_url], stdout=subprocess.PIPE, text=True) as process:
         killed = process.stdout.readline().strip()
@@ -85,7 +85,7 @@ def test_death_of_the_owner(file_url, make):
 
 def test_death_of_one_of_many(make, engines):
     """
-    A death is recorded once by a node, and shown once, however many nodes noticed it.
+    A node's death is shown once, however many nodes noticed it, and each node records it once.
     """
     store = Shared()
     node = make(store).start()
@@ -101,7 +101,7 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    The death of a node is recorded if the log has its takeover, even a takeover after an earlier death.
+    A node's death is recorded if the log has a takeover from it, also if the log has an earlier death of that node.
     """
     store = Shared()
     make(store).start()
@@ -124,7 +124,7 @@ def test_nothing_is_kept(make):
 
 def test_acts_and_bulk(file_url, make):
     """
-    A move has both due times, and a bulk act is one entry with its verb, filter, counts and note.
+    The record of a move has both due times; a bulk change is one record with its verb, filter, counts and note.
     """
     scheduler = make(file_url)
     scheduler.handler("h")(print)
@@ -147,7 +147,7 @@ def test_acts_and_bulk(file_url, make):
 
 def test_a_bulk_act_in_parts(make):
     """
-    A bulk act continued by cursors is one entry with the sums, and another caller's act does not replace it.
+    A bulk change continued by cursors is one record with the sums, and other callers' bulk changes stay separate.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

@@ -1,5 +1,5 @@
 """
-A lane with far more jobs than fit into memory does not stop the other lanes.
+If a lane has far more jobs than fit into memory, the other lanes still run.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ LANES = 10
 
 
 FEW = 40
-"""STAGED_MAX for a scheduler that runs all jobs one after the other."""
+"""A smaller STAGED_MAX, for schedulers that run their jobs one after another."""
 
 
 def options(staged_max=STAGED_MAX):
     """
-    Return options with little room.
+    Return options with little memory for jobs.
     """
     return SchedulerOptions(staged_max=staged_max, running_max=40, workers=4, coroutines=4)
 
 
 def crowd(scheduler, kind, go_on, record):
     """
-    Register a handler "crowd" that makes slow progress or none, depending on *kind*.
+    Register a handler "crowd" that is slow or hangs, as *kind* says.
     """
 
     def hangs(payload):
@@ -74,7 +74,7 @@ def herd(kind="", name="crowd", count=HERD):
 
 def healthy(scheduler, record):
     """
-    Register ten handlers, and return two jobs for each: one due now, one later.
+    Register ten handlers that work, and return two jobs for each, one due now and one later.
     """
     for lane in range(LANES):
         scheduler.handler(f"h{lane}")(record)
@@ -93,21 +93,21 @@ REASONS = {
     "pull": "no_worker",
 }
 KINDS = [*REASONS, "paused", "unknown"]
-"""Jobs of the last two kinds finally become unroutable, and then the lane is no longer full."""
+"""Ways to hold up a lane. With the last two its jobs become unroutable in the end, and then the lane is not full."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
-    Jobs of all other lanes run, whatever delays the crowd's lane and however many jobs it has.
+    Jobs of all other lanes run, whatever holds up the crowded lane and however many jobs it has.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, kind, go_on, type(record)())
     jobs = healthy(scheduler, record)
     if is_before:
         scheduler.set_many(herd(kind))
-        scheduler.set_many(jobs[: LANES // 2])  # behind the whole crowd
+        scheduler.set_many(jobs[: LANES // 2])  # set after the whole crowd
         scheduler.start()
     else:
         scheduler.start()
@@ -125,7 +125,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    Jobs of other lanes run even if another process sets the jobs of both kinds.
+    Jobs of other lanes run even if another process sets all of the jobs.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -140,7 +140,7 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    A lane that is full of future jobs runs a job that is due now.
+    If a lane is full of future jobs, its job that is due now still runs.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -154,7 +154,7 @@ def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
 
 def test_some_crowds(url, make, record):
     """
-    Several lanes with too many jobs also leave room for others.
+    Several crowded lanes together still leave room for others.
     """
     scheduler = make(url, options=options())
     for lane in range(3):
@@ -178,9 +178,7 @@ class Hanging:
         self._go_on, self._is_async = go_on, is_async
 
     def check(self, handler):
-        """
-        Accept any name.
-        """
+        pass
 
     def resolve(self, _):
         return Call(self._on_loop if self._is_async else self._in_thread, is_async=self._is_async, timeout_s=None)
@@ -193,14 +191,12 @@ class Hanging:
             await asyncio.sleep(0.01)
 
     async def close(self):
-        """
-        Release nothing.
-        """
+        pass
 
 
 def still(scheduler, target, go_on):
     """
-    Return one due job for each of many lanes that make no progress.
+    Return a due job for each of many lanes whose jobs do not finish.
     """
     if target == "handler":
         for n in range(MANY):
@@ -218,9 +214,9 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
-    Many lanes without progress, with one job each, leave room for lanes of other targets and for lanes with progress.
+    Many lanes with one stuck job each leave room for lanes of other targets and for lanes that make progress.
     """
-    monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # on a busy machine any attempt may last
+    monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # so that slow attempts on a busy machine do not count as stuck
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
     scheduler = make(url, options=options(), targets=targets)
     many, jobs = still(scheduler, target, go_on), healthy(scheduler, record)
@@ -240,9 +236,9 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, is_before):  # noqa: PLR0917  fixtures
     """
-    A worker gets the jobs of its queue in order, for one pass over the rows of the other queues.
+    A worker gets the jobs of its queue in order, although many other queues are full.
 
-    So does the next worker.
+    This costs one pass over the rows of the other queues, and the same holds for the next worker.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
@@ -270,7 +266,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    A job set by another process does not wait for the end of a long scan over a full lane's rows.
+    A job set by another process does not wait until a long scan over the rows of a crowded lane has ended.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store = make_store(file_url)
@@ -287,7 +283,7 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
             if len(found) == 3:
                 client.set("k", delay=0, handler="h")
             if len(found) > 3:
-                ran.wait(1.0)  # for all pages
+                ran.wait(1.0)  # long enough for all pages
         return scan(*args, inside=inside, rows=rows)
 
     monkeypatch.setattr(store, "scan", slow_scan)
@@ -299,7 +295,7 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
 
 def test_events_of_a_crowd(make, record, events, go_on):
     """
-    Hooks are called once when a lane has more jobs than room, with the reason, and once when it has room again.
+    The hooks are called once when a lane has more jobs than room, with the reason, and once when it has room again.
     """
     scheduler = make("memory://", options=options(FEW))
     told = events(scheduler)
@@ -317,7 +313,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
 
 def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
     """
-    All jobs of an overfull lane run in order once it makes progress; so do jobs that are set after it became full.
+    Once an overfull lane makes progress, all its jobs run in order, including jobs that were set after it was full.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -333,7 +329,7 @@ def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
 
 def test_verbs_reach_a_crowd(url, make, record, go_on):
     """
-    Jobs of an overfull lane are cancelled, moved to the front, set again and run now.
+    Jobs of an overfull lane can be cancelled, moved to the front, set again and run now.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -354,7 +350,7 @@ def test_verbs_reach_a_crowd(url, make, record, go_on):
 
 def test_a_paused_crowd_goes_on(url, make, record):
     """
-    Jobs of an overfull paused lane run after it is resumed.
+    The jobs of a paused and overfull lane run after the resume.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, "paused", None, record)
@@ -366,7 +362,7 @@ def test_a_paused_crowd_goes_on(url, make, record):
 
 def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     """
-    The next owner of a store with an overfull lane fires the jobs of other lanes, and in the end all jobs.
+    If a store has an overfull lane, its next owner fires the jobs of other lanes, and in the end all jobs.
     """
     first = make(file_url, options=options(FEW))
     crowd(first, "hung", go_on, record)
@@ -390,7 +386,7 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    Twice as many queues without workers cost twice as many calls, for the first job of each and the second.
+    Twice as many queues without workers need at most twice as many calls, for the first job of each and the second.
     """
 
     def calls_for(count):
@@ -415,7 +411,7 @@ def test_many_queues_without_a_worker(make, until):
 
 def test_the_lane_of_a_job():
     """
-    A lane is a handler, a queue, or a receiver, whatever the path of its address.
+    The lane of a job is its handler, its queue or its receiver; the path of a receiver's address does not count.
     """
     assert lane_of("handler", "mail") == "handler:mail"
     assert lane_of("handler", "https://a/b") == "handler:https://a/b"

@@ -1,5 +1,5 @@
 """
-Leases with an end: renewed, distrusted in time, lost and handed over.
+Leases that expire: they are renewed, distrusted in time, lost and handed over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tickwheel.stores import Abilities, Lease, MemoryStore
 
 class Leasing(MemoryStore):
     """
-    A store in memory whose leases end, with a clock of its own.
+    A store in memory whose leases expire, with a clock of its own.
     """
 
     abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
@@ -42,13 +42,13 @@ class Leasing(MemoryStore):
 
     def now_ms(self):
         """
-        Read the store's clock, which differs from the machine's.
+        Read the store's clock, which need not be the machine's.
         """
         return super().now_ms() + self.offset_ms
 
     def apply(self, writes):
         """
-        Apply *writes*, and run a function of the test before the caller learns of a begun attempt.
+        Apply *writes*; after a claim, call the test's function before the caller gets its answer.
         """
         answers = super().apply(writes)
         if self.on_begun is not None and any(isinstance(write, Begin) for write in writes):
@@ -77,7 +77,7 @@ class Leasing(MemoryStore):
 
     def lose_and_regain(self):
         """
-        Lose the lease and get it back between two renewals.
+        Lose the lease and get it back before the next renewal.
         """
         self._epoch = 2
 
@@ -94,7 +94,7 @@ class Leasing(MemoryStore):
 
 def test_renewed(make, record, until):
     """
-    A lease is renewed well before its end, and jobs fire over many lease lengths.
+    A lease is renewed well before it expires, and jobs fire for many lease lengths.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -108,7 +108,7 @@ def test_renewed(make, record, until):
 
 def test_no_renewal_without_an_end(make):
     """
-    A lease that no other node can take needs no thread.
+    A lease that never expires needs no renewal thread.
     """
     before = set(threading.enumerate())
     make("memory://").start()
@@ -117,7 +117,7 @@ def test_no_renewal_without_an_end(make):
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until, engines):
     """
-    If renewals fail, beginning and firing end before the lease does; both continue when the store is back.
+    If renewals fail, the node stops claiming and firing before its lease expires; it goes on when the store is back.
     """
     store = Leasing(length_ms=300)
     scheduler = make(store).start()
@@ -128,8 +128,8 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until, engine
 
     def fail():
         store.on_begun, store.is_down, failures = None, True, leases.failures
-        until(lambda: leases.failures > failures)  # no running renewal can still succeed
-        leases._trusted_until = 0.0  # the due time has passed, and the job has not fired
+        until(lambda: leases.failures > failures)  # no renewal that has begun can still succeed
+        leases._trusted_until = 0.0  # as if the lease had expired while the job waited for its due time
 
     store.on_begun = fail
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
@@ -148,7 +148,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until, engine
 
 def test_lost(make, events, record):
     """
-    A lost shard is no longer fired, and is taken again when it is free.
+    A lost shard is not fired any more, and is acquired again when it is free.
     """
     store = Leasing(length_ms=60)
     scheduler = make(store).start()
@@ -165,7 +165,7 @@ def test_lost(make, events, record):
 @pytest.mark.parametrize("offset_ms", [-3_600_000, 86_400_000])
 def test_the_stores_clock_counts(make, record, offset_ms):
     """
-    Delays and lateness are by the store's clock, however far it is from the machine's.
+    Delays and lateness follow the store's clock, however far it is from the machine's clock.
     """
     store = Leasing(length_ms=1000, offset_ms=offset_ms)
     scheduler = make(store, options=SchedulerOptions(owner="me")).start()
@@ -185,13 +185,13 @@ def test_the_stores_clock_counts(make, record, offset_ms):
 
 def test_what_workers_pulled_before_it_was_lost(make, until):
     """
-    A worker's firing ends with the lease of its shard, even if the same node gets that again at once.
+    A pull worker's firing ends with the lease of its shard, even if the node gets the shard back at once.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
     (lease,) = scheduler.lease("q", wait=60, seconds=600)
-    store.tail = 1_000_000  # the shard is handed over, and its running jobs stay here
+    store.tail = 1_000_000  # the shard is handed over, but its running jobs stay with this node
     until(lambda: scheduler.stats()["tails"] == [1_000_000])
     renewals = store.renewals_in_time
     until(lambda: store.renewals_in_time > renewals + 1)
@@ -209,7 +209,7 @@ def test_what_workers_pulled_before_it_was_lost(make, until):
 
 class Hanging(Leasing):
     """
-    A leasing store whose reports hang on demand.
+    A leasing store whose reports hang if the test says so.
     """
 
     def __init__(self):
@@ -219,7 +219,7 @@ class Hanging(Leasing):
 
     def report(self, owner, figures):
         """
-        Hang on demand.
+        Hang if the test says so.
         """
         if not self.may_go_on.is_set():
             self.is_reported.set()
@@ -229,7 +229,7 @@ class Hanging(Leasing):
 @pytest.mark.parametrize("hanging", ["report", "hook of a loss", "hook of a failure", "log"])
 def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, hanging, caplog):
     """
-    Leases are renewed in time, and jobs fire, however long a report, a hook or a log takes: their thread only renews.
+    The renewal thread only renews, so a slow report, hook or log delays neither renewals nor jobs.
     """
     store = Hanging()
     scheduler = make(store).start()
@@ -269,7 +269,7 @@ def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, h
 
 def raising_once(function, error):
     """
-    Return a function that raises *error* at the first call, and calls *function* at each later call.
+    Return a function that raises *error* at its first call, and calls *function* afterwards.
     """
     errors = [error]
 
@@ -283,7 +283,7 @@ def raising_once(function, error):
 
 class Noting(Leasing):
     """
-    A leasing store that records the order of its reads.
+    A leasing store that records the reads of its owner.
     """
 
     def __init__(self):
@@ -300,7 +300,9 @@ class Noting(Leasing):
 
 def test_the_mark_comes_before_the_scan(make, until):
     """
-    A shard that is gained later is also marked before it is scanned, so that others' later writes are found as changes.
+    A regained shard is marked before it is scanned, like the first time.
+
+    So later writes of other processes are found as changes.
     """
     store = Noting()
     scheduler = make(store).start()
@@ -313,7 +315,7 @@ def test_the_mark_comes_before_the_scan(make, until):
 
 class Rated(MonotonicClock):
     """
-    A machine's clock that runs *rate* times as fast as the store's.
+    A machine's clock that runs *rate* times as fast as the store's clock.
     """
 
     def __init__(self, rate):
@@ -331,7 +333,7 @@ class Rated(MonotonicClock):
 @pytest.mark.parametrize("rate", [0.91, 0.9995, 1.0, 1.0005, 1.05, 1.099])
 def test_never_early_at_any_rate(make, record, rate):
     """
-    A slewed clock does not make a job fire before the store's clock reads its due time.
+    A clock with a wrong rate makes no job fire before the store's clock reads its due time.
     """
     store = Leasing(length_ms=5_000)
     scheduler = make(store, clock=Rated(rate)).start()
@@ -342,7 +344,7 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Time that passes in waits and in slow calls. It is also the thread's end event, which is set at *until*.
+    Simulated time that passes in waits and slow calls; it is also the thread's stop event, which is set at *until*.
     """
 
     def __init__(self, until):
@@ -365,7 +367,7 @@ class Passing:
 @pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
 def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
-    A failed renewal is tried again while the lease is trusted, even if each call fails only at its deadline.
+    A failed renewal is retried while the lease is still trusted, even if each call takes until its deadline to fail.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

@@ -27,7 +27,7 @@ def scheduler(url, make):
 
 class Crowd:
     """
-    Counts how many handlers run at once.
+    Counts the handlers that run at the same time.
     """
 
     def __init__(self):
@@ -48,7 +48,7 @@ class Crowd:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_concurrency(scheduler, record, until, limit):
     """
-    At most the allowed number of a limited handler's jobs run at once; all run, and another handler does not wait.
+    At most the allowed number of a handler's jobs run at once; all of them run, and another handler does not wait.
     """
     crowd, go_on = Crowd(), threading.Event()
 
@@ -89,7 +89,7 @@ def test_concurrency_of_coroutines(scheduler, record):
 
 def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
     """
-    A due job that waits for its handler is still pending: it can be moved and cancelled, and occupies no place.
+    A due job that waits for its handler's limit is still pending: it can be moved and cancelled, and uses no worker.
     """
     go_on = threading.Event()
 
@@ -111,7 +111,7 @@ def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
 @pytest.mark.parametrize("running_max", [1, 2, 100])
 def test_a_limit_and_little_room(url, make, record, running_max):
     """
-    Limited lanes together with a small limit of running jobs lose nothing.
+    Limited handlers lose no job if the scheduler itself may run only a few jobs at once.
     """
     scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
     scheduler.handler("a", concurrency=2)(record)
@@ -124,7 +124,7 @@ def test_a_limit_and_little_room(url, make, record, running_max):
 
 def test_rate(scheduler, events):
     """
-    A handler with a rate begins its jobs evenly spaced, and none before its due time.
+    A handler with a rate starts its jobs evenly spaced, and none before its due time.
     """
     told = events(scheduler)
     scheduler.handler("h", rate=100)(lambda _: None)
@@ -144,9 +144,7 @@ class Paced:
         self._limits = Limits(rate=rate)
 
     def check(self, handler):
-        """
-        Take any name.
-        """
+        pass
 
     def limits(self, handler):
         """
@@ -165,15 +163,13 @@ class Paced:
         return Call(send, is_async=True)
 
     async def close(self):
-        """
-        Do nothing: nothing is open.
-        """
+        pass
 
 
 @pytest.mark.parametrize("handlers", [("orders", "mails", "bills"), [f"amqp://a/{n}" for n in range(3)]])
 def test_the_rate_of_a_target(url, make, events, handlers):
     """
-    All jobs for one receiver share the rate of its target, whatever their queue or path.
+    All jobs for one receiver share the rate of its target, whatever their queue and path.
     """
     scheduler = make(url, targets={"there": Paced(100)}).start()
     told = events(scheduler)
@@ -186,7 +182,7 @@ def test_the_rate_of_a_target(url, make, events, handlers):
 
 def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engines):
     """
-    The rate of one address does not delay another, and the memory for addresses is bounded.
+    The rate limit of one address delays no other address, and the memory for addresses is bounded.
     """
     scheduler = make("memory://", targets={"there": Paced(1)}).start()
     told = events(scheduler)
@@ -206,7 +202,7 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engin
 
 def test_a_job_that_is_admitted_twice(make, record, engines):
     """
-    A job that is admitted twice, because its key's last run ends during the admission, occupies one place.
+    If a job is admitted twice, because its key's last run ends during the admission, it counts once.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
@@ -226,7 +222,7 @@ def test_a_job_that_is_admitted_twice(make, record, engines):
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_no_limit_of_time(scheduler, events, executor):
     """
-    A timeout or a stop that is longer than any wait of the system means no limit.
+    A timeout or a stop limit that is longer than any wait of the system means no limit.
     """
     told = events(scheduler)
     for name, seconds in (("inf", math.inf), ("1e300", 1e300), ("days", 40 * 86_400)):
@@ -244,7 +240,7 @@ def test_no_limit_of_time(scheduler, events, executor):
 )
 def test_bad_limits(scheduler, name, value):
     """
-    A limit must be positive.
+    A limit that is not positive is refused.
     """
     with pytest.raises(InvalidJobError, match=f"{name} is {value}"):
         scheduler.handler("h", **{name: value})(lambda _: None)
@@ -252,7 +248,7 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    A key that is set repeatedly while its job runs never runs twice at once, and its last job is the last to run.
+    If a key is set repeatedly while its job runs, it never runs twice at once, and the last job set runs last.
     """
     crowd = Crowd()
 
@@ -272,7 +268,7 @@ def test_order_within_a_key(scheduler, record):
 
 def test_a_busy_key_delays_no_other(scheduler, record, until):
     """
-    While a key waits for its running job, other keys fire.
+    While a key waits for its running job, jobs of other keys fire.
     """
     go_on = threading.Event()
     scheduler.handler("slow")(lambda _: go_on.wait(300))
@@ -289,7 +285,7 @@ def test_a_busy_key_delays_no_other(scheduler, record, until):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_heartbeat(url, make, events, is_async):
     """
-    A handler that reports progress may take longer than its timeout.
+    A handler that reports progress may run longer than its timeout.
     """
     clock = ManualClock()
     scheduler = make(url, clock=clock).start()
@@ -298,7 +294,7 @@ def test_heartbeat(url, make, events, is_async):
     def long(_payload, firing):
         for _ in range(8):
             assert firing.heartbeat()
-            clock.advance(1)  # time passes, as during work
+            clock.advance(1)  # time passes while the handler works
 
     async def long_async(_payload, firing):
         for _ in range(8):
@@ -314,7 +310,7 @@ def test_heartbeat(url, make, events, is_async):
 
 def test_a_heartbeat_that_comes_too_late(scheduler, record, events):
     """
-    After its timeout a handler's heartbeat raises, since its attempt no longer counts.
+    A heartbeat after the timeout raises in the handler, because its attempt no longer counts.
     """
     told = events(scheduler)
 

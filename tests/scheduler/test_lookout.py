@@ -1,5 +1,5 @@
 """
-The regular sweep of the store: a job without a notification still fires within seconds.
+The store is swept regularly, so that a job without a notification still fires within seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.stores.sqlite._batch import shelf_of
 from tickwheel.stores.sqlite._queries import SQL
 
 WAIT_S = 5.0
-"""The promised maximum delay, in seconds."""
+"""Maximum delay in seconds that the promise allows."""
 
 
 class Silent(MemoryStore):
@@ -32,7 +32,7 @@ class Silent(MemoryStore):
 
 def test_a_job_that_nobody_told_of(make, record):
     """
-    A job that appears in the store behind the cursor, without a notification, fires within the promised time.
+    If a job appears behind the cursor without a notification, it fires within the promised time.
     """
     store = Silent()
     scheduler = make(store).start()
@@ -47,7 +47,7 @@ def test_a_job_that_nobody_told_of(make, record):
 
 class Counting(SqliteStore):
     """
-    A store that counts the pending rows that its searches return.
+    A store that counts the pending rows that its scans return.
     """
 
     searches = rows = 0
@@ -68,7 +68,7 @@ class Counting(SqliteStore):
 @pytest.mark.parametrize("staged_max", [10_000, 200], ids=["in memory", "most in the store"])
 def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
     """
-    Jobs that wait for workers are not read again and again, but a job that appears beside them is found.
+    The sweep does not read jobs again that wait for workers, but finds a new job beside them.
     """
     path = tmp_path / "jobs.db"
     store = Counting(path)
@@ -84,7 +84,7 @@ def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
 
     until(is_calm)
     job = Job("unknown", 1_000_000, scheduler.get("waits/0").due_at, b'"unknown"', handler="h")
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:  # without a note or a notification
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:  # writes without a note or a notification
         other.execute(SQL["insert_job"], (0, *row_of(job), None))
         other.execute(SQL["insert_key"], (shelf_of(job), job.key, job.due_at, job.generation))
     started = time.monotonic()

@@ -1,5 +1,5 @@
 """
-The figures of a node by minute: counts, cost and size.
+A node's figures by minute: their meaning, their cost and their size.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lane(name, fired=1, **fields):
 
 def wait_for(record, kind, count):
     """
-    Wait until *record* has *count* events of *kind*.
+    Wait for *count* events of *kind* in *record*.
     """
     record.wait_for(lambda: sum(isinstance(each, kind) for each in record.items) >= count)
 
@@ -59,14 +59,14 @@ def wait_for(record, kind, count):
 )
 def test_bucket(late_ms, bucket):
     """
-    Each bucket is twice as wide as the previous one.
+    Each bucket is twice as wide as the one before it.
     """
     assert bucket_of(late_ms) == bucket
 
 
 def test_row_is_bounded():
     """
-    A row has the 50 busiest lanes by name, fewer if their names are long, and loses no count.
+    A row lists the 50 busiest lanes by name, or fewer if the names are long; the others are counted together.
     """
     for size in (10, 60, 255, 2_000):
         lanes = [lane(f"handler:{number:0{size}}", fired=number + 1, wait_ms=1e9) for number in range(70)]
@@ -85,7 +85,7 @@ def test_row_is_bounded():
 
 def test_sum():
     """
-    A sum adds up counts and times; it has the largest maximum, and the latest number of overdue jobs.
+    A sum adds up counts and times, and has the largest maximum and the latest number of overdue jobs.
     """
     first = Minute("a", 0, MINUTE_MS, 2, 5.0, 4.0, (lane("x", overdue=9, late_max_ms=3.0), lane("y")))
     second = Minute("a", MINUTE_MS, MINUTE_MS, 3, 6.0, 2.0, (lane("x", 4, overdue=1, took_ms=7.0, late_max_ms=2.0),))
@@ -98,7 +98,7 @@ def test_sum():
 
 def test_overdue_jobs_of_nodes():
     """
-    The overdue jobs of the last minute are added up over all nodes; a lane that is missing in that minute has none.
+    The overdue jobs of the last minute are added up over all nodes; a lane that has no figures in it has none.
     """
     before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
     end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
@@ -107,7 +107,7 @@ def test_overdue_jobs_of_nodes():
 
 def test_kept():
     """
-    Minutes are kept for four hours, and quarters of an hour for 48, each counted from the start of a quarter.
+    Figures by minute are kept for four hours, and by quarter of an hour for 48 hours; both from the start of a quarter.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)
@@ -142,7 +142,7 @@ def scheduler(store, make, engines):  # noqa: ARG001  it notes the engine
 
 def test_counted(scheduler, store, events, engines):
     """
-    A minute has the attempts, failures and deaths of each lane, their lateness, and the commits.
+    A minute counts the attempts, failures and deaths of each lane, their lateness, and the commits.
     """
     ended = events(scheduler)
     requests = [SetRequest(str(number), delay=0, handler="broken" if number < 3 else "fine") for number in range(40)]
@@ -164,7 +164,7 @@ def test_counted(scheduler, store, events, engines):
 
 def test_one_statement(scheduler, store, events, engines):
     """
-    A minute costs one statement, however many jobs ended in it; a minute without jobs costs none.
+    The figures of a minute are one statement, however many jobs ended in it; a minute without jobs writes nothing.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -178,7 +178,7 @@ def test_one_statement(scheduler, store, events, engines):
 
 def test_one_statement_on_sqlite(file_url, make, events, engines):
     """
-    The minute and its quarter of an hour are one statement for SQLite, too.
+    On SQLite, one statement writes both the minute and its quarter of an hour.
     """
     with noted_connections() as connections:
         made = make(file_url)
@@ -193,7 +193,7 @@ def test_one_statement_on_sqlite(file_url, make, events, engines):
 
 def test_twice_in_a_minute(scheduler, store, events, engines):
     """
-    A second call in the same minute adds to its rows and loses nothing.
+    If the figures of a minute are written twice, the second call adds to the rows of the first.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -209,7 +209,7 @@ def test_twice_in_a_minute(scheduler, store, events, engines):
 
 def test_an_outage_of_the_store(scheduler, store, events, engines):
     """
-    Rows that the store did not accept are written by the next call, each once.
+    Rows that the store refused are written by the next call, each once.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -233,7 +233,7 @@ def test_an_outage_of_the_store(scheduler, store, events, engines):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses a receiver has; lanes beyond 1,000 are counted together.
+    Attempts count for their lane, however many addresses its receiver has; lanes after the first 1,000 count together.
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):
@@ -249,7 +249,7 @@ def test_many_addresses_of_a_receiver():
 
 def attempt(target, handler):
     """
-    Return an attempt that started at its due time.
+    Return an attempt that started when it was due.
     """
     job = SimpleNamespace(target=target, handler=handler, due_at=5)
     return SimpleNamespace(job=job, fired_at=5.0, ready_at=5.0, ran_ms=1.0)
@@ -257,7 +257,7 @@ def attempt(target, handler):
 
 def test_restart(file_url, make, events):
     """
-    A stop writes the current minute, and the next process and the command read it.
+    A stop writes the figures of the current minute, and the next process and the command can read them.
     """
     first = make(file_url)
     first.handler("h")(print)
@@ -273,7 +273,7 @@ def test_restart(file_url, make, events):
 
 def test_old_ones_by_quarter(store, make):
     """
-    Figures older than four hours are read by quarters of an hour, newer ones by minutes, each once.
+    Figures older than four hours are read by quarter of an hour and newer ones by minute, and none is read twice.
     """
     made = make(store)
     made.get("k")

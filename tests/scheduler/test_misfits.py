@@ -1,5 +1,5 @@
 """
-Payloads that do not fit a task: their jobs wait, without using attempts, for a node whose task accepts them.
+If its payload does not fit the task, a job waits without using an attempt for a node whose task accepts it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def url(request, tmp_path):
 
 def versions(runs):
     """
-    Return a task in the two versions of a program.
+    Return one task as it is in two versions of a program.
     """
 
     def old(number: int) -> None:
@@ -64,7 +64,9 @@ def is_aside(scheduler, key):
 )
 def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
     """
-    The job stays pending, uses no attempt, and shows the reason; the log names it once per handler.
+    A job whose payload does not fit stays pending, uses no attempt and shows the reason.
+
+    The log names the reason once per handler.
     """
     runs = []
     scheduler = make("memory://")
@@ -89,7 +91,7 @@ def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
 
 def test_a_recurring_job_waits_too(make, until):
     """
-    A recurring job keeps its due time, and runs once its payload fits.
+    A recurring job whose payload does not fit keeps its due time, and runs once it fits.
     """
     runs = []
     scheduler = make("memory://")
@@ -105,7 +107,7 @@ def test_a_recurring_job_waits_too(make, until):
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_each_version_runs_its_own(make, url, until, first):
     """
-    An owner leaves jobs whose payload does not fit to the next owner, and makes no attempt with such a payload.
+    An owner makes no attempt with a payload that does not fit, and leaves the job to the next owner.
     """
     runs = []
     old, new = versions(runs)
@@ -133,7 +135,7 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    A handler's unroutable jobs beyond a maximum stay in the store; fitting jobs in the shard run.
+    Once a node knows many of a handler's payloads that do not fit, it leaves further such jobs alone; other jobs run.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []
@@ -151,7 +153,7 @@ def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
 
 def test_it_is_not_taken_up_again_and_again(make, until):
     """
-    A node writes nothing more for a payload after it has found once that the payload does not fit.
+    A node writes nothing more for a payload that it has once found not to fit.
     """
     runs = []
     scheduler = make("memory://")
@@ -171,7 +173,7 @@ def test_it_is_not_taken_up_again_and_again(make, until):
 
 def test_inline():
     """
-    An inline scheduler also marks a job whose payload does not fit as unroutable.
+    An inline scheduler marks a job as unroutable, too, if its payload does not fit.
     """
     runs = []
     clock = ManualClock()
@@ -190,7 +192,7 @@ def test_inline():
 
 def test_an_annotation_that_comes_too_late(make, until):
     """
-    A task registered after the start, with unresolvable annotations, never runs wrongly on another node.
+    A task with unresolvable annotations that is registered after the start never runs wrongly on another node.
     """
     scheduler = make("memory://").start()
 

@@ -1,5 +1,5 @@
 """
-Mistakes that would have no effect if they were accepted silently.
+Mistakes of users that would have no visible effect if they were accepted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tickwheel.testing import InlineScheduler, ManualClock
 @pytest.fixture
 def inline():
     """
-    Return a clock and a scheduler in memory that fires as the clock moves.
+    Return a manual clock, and a scheduler in memory that fires when the clock moves.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = InlineScheduler(clock).start()
@@ -44,7 +44,7 @@ def inline():
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler, Jobs])
 def test_handler_without_brackets(make):
     """
-    `@scheduler.handler` registers the function by its own name, and returns it unchanged.
+    `@scheduler.handler` without brackets registers the function under its own name, and returns it unchanged.
     """
     registry = make("memory://")
 
@@ -62,7 +62,7 @@ def test_handler_without_brackets(make):
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
 def test_a_handler_that_no_other_process_would_know(make, name):
     """
-    A lambda is refused, as its name does not identify it in other processes.
+    A lambda is refused as a handler, because its name does not identify it in other processes.
     """
     with pytest.raises(InvalidJobError, match=r"handler is .*: .*pass"):
         make("memory://").handler(name)(lambda _: None)
@@ -70,7 +70,7 @@ def test_a_handler_that_no_other_process_would_know(make, name):
 
 def test_the_wrong_with():
     """
-    The error of `with` and of `async with` names the other one.
+    The error for `with` names `async with`, and the reverse.
     """
     with pytest.raises(TypeError, match="write `async with`, or use Scheduler"), AsyncScheduler("memory://"):
         pass
@@ -95,7 +95,7 @@ RESULTS = {
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 def test_a_result_that_was_meant_otherwise(inline, result):
     """
-    A handler that returns a class instead of an instance, or an exception, has failed, with a helpful error.
+    If a handler returns a result class instead of an instance, or an exception, it has failed, with a helpful error.
     """
     clock, scheduler = inline
     scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
@@ -109,7 +109,7 @@ def test_a_result_that_was_meant_otherwise(inline, result):
 @pytest.mark.parametrize("delay", [0, -5, 0.001, timedelta(0), 0.999])
 def test_a_snooze_waits_a_second_at_least(inline, delay):
     """
-    A handler that snoozes for zero seconds is called once a second, not as often as possible.
+    If a handler snoozes for zero seconds, it is called once a second, and not in a busy loop.
     """
     clock, scheduler = inline
     calls = []
@@ -123,7 +123,7 @@ def test_a_snooze_waits_a_second_at_least(inline, delay):
 @pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
 def test_a_number_that_is_no_date(inline, at):
     """
-    `at=30`, meant as a delay, is refused; a past date, or a past phase of an interval, is accepted.
+    `at=30`, probably meant as a delay, is refused; a past date and a past first run of an interval are accepted.
     """
     _, scheduler = inline
     for call in (
@@ -143,7 +143,7 @@ def test_a_number_that_is_no_date(inline, at):
 @pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
 def test_a_zone_without_a_rule(inline, given):
     """
-    A time zone is refused if no rule is given that uses it.
+    A time zone without a rule that uses it is refused.
     """
     _, scheduler = inline
     with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):
@@ -152,7 +152,7 @@ def test_a_zone_without_a_rule(inline, given):
 
 def test_a_move_past_the_end_of_the_series(inline):
     """
-    A job that was moved past its `until=` does not run then; a job that is run now, or late, does.
+    If a job is moved past its `until=`, it does not run then; it does run if it is run now, or late.
     """
     clock, scheduler = inline
     runs = []
@@ -178,7 +178,7 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    A threaded scheduler fires all jobs that one move of a manual clock passes, even if none was in memory before.
+    If a manual clock passes many due times at once, all these jobs fire, even those that were not in memory.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)
@@ -192,7 +192,7 @@ def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
 
 def test_a_clock_that_is_moved_by_hand_beside_a_loop():
     """
-    With a manual clock an async handler also runs, on the loop on which the scheduler was started.
+    With a manual clock, an async handler also runs, on the loop that started the scheduler.
     """
 
     async def run():
@@ -213,7 +213,7 @@ def test_a_clock_that_is_moved_by_hand_beside_a_loop():
 
 def test_a_clock_that_is_moved_by_hand_beside_a_server():
     """
-    A manual clock is refused with a store whose server has a clock, since no test moves that clock.
+    A manual clock is refused for a store whose server has its own clock, which a test cannot move.
     """
 
     class Remote(MemoryStore):
@@ -235,7 +235,9 @@ FORGOTTEN = [
 @pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
 def test_a_start_that_was_forgotten(kind, when, caplog):
     """
-    Jobs in memory that no scheduler will fire are reported once: when one is overdue, or at the end.
+    If jobs in memory would never fire because no scheduler was started, this is reported once.
+
+    The report comes when a job is overdue, or at the end.
     """
     clock = ManualClock()
     scheduler = kind(clock=clock) if kind is InlineScheduler else kind("memory://", clock=clock)
@@ -257,7 +259,7 @@ def test_a_start_that_was_forgotten(kind, when, caplog):
 
 def test_a_start_that_was_forgotten_until_the_program_ends():
     """
-    A program that ends without a stop also reports jobs in memory that no scheduler will fire.
+    If a program ends without a stop, it reports jobs in memory that no scheduler will fire.
     """
     program = """
 from tickwheel.scheduler import Scheduler
@@ -270,7 +272,7 @@ scheduler.set("k", delay=60, handler="h")
 
 class SkippingScheduler(Scheduler):
     """
-    A scheduler whose own clock skips some seconds on demand.
+    A scheduler whose own clock skips some seconds when the test says so.
     """
 
     skipped = 0.0
@@ -283,7 +285,7 @@ class SkippingScheduler(Scheduler):
 @pytest.mark.parametrize("step", ["first", "second", "after an error"])
 def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
     """
-    An async handler with a step of more than a second is named once, whichever step it is and however it ends.
+    An async handler that blocks the loop for more than a second is reported once, in any step and however it ends.
     """
     scheduler = make("memory://", kind=SkippingScheduler)
 
@@ -308,7 +310,7 @@ def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
 
 def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
     """
-    An async handler that never yields is named while it blocks.
+    An async handler that never awaits is reported while it blocks the loop.
     """
     scheduler, named = make("memory://", kind=SkippingScheduler), threading.Event()
     caplog.handler.addFilter(lambda record: "blocked" not in record.getMessage() or named.set() or True)
@@ -316,7 +318,7 @@ def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
     @scheduler.handler("h")
     async def handler(_payload):
         scheduler.skipped += 5
-        record(named.wait(60))  # meanwhile nothing else runs on the loop
+        record(named.wait(60))  # nothing else runs on the loop during this wait
 
     scheduler.start()
     scheduler.set("k", delay=0, handler="h")

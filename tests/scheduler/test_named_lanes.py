@@ -1,5 +1,5 @@
 """
-Named lanes: several handlers with one limit, one share of memory and one share of the places.
+A named lane gives several handlers one limit, one share of memory and one share of the workers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BULK = ("mail", "report", "export")
 
 def requests(names, count):
     """
-    Return *count* due jobs for each handler of *names*, in turn.
+    Return *count* due jobs for each handler of *names*, interleaved.
     """
     return [
         SetRequest(f"{name}/{n}", delay=0, handler=name, payload=f"{name}/{n}") for n in range(count) for name in names
@@ -25,7 +25,7 @@ def requests(names, count):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the start", "after it"])
 def test_handlers_of_a_lane(url, make, record, go_on, until, *, count, is_late):
     """
-    Handlers of one lane share its concurrency and memory, and delay no other lane; each of their jobs runs once.
+    The handlers of a lane share its concurrency and memory, and delay no other lane; each of their jobs runs once.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100))
     begun = []
@@ -63,7 +63,7 @@ def test_handlers_of_a_lane(url, make, record, go_on, until, *, count, is_late):
 
 def test_one_rate(url, make, until):
     """
-    The rate of a lane counts for all its handlers together.
+    The rate of a lane limits all its handlers together.
     """
     scheduler, begun = make(url), []
     for name in BULK:
@@ -76,7 +76,7 @@ def test_one_rate(url, make, until):
 
 def test_tasks(make, record):
     """
-    A task may also name a lane, under all names of the task.
+    A task may name a lane, too, which applies to all names of the task.
     """
 
     @task(name="count", aliases=("number",), lane="bulk", concurrency=1)
@@ -109,7 +109,7 @@ def test_tasks(make, record):
 )
 def test_other_limits(limits, others):
     """
-    A handler whose limits differ from those of its lane is refused, and not registered.
+    A handler whose limits differ from those of its lane is refused, and stays unregistered.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail", lane="bulk", **limits)(print)
@@ -133,7 +133,7 @@ def test_no_name(lane):
 
 def test_no_named_lanes():
     """
-    Without named lanes, each handler is its own lane, even if its name looks like a lane's.
+    Without a named lane each handler is its own lane, even if its name looks like that of a lane.
     """
     lanes = LaneNames()
     assert lanes.of("handler", "bulk") == "handler:bulk"

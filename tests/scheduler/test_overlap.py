@@ -1,5 +1,5 @@
 """
-The next run of a job falls due while the previous run is still running.
+The overlap policies: a run is still running when the next one becomes due.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def scheduler(url, make, clock):
 
 def fired(told, count):
     """
-    Return the due times of the first *count* runs, in seconds after the set.
+    Return the due times of the first *count* runs, in seconds from the set.
     """
     told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
     return [each.due_at / 1000 - NOON for each in told.items if isinstance(each, JobFired)][:count]
@@ -58,7 +58,9 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    After a run that lasts past three due times, none, one or all are made up, whatever the misfire policy.
+    After a run that lasts past three due times, the overlap policy decides whether none, one or all are made up.
+
+    The misfire policy does not matter.
     """
     told = events(scheduler)
 
@@ -101,7 +103,7 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    A move of a queued run moves the series: due times until then are omitted. A run_now does not move the series.
+    If a queued run is moved, the series moves with it and omits the due times until then; a `run_now` does not do that.
     """
     told = events(scheduler)
 
@@ -113,7 +115,7 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
     scheduler.set("k", every=60, overlap=overlap, handler="h")
     clock.advance(60.001)
     fired(told, 1)
-    until(lambda: scheduler.get("k").state == "pending")  # tried again at 260, for the instant at 60
+    until(lambda: scheduler.get("k").state == "pending")  # the retry at 260 is for the run due at 60
     if verb == "move":
         scheduler.move("k", delay=190)
     elif verb == "skip":
@@ -130,7 +132,9 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
 
 def test_cancel_stops_a_thread(scheduler, clock, events):
     """
-    A handler on a thread is asked to stop when the next run is due; its run has failed, and the next one begins.
+    A handler on a thread is asked to stop when the next run is due.
+
+    Its run has failed, and the next run starts.
     """
     told = events(scheduler)
 
@@ -154,7 +158,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
 
 def test_cancel_stops_a_task(scheduler, clock, events):
     """
-    An async handler is cancelled where it waits.
+    An async handler is cancelled at its `await` when the next run is due.
     """
     told = events(scheduler)
 
@@ -172,7 +176,7 @@ def test_cancel_stops_a_task(scheduler, clock, events):
 
 def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
     """
-    A pull worker loses its firing, and gets the next one.
+    A pull worker loses its firing when the next run is due, and gets that run.
     """
     told = events(scheduler)
     scheduler.set("k", every=60, overlap="cancel", target="pull", handler="q")
@@ -190,14 +194,14 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
 def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run that begins late is stopped at the next due time; due times that it missed do not stop it.
+    A run that starts late is stopped at the next due time, and not by due times that it missed.
     """
     ended = []
 
     def handler(_payload, firing):
         is_past = threading.Event()
         engines[-1]._dispatcher._canceller._timers.call_later(0, is_past.set)
-        until(is_past.is_set)  # and then so is one that would stop it
+        until(is_past.is_set)  # by then a due time that would stop the run has passed, too
         ended.append(firing.cancelled)
 
     scheduler = make(url, clock=clock)
@@ -215,7 +219,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines,
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    A cancel of an overtaken run that has not ended also cancels its series.
+    If a job is cancelled while its overtaken run has not ended, the whole series is cancelled.
     """
     told = events(scheduler)
 
@@ -236,7 +240,7 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
 
 def test_bad_input(scheduler):
     """
-    An unknown policy, and a policy for a one-time job, are refused with the remedy.
+    An unknown policy is refused with a remedy, and so is a policy for a one-time job.
     """
     with pytest.raises(InvalidJobError, match="overlap is 'never': pass one of skip, once, all, cancel"):
         scheduler.set("k", every=60, overlap="never", target="log")
@@ -249,7 +253,7 @@ def test_bad_input(scheduler):
 @pytest.mark.parametrize("is_async", [True, False])
 def test_what_has_ended_is_not_watched(engines, scheduler, clock, events, until, *, is_async):
     """
-    A run that ends, also at its timeout, leaves no timer for the next due time behind.
+    A run that ends, even by its timeout, leaves no timer for its next due time.
     """
     told, go_on = events(scheduler), threading.Event()
 

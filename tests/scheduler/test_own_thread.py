@@ -1,5 +1,5 @@
 """
-Verbs that write in the caller's thread, interrupted by Ctrl-C, signal handlers, finalizers and a stop.
+Verbs that write in the caller's own thread, interrupted by Ctrl-C, signal handlers, finalizers and a stop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tickwheel.scheduler import Outcome, Scheduler, SetRequest
 @pytest.fixture(autouse=True)
 def handle():
     """
-    Return a function that sets a signal handler until the end of the test; pytest's plugins handle no signal there.
+    Return a function that sets a signal handler for the rest of the test.
+
+    The handlers of pytest's plugins are disabled during the test.
     """
     before = []
 
@@ -60,7 +62,7 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
     """
-    Every verb for one job is written in the thread of its waiting caller, which also calls the hooks.
+    Each verb for one job writes in the thread of its caller, which waits anyway; the hooks are called there, too.
     """
     scheduler.set("k", delay=3600, handler="h")
     if verb == "resume":
@@ -99,7 +101,7 @@ def test_each_verb_takes_few_calls(scheduler, verb):
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):
     """
-    If Ctrl-C arrives between commit and answer, the write took effect: the job fires, and the scheduler continues.
+    If Ctrl-C arrives between the commit and the answer, the job was set and fires, and the scheduler continues.
     """
 
     def interrupt(event):
@@ -116,7 +118,7 @@ def test_ctrl_c_between_commit_and_answer(scheduler, record):
 
 def test_a_finalizer_in_a_commit(scheduler, record):
     """
-    A finalizer that the garbage collector runs during a commit is refused, as in a hook; elsewhere it may write.
+    A verb called in a finalizer is refused if the garbage collector runs it during a commit, and works elsewhere.
     """
     outcomes = []
 
@@ -146,7 +148,7 @@ def test_a_finalizer_in_a_commit(scheduler, record):
 @pytest.mark.needs("signal.SIGTERM")
 def test_a_signals_handler_that_stops(make, file_url, handle):
     """
-    A handler of SIGTERM may stop the scheduler while the main thread sets a job; that set is answered and durable.
+    A SIGTERM handler may stop the scheduler while the main thread sets a job; that job is set durably, and answered.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(print)
@@ -161,7 +163,7 @@ def test_a_signals_handler_that_stops(make, file_url, handle):
 
 def test_a_stop_while_a_caller_writes(scheduler):
     """
-    A stop waits for the commit in another thread, whose caller gets its answer.
+    A stop waits for a commit in another thread, whose caller gets its answer.
     """
     entered, go_on, outcomes = threading.Event(), threading.Event(), []
     scheduler.subscribe(lambda event: isinstance(event, JobSet) and (entered.set(), go_on.wait(20)))

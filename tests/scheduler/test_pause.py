@@ -1,5 +1,5 @@
 """
-Paused jobs, with a manual clock: none starts while paused, and each is found again afterwards.
+Paused jobs, with a manual clock: none starts while it is paused, and each is found again after the resume.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, and begins at a whole second.
+    Return a manual clock that begins at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -46,7 +46,7 @@ def scheduler(url, make, clock, record):
 
 def ran(scheduler, clock, record, key="sentinel"):
     """
-    Return the runs so far, once a job that is due now has run.
+    Return the recorded runs, after another job that is due now has run.
     """
     scheduler.set(key, delay=0, handler="h", payload=key)
     clock.advance(0.01)
@@ -57,7 +57,9 @@ def ran(scheduler, clock, record, key="sentinel"):
 @pytest.mark.parametrize("delay", [5, 3600], ids=["near", "far"])
 def test_a_paused_job_does_not_fire(scheduler, clock, record, events, delay):
     """
-    A paused job stays pending past its due time, without an attempt; resumed, it fires at once with its old due time.
+    A paused job stays pending past its due time, without an attempt.
+
+    After the resume it fires at once, with its old due time.
     """
     told = events(scheduler)
     scheduler.set("k", delay=delay, handler="h", payload=1)
@@ -98,7 +100,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    The `misfire` policy of a recurring job decides about the runs that it missed while paused.
+    The misfire policy decides about the runs that a recurring job missed while it was paused.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
@@ -113,7 +115,7 @@ def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
 
 def test_an_expired_one(scheduler, clock, events):
     """
-    A job whose expiry passes while it is paused is omitted after the resume.
+    If a job expires while it is paused, it is omitted after the resume.
     """
     told = events(scheduler)
     scheduler.set("k", delay=5, expires=10, handler="h")
@@ -126,7 +128,7 @@ def test_an_expired_one(scheduler, clock, events):
 
 def test_other_verbs(scheduler, clock, record):
     """
-    A paused job that is set again (as by a restarted program), moved, or run now stays paused; a cancel removes it.
+    A paused job stays paused if it is set again (as by a restarted program), moved or run now; a cancel removes it.
     """
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")
@@ -147,7 +149,7 @@ def test_other_verbs(scheduler, clock, record):
 
 def test_while_it_runs(make, url, clock, until):
     """
-    A recurring job that is paused while it runs finishes its run, and its next run waits.
+    If a recurring job is paused while it runs, the run finishes, and the next run waits.
 
     A running one-time job can no longer be paused.
     """
@@ -178,7 +180,7 @@ def test_while_it_runs(make, url, clock, until):
 
 def test_another_attempt_waits(scheduler, clock, until):
     """
-    The retry of a failed job waits like a first attempt, and has the same message id for its receiver.
+    The retry of a failed job is held by a pause like a first attempt, and has the same message id for its receiver.
     """
     attempts = []
 
@@ -199,13 +201,13 @@ def test_another_attempt_waits(scheduler, clock, until):
 
 def test_what_waits_for_a_worker(make, url, clock, record, until):
     """
-    A job whose counted attempt waits for a worker does not start after a pause, and uses no attempt.
+    If a job is paused while its claimed attempt waits for a worker, it does not start and uses no attempt.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
     scheduler.handler("slow")(lambda _: (begun.set(), go_on.wait(PATIENCE_S)))
     scheduler.handler("h")(record)
-    scheduler.set("slow {k}", delay=0, handler="slow")  # the tag keeps both jobs on one primary, if there are several
+    scheduler.set("slow {k}", delay=0, handler="slow")  # the hash tag keeps both jobs on one primary
     assert begun.wait(PATIENCE_S)
     scheduler.set("k", delay=0, handler="h", payload=1)
     until(lambda: scheduler.get("k").awaits_worker)
@@ -220,7 +222,7 @@ def test_what_waits_for_a_worker(make, url, clock, record, until):
 
 def test_a_restart(file_url, make, clock, record):
     """
-    A paused job outlives its process, and the next process does not fire it before it is resumed.
+    A paused job outlives its process, and the next process fires it only after a resume.
     """
     first = make(file_url, clock=clock).start()
     first.set("k", delay=5, handler="h", payload=1)
@@ -238,7 +240,7 @@ def test_a_restart(file_url, make, clock, record):
 
 def test_another_process(file_url, make, clock, record, until):
     """
-    A job that another process pauses just before its due time does not fire until that process resumes it.
+    If another process pauses a job just before its due time, it fires only after that process resumes it.
     """
     owner = make(file_url, clock=clock, options=SchedulerOptions(owner="owner")).start()
     owner.handler("h")(record)
@@ -257,9 +259,9 @@ def test_another_process(file_url, make, clock, record, until):
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])
 def test_the_clock_is_set(scheduler, clock, record, until, step):
     """
-    The delay of a paused job still counts elapsed time when the clock is set.
+    If the clock is set during a pause, the delay of the paused job still counts elapsed time.
 
-    If it is resumed overdue, it is due at once.
+    A job that is resumed after its due time is due at once.
     """
     scheduler.set("delay", delay=100, handler="h", payload="delay")
     scheduler.set("every", every=70, handler="h", payload="every")
@@ -280,7 +282,7 @@ def test_the_clock_is_set(scheduler, clock, record, until, step):
 
 def test_a_pull_queue(scheduler, until):
     """
-    No worker leases a paused job, even if it was due and waited for a worker.
+    No worker leases a paused job, even if the job was due before the pause and waited for a worker.
     """
     for key in ("paused", "other"):
         scheduler.set(key, delay=0, target="pull", handler="q")
@@ -327,7 +329,7 @@ def test_async(url):
 
 def test_over_a_service(service_url, make):
     """
-    A scheduler of a service pauses and resumes one or many jobs there; the service determines the author.
+    A scheduler on a service pauses and resumes one job or many there, and the service determines the author.
     """
     scheduler = make(service_url)
     for key in ("a", "b"):

@@ -1,5 +1,5 @@
 """
-A job is paused after a number of failed runs in a row.
+A job is paused after a given number of failed runs in a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HOUR = 3_600
 
 class World:
     """
-    An hourly series whose handler follows a list of results: an error is raised, any other value is returned.
+    An hourly series with a scripted handler: it raises each result that is an error, and returns any other.
     """
 
     def __init__(self, attempts=1, **fields):
@@ -31,7 +31,7 @@ class World:
 
     def handle(self, _payload, firing):
         """
-        Record the attempt, and end with the next result.
+        Record the attempt, and end it with the next result of the script.
         """
         self.ran.append(firing.attempt)
         result = self.results.pop(0) if self.results else None
@@ -41,7 +41,7 @@ class World:
 
     def hours(self, *results):
         """
-        Let an hour pass for each of *results*.
+        Let an hour pass for each of *results*, which are the results of the runs.
         """
         self.results += results
         for _ in results:
@@ -49,9 +49,6 @@ class World:
         return self.scheduler.get("k")
 
     def failures(self):
-        """
-        Return the counted number of failures.
-        """
         return json.loads(self.scheduler.get("k").recurrence).get("failures", 0)
 
 
@@ -61,7 +58,7 @@ FAILURE = ValueError("no paper")
 @pytest.fixture
 def world_of():
     """
-    Return a function that makes worlds, which end with the test.
+    Return a function that makes worlds; the fixture ends them with the test.
     """
     made = []
 
@@ -76,7 +73,7 @@ def world_of():
 
 def test_paused_with_its_reason(world_of):
     """
-    After the third failure in a row the series is paused, with the number and the last error, and no longer runs.
+    After three failed runs in a row the series is paused, with the number and the last error as its reason.
     """
     world = world_of()
     job = world.hours(FAILURE, FAILURE)
@@ -96,7 +93,7 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_begins_another_count(world_of):
     """
-    Failures that are not in a row do not pause; a snooze is not a failure, and does not interrupt a row.
+    Failures that are not in a row do not pause a series; a snooze between two failures does not count.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -111,7 +108,7 @@ def test_a_success_begins_another_count(world_of):
 
 def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
-    Retries of a run are not counted: a run whose second attempt succeeds resets the count.
+    A run counts as failed only when its last attempt has failed; if its retry succeeds, the count starts again.
     """
     world = world_of(attempts=2, pause_after=2)
     world.results += [FAILURE, FAILURE, FAILURE, None, FAILURE, FAILURE]
@@ -127,7 +124,7 @@ def test_a_run_fails_once_its_attempts_are_used(world_of):
 
 def test_the_last_run_and_dead_letters(world_of):
     """
-    The last run of a series ends it: if that run fails, it becomes a dead letter with its error, and is not paused.
+    A series ends with its last run: if that run fails, the job becomes a dead letter and is not paused.
     """
     world = world_of(pause_after=1, max_runs=1)
     world.hours(FAILURE)
@@ -160,7 +157,7 @@ def test_set_again(world_of):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", True])
 def test_refused(world_of, value):
     """
-    The option is refused unless it is a number of runs, and the job recurring.
+    The option is refused if it is not a number of runs, or if the job does not recur.
     """
     scheduler = world_of().scheduler
     with pytest.raises((InvalidJobError, TypeError), match="pause_after"):
@@ -171,7 +168,7 @@ def test_refused(world_of, value):
 
 def test_the_last_success(world_of):
     """
-    A series keeps the time of its last success through failures, a set and a change; a new series has none.
+    The time of the last success survives failures, a set and a change; a new series has none.
     """
     world = world_of(pause_after=None)
     start = world.clock.wall_ns() // 1_000_000_000

@@ -1,5 +1,5 @@
 """
-The progress of running jobs: each kind of handler reports it, and others read it.
+Every kind of handler can report the progress of its running job, and others can read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.scheduler import AsyncScheduler, InvalidJobError, JobStoppedError
 
 def test_thread(make, url, until):
     """
-    A thread's progress is shown by key and in the list of running jobs, until the next note or the end of the run.
+    A thread's progress is shown by key and in the list of running jobs, until its next report or its end.
     """
     turns = threading.Semaphore(0)
     scheduler = make(url).start()
@@ -44,7 +44,7 @@ def test_thread(make, url, until):
 
 def test_async(url):
     """
-    An async handler reports progress on its own loop, and is notified of a stop there.
+    An async handler reports progress on its own loop, and learns of a stop there.
     """
 
     async def main():
@@ -69,7 +69,7 @@ def test_async(url):
 
 def test_pull(make, url, until):
     """
-    A worker reports progress with the extension of its lease; an extension without progress keeps the last report.
+    A pull worker reports progress when it extends its lease; an extension without progress keeps the last report.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -88,7 +88,7 @@ def test_pull(make, url, until):
 
 def test_what_is_refused(make, url, until):
     """
-    An invalid fraction is refused with the remedy; a long note is cut; a cancelled job's handler is notified.
+    An invalid fraction or note is refused with a remedy, a long note is cut, and a report of a cancelled job raises.
     """
     stopped, found = threading.Event(), []
     scheduler = make(url).start()

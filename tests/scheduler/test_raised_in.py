@@ -1,5 +1,5 @@
 """
-The line of the user's code that raised an error: found in its traceback, stored with the job, shown in its incident.
+The line of the user's code that raised an error is found in the traceback, stored with the job and shown.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def long_named():
 )
 def test_place_of(function, expected):
     """
-    The innermost line of the user's own code is used, not a line of tickwheel or of a library.
+    The line is the innermost one in the user's own code, not in tickwheel or a library.
     """
     with pytest.raises(Exception) as caught:  # noqa: PT011  any error
         function()
@@ -97,7 +97,7 @@ def test_place_of(function, expected):
 
 def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
     """
-    The package of the handler counts as the user's, also if it is installed; other installed packages are libraries.
+    The package of the handler is the user's code even if it is installed; other installed packages are libraries.
     """
     folder = tmp_path / "site-packages"
     for name, text in {
@@ -125,7 +125,7 @@ def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
 
 def test_errors_that_cannot_be_read():
     """
-    An error that was never raised has no place, and an error whose attributes raise does no harm.
+    An error that was never raised has no line, and an error whose attributes raise does no harm.
     """
 
     class HostileError(Exception):
@@ -139,9 +139,9 @@ def test_errors_that_cannot_be_read():
 
 def test_incidents_by_line(tmp_path):
     """
-    If two lines raise an error with the same text, it counts as two incidents.
+    If two lines raise errors with the same text, they are two incidents.
 
-    If one line raises it for many jobs, as one.
+    If one line raises the error for many jobs, it is one incident.
     """
     died = Counter()
     with Scheduler(f"sqlite:///{tmp_path}/jobs.db") as scheduler:

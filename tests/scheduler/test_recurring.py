@@ -21,7 +21,7 @@ DAY = 86_400
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, and begins at a whole second.
+    Return a manual clock that begins at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -36,7 +36,7 @@ def scheduler(url, make, clock):
 
 def ends(told, kind, count):
     """
-    Return *count* events of *kind*, once there are *count*.
+    Wait for *count* events of *kind*, and return them.
     """
     found = told.wait_for(lambda: sum(isinstance(each, kind) for each in told.items) >= count)
     return [each for each in found if isinstance(each, kind)]
@@ -44,7 +44,7 @@ def ends(told, kind, count):
 
 def test_every(scheduler, clock, events):
     """
-    An interval keeps its phase, each run is a new generation at attempt 1, and the key stays.
+    An interval keeps its phase; each run is a new generation with attempt 1 under the same key.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -63,7 +63,7 @@ def test_every(scheduler, clock, events):
 @pytest.mark.parametrize("rule", [{"every": 60}, {"cron": "@every 60s"}])
 def test_the_first_run_is_never_early(make, rule):
     """
-    The first run is never earlier than one interval after the call, at any fraction of a millisecond.
+    The first run is at least one interval after the call, at any fraction of a millisecond.
     """
     clock = ManualClock(wall=NOON + 0.0009)
     due_at = make("memory://", clock=clock).set("k", handler="h", **rule).job.due_at
@@ -75,7 +75,7 @@ def test_the_first_run_is_never_early(make, rule):
 
 def test_every_with_a_start(scheduler, clock, events):
     """
-    With a delay, the first run comes after that delay, and later runs keep its phase.
+    With a delay, the first run is after the delay, and the later runs are whole intervals after it.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -87,7 +87,7 @@ def test_every_with_a_start(scheduler, clock, events):
 
 def test_cron(scheduler, clock, events):
     """
-    A cron job fires at the matches of its line in its zone.
+    A cron job fires at the times that match its line, in its zone.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -102,7 +102,7 @@ def test_cron(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "ended"), [("once", (1, 0)), ("all", (6, 0)), ("skip", (0, 1))])
 def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PLR0917  fixtures
     """
-    After an outage of five and a half days, missed daily runs are made up by policy.
+    After an outage of five and a half days, the misfire policy decides which missed daily runs are made up.
     """
     make(file_url, clock=clock).set("k", every=DAY, handler="h", misfire=misfire)
     clock.advance(6.5 * DAY)
@@ -120,7 +120,7 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
     """
-    A run_now is an additional run, and the following runs keep their due times.
+    A `run_now` is an additional run, and the following runs keep their due times.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -134,7 +134,9 @@ def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
 
 def test_max_runs(scheduler, clock, events):
     """
-    After the last run the job is gone; a failed run counts like a successful one, but its retries do not count.
+    With `max_runs`, the job is removed after its last run.
+
+    Failed runs count like successful ones, retries do not count.
     """
     told = events(scheduler)
     outcomes = iter((None, ValueError("no"), ValueError("no"), None))
@@ -158,7 +160,7 @@ def test_max_runs(scheduler, clock, events):
 
 def test_the_last_run_fails(scheduler, clock, events):
     """
-    If the last run fails for good, it is a dead letter, and its replay is the last run again.
+    If the last run of a series fails for good, the job is a dead letter, and a replay repeats that last run.
     """
     told = events(scheduler)
 
@@ -176,7 +178,7 @@ def test_the_last_run_fails(scheduler, clock, events):
 
 def test_until(scheduler, clock, events):
     """
-    A run exactly at the end is the last one, and then the job is gone.
+    A run exactly at `until=` is the last one, and then the job is removed.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -191,7 +193,7 @@ def test_until(scheduler, clock, events):
 @pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
 def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
     """
-    With `skip`, a run that is late by less than its grace begins, and a run that is later than that is omitted.
+    With `skip`, a run that is late by less than its grace time starts, and a later one is omitted.
     """
     make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
     clock.advance(3600 + 45)
@@ -204,7 +206,7 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
 
 def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
     """
-    After any retries and any lateness, the next run has its full `expires=` again.
+    After any retries and lateness, the next run has the whole time of `expires=` again.
     """
     told = events(scheduler)
 
@@ -227,7 +229,7 @@ def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, eve
 
 def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
     """
-    With `all`, runs that fell due during the retries of another run also run, each once, and none is omitted.
+    With `all`, the runs that became due during the retries of another run all run once.
     """
     told = events(scheduler)
     outcomes = iter((ValueError("no"), None, None, None, None))
@@ -250,7 +252,7 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
 def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
     """
-    A series never runs twice at once: when a run ends, the policy chooses the next one.
+    A series never runs twice at once: if a run outlasts its interval, the policy chooses the next run when it ends.
     """
     told = events(scheduler)
     is_over = threading.Event()
@@ -270,7 +272,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):
     """
-    A run without attempts left is abandoned; its error is kept, and the next run follows.
+    A run without attempts left is given up with its error recorded, and the next run follows.
     """
     told = events(scheduler)
 
@@ -288,7 +290,7 @@ def test_failures_do_not_end_a_series(scheduler, clock, events):
 
 def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
     """
-    A handler that returns DeadLetter parks the whole series, which can be replayed.
+    A handler that returns DeadLetter makes the whole series a dead letter, which can be replayed.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: DeadLetter("enough"))
@@ -302,7 +304,7 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
 
 def test_cancelled_while_it_runs(scheduler, clock, record, until):
     """
-    A recurring job can be cancelled while it runs: the run ends, and no other follows.
+    If a recurring job is cancelled while it runs, the run finishes, and no other follows.
     """
 
     @scheduler.handler("h")
@@ -318,7 +320,7 @@ def test_cancelled_while_it_runs(scheduler, clock, record, until):
 
 def test_jitter_spreads_keys(scheduler):
     """
-    Two keys with one line fire at different times; the shift of a key is always the same.
+    Jitter delays two keys with one cron line by different times; a key always has the same delay.
     """
     dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
     assert len(dues) == 6
@@ -329,7 +331,7 @@ def test_jitter_spreads_keys(scheduler):
 
 def test_run_now_keeps_the_phase(scheduler, clock, events):
     """
-    A run_now in between does not shift the series.
+    A `run_now` between two runs does not shift the series.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -344,7 +346,7 @@ def test_run_now_keeps_the_phase(scheduler, clock, events):
 @pytest.mark.parametrize("start", [{}, {"at": NOON + 600}])
 def test_run_now_before_the_first_run(scheduler, events, start):
     """
-    A run_now does not change the due time of the first run, even if that run is more than an interval away.
+    A `run_now` does not change the due time of the first run, even if that is more than an interval away.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -369,7 +371,7 @@ def test_the_stored_text(scheduler):
 @pytest.mark.parametrize("every", [1e-9, 0.0004, 0.0015, 1 / 3, 1.00001])
 def test_an_interval_that_no_clock_here_keeps(make, every):
     """
-    An interval of less than a millisecond, or with a fraction of one, is refused and not rounded: it would drift.
+    An interval shorter than a millisecond, or with a fraction of one, is refused, because rounding would make it drift.
     """
     with pytest.raises(RecurrenceError, match=r"least interval is 0\.001 s|whole milliseconds: pass "):
         make("memory://").set("k", every=every, handler="h")
@@ -378,7 +380,7 @@ def test_an_interval_that_no_clock_here_keeps(make, every):
 @pytest.mark.parametrize(("every", "every_ms"), [(0.001, 1), (0.07, 70), (0.1 + 0.2, 300), (1, 1_000), (1e6, 10**9)])
 def test_an_interval_is_what_was_asked_for(make, every, every_ms):
     """
-    An interval does not become a millisecond longer because of a float's last digit.
+    A float's rounding error does not make an interval a millisecond longer.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

@@ -26,14 +26,14 @@ from tickwheel.testing import InlineScheduler, ManualClock
 )
 def test_waits(policy, waits):
     """
-    Each kind of policy has its sequence of delays, and no delay exceeds the maximum.
+    Each kind of policy has its own sequence of delays, and the maximum limits all of them.
     """
     assert [wait_ms(policy, attempt, 0.5) for attempt in range(1, 7)] == waits
 
 
 def test_jitter_only_shortens():
     """
-    Jitter shortens a delay by at most its fraction.
+    Jitter shortens a delay by at most the given fraction, and never lengthens it.
     """
     policy = RetryPolicy(base_ms=1000, jitter=0.25)
     assert wait_ms(policy, 1, 0.0) == 1000
@@ -72,7 +72,7 @@ def test_bad_policies(policy, said):
 
 def test_waits_in_a_list():
     """
-    The delays of a policy may be a list, wherever a policy is accepted.
+    The delays may be given as a list, wherever a policy is accepted.
     """
     policy = RetryPolicy(kind="list", waits_ms=[5, 7])
     with closing(Scheduler("memory://", options=SchedulerOptions(retry=policy))) as scheduler:
@@ -85,7 +85,7 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    A retry that is run now sends the message id of its run; the next run sends another.
+    If a retry is run now, it sends the same message id as its run; the next run sends another.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

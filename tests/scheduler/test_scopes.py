@@ -1,5 +1,5 @@
 """
-Pausing a handler, a queue, a target, or everything, and resuming it.
+Pausing and resuming a handler, a queue, a target, or all jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def scheduler(url, make, record):
     """
-    Return a started scheduler with two handlers that note their names.
+    Return a scheduler with two handlers that record their names.
     """
     return serving(make(url, options=SchedulerOptions(owner="me")), record)
 
@@ -45,9 +45,9 @@ def serving(scheduler, record):
 
 def test_a_handler(url, make, record, until, events):
     """
-    Jobs of a paused handler wait without using an attempt, whenever they were set, and are shown as paused.
+    The jobs of a paused handler wait without using an attempt and are shown as paused, whenever they were set.
 
-    Other jobs fire.
+    Jobs of other handlers fire.
     """
     clock = ManualClock()
     scheduler = serving(make(url, clock=clock, options=SchedulerOptions(owner="me")), record)
@@ -88,7 +88,7 @@ def test_a_handler(url, make, record, until, events):
 )
 def test_scopes(scheduler, record, until, scope, fired):
     """
-    A target, a queue or everything is paused like a handler; a worker that waits at a paused queue gets nothing.
+    A target, a queue and all jobs can be paused like a handler; a worker that polls a paused queue gets no job.
     """
     scheduler.pause_scope(scope)
     scheduler.set_many(
@@ -112,7 +112,9 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    A job starts only after each of its overlapping scopes was resumed; a repeated pause of a scope replaces its note.
+    If several paused scopes contain a job, it starts after all of them were resumed.
+
+    Pausing a scope again replaces its note.
     """
     for scope in ("*", "handler", "handler:mail", "handler:mail"):
         scheduler.pause_scope(scope, note=f"for {scope}", by="you")
@@ -128,7 +130,7 @@ def test_overlapping(scheduler, record, until):
 
 def test_what_waits_for_a_worker(make, url, record, until):
     """
-    A pause withdraws counted attempts that have not started; running ones continue, and their retries wait.
+    A pause withdraws claimed attempts that have not started; running ones continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -160,7 +162,7 @@ def test_what_waits_for_a_worker(make, url, record, until):
 
 def test_verbs(scheduler, record, until):
     """
-    A job that waits for its scope can be set, moved, cancelled, paused and resumed like others, and still waits.
+    A job in a paused scope can be set, moved, cancelled, paused and resumed like others, and still waits.
     """
     scheduler.pause_scope("handler")
     for key in ("set", "moved", "cancelled", "paused"):
@@ -180,7 +182,9 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    A pause by another process takes effect within seconds, survives a change of owner, and ends with a resume there.
+    A pause by another process takes effect within seconds and survives a change of owner.
+
+    It ends when the other process resumes the scope.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -202,7 +206,7 @@ def test_another_process(file_url, make, record, until):
 
 def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
     """
-    An owner fires nothing until its store has answered which scopes are paused.
+    An owner fires no job until it has read from the store which scopes are paused.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
@@ -222,7 +226,7 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    If more jobs are resumed than one scan claims or the stage holds, they run one after the other.
+    If more jobs are resumed than fit into a scan or into memory, they run one after another.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)
@@ -234,7 +238,7 @@ def test_many_are_resumed(make, record, staged_max, count):
 
 def test_inline(record):
     """
-    A scheduler for tests honours scopes as its clock moves.
+    An inline scheduler honours paused scopes as its clock moves.
     """
     clock = ManualClock()
     with InlineScheduler(clock) as scheduler:
@@ -254,7 +258,7 @@ def test_inline(record):
 @pytest.mark.parametrize("scope", ["", ":mail", "handler:", "mail", 5, "handler:\x00", "handler:" + "x" * 3_000])
 def test_bad_scopes(scheduler, scope):
     """
-    An invalid scope, or the scope of an unknown target, is refused before anything is paused.
+    An invalid scope, or one with an unknown target, is refused before anything is paused.
     """
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope(scope)

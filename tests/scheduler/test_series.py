@@ -1,5 +1,5 @@
 """
-A series that is set again, as at each start of a program, keeps its owed runs and its next due time.
+A program sets its series again at each start; this keeps the runs that are owed and the next due time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    All spellings of a rule are the same rule, in any order, whether they are set one by one or many at a time.
+    Every spelling of a rule is the same rule, in any order, with `set` and with `set_many`.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -78,7 +78,7 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    An interval runs however often the program starts, even if the declared interval differs a little each time.
+    However often the program starts, the interval keeps its phase, even if the declared interval differs a little.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -101,7 +101,7 @@ def test_a_bound_is_counted_from_the_begin():
     """
     A series with a limited number of runs makes exactly that number, however often its program starts.
 
-    The limit may change.
+    The limit may be changed.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -142,7 +142,9 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    Setting the same rule again does not revive a dead letter, and is logged; `restart` begins a new series.
+    If the series is a dead letter, setting the same rule again is logged and revives nothing.
+
+    Only `restart` begins a new series.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -168,7 +170,7 @@ def test_a_dead_letter(caplog):
 @pytest.mark.parametrize("rule", [{"cron": "0 0 * * *", "jitter": "9m"}, {"every": DAY, "jitter": 500}])
 def test_the_nominal_instant(rule):
     """
-    A run keeps its nominal time, without jitter, when it is retried, snoozed or moved, or when the job is set again.
+    A run keeps its nominal time, without jitter, if it is retried, snoozed or moved, or if the job is set again.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -210,7 +212,7 @@ def test_the_nominal_instant(rule):
 
 def test_nothing_is_written(tmp_path):
     """
-    Setting the same rule again changes no byte of the file.
+    Setting the same rule again changes no byte of the database file.
     """
     path = tmp_path / "jobs.db"
     with_wal = path.with_name("jobs.db-wal")

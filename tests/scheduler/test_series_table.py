@@ -1,5 +1,5 @@
 """
-Each cell of the tables about sets and declarations of a series in docs/schedules.md is tested.
+Every cell of the tables in docs/schedules.md about setting and declaring a series again is tested.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ VERBS = {
     "`declare` without it": None,
 }
 TABLES = {"Setting a series again": 8, "Declaring the jobs of a program": 9}
-"""Number of situations in each section."""
+"""The number of rows (situations) of the table in each section."""
 
 
 def table(section):
     """
-    Return the cells of the table in a *section*, by situation and verb.
+    Return the cells of the table in *section*, by situation and verb.
     """
     text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
@@ -40,7 +40,7 @@ def table(section):
 
 class World:
     """
-    A series whose handler follows a list of results.
+    A series with a scripted handler.
     """
 
     def __init__(self, *, declares):
@@ -52,7 +52,7 @@ class World:
 
     def handle(self, payload, firing):
         """
-        Record the run, perform the requested act, and end with the next result.
+        Record the run, perform the requested act, and end with the next result of the script.
         """
         self.ran.append((payload, firing.attempt, firing.nominal_at))
         if self.during is not None:
@@ -76,7 +76,7 @@ class World:
 
     def in_situation(self, situation, fields):
         """
-        Bring the series into a *situation*, and set it there.
+        Bring the series into *situation*, and set it again there.
         """
         ends = situation == "it has made all its runs"
         self.set(RULE | {"max_runs": 1} if ends else RULE)
@@ -111,7 +111,7 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The first word of the cell is the answer, and the rest of the cell comes true.
+    The first word of the cell is the answer of the call, and the rest of the cell describes what happens.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])
@@ -141,7 +141,7 @@ def test_each_cell(section, situation, verb):
 
 def test_all_are_there():
     """
-    The tables have a row for each tested situation and a column for each tested verb.
+    The tables have a row for each tested situation, and a column for each tested verb.
     """
     for section, count in TABLES.items():
         assert len({situation for situation, _ in table(section)}) == count

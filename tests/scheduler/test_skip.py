@@ -1,5 +1,5 @@
 """
-Skipping the next run of a recurring job, with a manual clock.
+Skips of the next run of a recurring job, with a manual clock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tickwheel.testing import ManualClock
 NOON = 1_700_000_000.123
 PATIENCE_S = 60.0
 _OF_RUNS = {"runs", "nominal_at", "succeeded_at"}
-"""Fields of a rule's text that a run changes."""
+"""Fields of a stored rule that change with each run."""
 
 
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it, and does not begin at a whole second.
+    Return a manual clock that does not begin at a whole second.
     """
     return ManualClock(wall=NOON)
 
@@ -40,7 +40,7 @@ def scheduler(url, make, clock, record):
 
 def test_a_run_is_left_out(scheduler, clock, record, until):
     """
-    A job continues with the run after the skipped one, in its phase; each further skip omits another run.
+    A skip makes the job continue with the following run, in the same phase; each further skip omits another run.
     """
     first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
     for run in (1, 2):
@@ -58,7 +58,7 @@ def test_a_run_is_left_out(scheduler, clock, record, until):
 
 def test_any_instant(scheduler):
     """
-    The run after the skipped one has the exact due time, to the millisecond, also with jitter.
+    The run after the skipped one has its exact due time to the millisecond, also with jitter.
     """
     for ms in range(1, 300):
         first = scheduler.set("k", every=1 + ms / 1000, jitter=ms, handler="h").job.due_at
@@ -77,7 +77,7 @@ def test_the_last_run(scheduler):
 
 def test_refused(scheduler):
     """
-    A one-time job has no next run, and a skip of another generation is refused.
+    A one-time job has no next run to skip, and a skip for another generation is refused.
     """
     scheduler.set("once", delay=60, handler="h")
     with pytest.raises(InvalidJobError, match="its job fires once"):
@@ -104,7 +104,7 @@ def test_while_it_runs(make, url, clock):
 
 def rule_of(job):
     """
-    Return the rule of a job without the state of its series.
+    Return the rule of a job without the fields that its runs change.
     """
     return {name: value for name, value in json.loads(job.recurrence).items() if name not in _OF_RUNS}
 
@@ -114,7 +114,7 @@ def rule_of(job):
 @pytest.mark.parametrize("put_off", ["skip", "move"])
 def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    Runs that were skipped, or moved to a later time, stay so after one run_now or several.
+    Runs that were skipped, or moved to later, stay so after one `run_now` or several.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":
@@ -140,7 +140,7 @@ def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_of
 
 def test_after_run_now(scheduler, clock):
     """
-    The run of a run_now can be skipped like any other run, moves with the series, and may get another rule.
+    The run that `run_now` requests can be skipped, moved with the series and given another rule, like any other run.
     """
     first = scheduler.set("k", cron="0 * * * *", handler="h").job
     pending = scheduler.skip("k").job.due_at
@@ -162,7 +162,7 @@ def test_after_run_now(scheduler, clock):
 
 def test_a_paused_one(scheduler, clock, record):
     """
-    A paused job stays paused, and its skipped run is not made up.
+    A skip leaves a paused job paused, and the skipped run is not made up later.
     """
     first = scheduler.set("k", every=10, misfire="all", handler="h").job.due_at
     scheduler.pause("k")
@@ -175,7 +175,7 @@ def test_a_paused_one(scheduler, clock, record):
 
 def test_at_once(scheduler):
     """
-    Of ten threads that skip at once each skips a different run.
+    If ten threads skip at once, each of them skips a different run.
     """
     first = scheduler.set("k", every=60, handler="h").job.due_at
     start = threading.Barrier(10)
@@ -194,7 +194,7 @@ def test_at_once(scheduler):
 
 def test_other_faces(url, service_url, make):
     """
-    The scheduler for asyncio and a scheduler of a service can skip, too.
+    The scheduler for asyncio and a scheduler on a service can skip, too.
     """
 
     async def main():

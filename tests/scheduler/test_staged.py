@@ -1,5 +1,5 @@
 """
-The table of staged jobs: every event in every state, and the races for which it exists.
+The table of staged jobs: every event in every state, and the races that it has to handle.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def job(key="k", generation=1, due_at=1000):
 
 def counted_job(entry):
     """
-    Return the job of *entry* as stored after its attempt was counted.
+    Return the job of *entry* as the store returns it once its attempt is counted.
     """
     return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
 
 def stage(table, *jobs, is_news=True):
     """
-    Stage *jobs* and return the new entries.
+    Stage *jobs*, and return the new entries.
     """
     return table.stage(jobs, 7, is_news=is_news)[0]
 
@@ -46,7 +46,7 @@ def stage(table, *jobs, is_news=True):
 @pytest.mark.parametrize("step", Step)
 def test_every_step_in_every_phase(phase, step):
     """
-    An event moves an entry as the table says; an event without a transition changes nothing and returns that.
+    An event moves an entry as the transition table says; without a transition it changes nothing and returns that.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -57,7 +57,7 @@ def test_every_step_in_every_phase(phase, step):
 
 def test_the_whole_life():
     """
-    A job goes from staged to settled, and the table keeps nothing of it.
+    A job goes through all states from staged to settled, and then the table holds nothing of it.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -73,7 +73,7 @@ def test_the_whole_life():
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_withdrawn_before_the_start(is_counted):
     """
-    An attempt that is withdrawn before its start does not start, whether or not the answer to its claim has arrived.
+    If an attempt is withdrawn before its start, it does not start, whether or not its claim was answered.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -118,7 +118,7 @@ def test_not_withdrawn_while_its_count_is_on_its_way(is_doubtful):
 
 def test_given_back_once():
     """
-    However often others request a job before its start, its end is written once.
+    However often an attempt is withdrawn before its start, its end is written once.
 
     A second end would end the next attempt, which has the same number and could run after an acknowledged cancel.
     """
@@ -140,9 +140,9 @@ def test_given_back_once():
 
 def test_started_before_the_withdrawal():
     """
-    `withdraw` leaves a started attempt, even after its end.
+    `withdraw` does not withdraw a started attempt, even after its end.
 
-    It returns None for another attempt of the same generation.
+    For another attempt of the same generation it returns None.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -160,7 +160,7 @@ def test_started_before_the_withdrawal():
 
 def test_loaded_twice():
     """
-    A row that is read again while its job is in the table, begun or running makes no second entry.
+    If the row of a job is read again while the job is staged, claimed or running, there is no second entry.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job(), is_news=False)
@@ -175,7 +175,7 @@ def test_loaded_twice():
 
 def test_a_stale_row_after_a_move():
     """
-    A row that was read before a move, but arrives after it, does not bring the old generation back.
+    If a row was read before a move but arrives after it, the old generation does not come back.
     """
     table = StagedJobs(Runtime())
     (moved,) = stage(table, job(generation=2, due_at=5000))
@@ -185,7 +185,7 @@ def test_a_stale_row_after_a_move():
 
 def test_a_move_after_loading():
     """
-    A moved job's old entry can no longer be begun.
+    After a move, the old entry of the job cannot be claimed.
     """
     table = StagedJobs(Runtime())
     (old,) = stage(table, job(generation=1), is_news=False)
@@ -196,7 +196,7 @@ def test_a_move_after_loading():
 
 def test_set_anew_while_running():
     """
-    A new generation waits beside the running one, and each ends separately.
+    A new generation waits while the old one runs, and each ends separately.
     """
     table = StagedJobs(Runtime())
     (first,) = stage(table, job(generation=1))
@@ -213,7 +213,7 @@ def test_set_anew_while_running():
 
 def test_another_attempt_replaces_a_stale_row():
     """
-    A newer row of the same generation, as from a retry, replaces one that was read before.
+    A newer row of the same generation, for example of a retry, replaces an older row.
     """
     table = StagedJobs(Runtime())
     (stale,) = stage(table, job(due_at=1000), is_news=False)
@@ -224,7 +224,7 @@ def test_another_attempt_replaces_a_stale_row():
 
 def test_one_end():
     """
-    The first of a result and a timeout ends the attempt.
+    The first of a result and a timeout ends the attempt, and the second has no effect.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -237,7 +237,7 @@ def test_one_end():
 
 def test_no_room():
     """
-    Entries without room stay staged, in order.
+    Entries that cannot run yet for lack of room stay staged, in order.
     """
     table = StagedJobs(Runtime())
     entries = stage(table, *(job(f"k{n}", n) for n in range(5)))
@@ -249,7 +249,7 @@ def test_no_room():
 
 def test_dropped_and_refused():
     """
-    A dropped job cannot be begun, and a refused one is forgotten.
+    A dropped job cannot be claimed, and a refused job is forgotten.
     """
     table = StagedJobs(Runtime())
     one, two = stage(table, job("one", 1), job("two", 2))
@@ -264,7 +264,7 @@ NOW = 5_000
 
 def lane(name, numbers, due_at=NOW + 1, start=0):
     """
-    Return *numbers* jobs of the handler *name*.
+    Return *numbers* jobs of the handler *name*, due at *due_at*, with generations above *start*.
     """
     return [Job(f"{name}/{n}", start + n + 1, due_at, handler=name) for n in range(numbers)]
 
@@ -290,9 +290,9 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 )
 def test_a_share_for_each_lane(due_at, moving, shares):
     """
-    A lane holds less than three times the free room, of due jobs half of a small table; further jobs are refused.
+    A lane may hold less than three times the free room; due jobs may fill at most half of a small table.
 
-    Lanes of one target without progress divide that room.
+    Lanes of one target that make no progress share that room. Further jobs are refused.
     """
     table = small_table()
     table.set_moving(moving)
@@ -317,9 +317,9 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_still_lanes_of_a_target(due_at):
     """
-    Lanes of one job each use at most three quarters of the table together.
+    Lanes with one job each that make no progress use at most three quarters of the table together.
 
-    Lanes that make progress, and other targets, get more.
+    Lanes that make progress, and lanes of other targets, still find room.
     """
     table = small_table()
     jobs = one_each(200, due_at)
@@ -346,7 +346,7 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_still_lanes():
     """
-    A lane with more than a fraction of the table counts as crowded alone, and no other lane loses room.
+    If one lane uses a large part of the table, only that lane counts as crowded, and no other loses room.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -362,7 +362,7 @@ def test_a_crowd_among_still_lanes():
 
 def test_lanes_begin_to_move_and_become_still():
     """
-    The counts are right, whichever lanes move, and whichever entries come and go.
+    The counts stay right, whichever lanes make progress and whichever entries come and go.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
@@ -383,7 +383,7 @@ def test_lanes_begin_to_move_and_become_still():
 
 def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
     """
-    A lane that is full of future jobs accepts due ones, up to three quarters of the remaining room.
+    A lane that is full of future jobs still accepts due jobs, up to three quarters of the remaining room.
     """
     table = small_table(1_000)
     later = lane("h", 1_000)
@@ -401,7 +401,7 @@ def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
 
 def test_room_again():
     """
-    Each job that leaves the table, in any way, makes room for another job of its lane.
+    A job that leaves the table in any way makes room for another job of its lane.
     """
     table = small_table()
     jobs = lane("h", 100)
@@ -419,7 +419,7 @@ def test_room_again():
 @pytest.mark.parametrize("is_news", [True, False])
 def test_an_older_entry_of_a_refused_job(is_news):
     """
-    A newer generation for which there is no room also removes the older one, which is no longer pending.
+    If there is no room for a newer generation, the older entry of the job is removed, because it is no longer pending.
     """
     table = small_table()
     (old,) = stage(table, Job("k", 1, NOW + 1, handler="small"))
@@ -434,7 +434,7 @@ def test_an_older_entry_of_a_refused_job(is_news):
 
 def test_threads_stage_at_once():
     """
-    If many threads stage jobs, a lane keeps to its share, and no job is refused while it has room.
+    If many threads stage jobs of a lane, it keeps within its share, and no job is refused while there is room.
     """
     table, counts = small_table(1_000), []
     barrier = threading.Barrier(8)
@@ -465,7 +465,7 @@ def test_threads_stage_at_once():
 @pytest.mark.parametrize("seed", range(10))
 def test_something_is_free(seed):
     """
-    A new lane finds room beside lanes that set jobs, begin them, set them again and drop them.
+    A new lane finds room in a table whose lanes keep setting, claiming, replacing and dropping jobs.
     """
     dice = random.Random(seed)
     table, entries = small_table(dice.randrange(20, 300)), []
@@ -487,7 +487,7 @@ def test_something_is_free(seed):
 
 class Store:
     """
-    The part of a store that the table needs: the pending generation of each key, and the refusal of any other.
+    A model of the store that has one pending generation of each key and refuses any other.
     """
 
     def __init__(self):
@@ -496,7 +496,7 @@ class Store:
 
     def set(self, key):
         """
-        Make a new generation of *key* pending.
+        Make a new generation of *key* pending, and return it.
         """
         self.generation += 1
         self.pending[key] = job(key, self.generation)
@@ -514,7 +514,7 @@ class Store:
 
 def withdraw_some(table, dice):
     """
-    Withdraw some counted attempts, as a caller's write would, and return their generations.
+    Withdraw some claimed attempts, as callers' writes do, and return their generations.
     """
     withdrawn = []
     for entry in table.take(Phase.BEGUN, Phase.RUNNING):
@@ -528,7 +528,7 @@ def withdraw_some(table, dice):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives(seed):
     """
-    No generation fires twice, in any order of sets, late reads, begins, firings and drops.
+    No generation fires twice, in any order of sets, late reads, claims, firings and drops.
     """
     dice = random.Random(seed)
     table, store = StagedJobs(Runtime()), Store()

@@ -1,5 +1,5 @@
 """
-From far to staged: the horizon, lack of room, other processes' writes, and a manual clock.
+From far to staged: the horizon, too little room, other processes' writes, and a manual clock.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HOUR = 3600
 @pytest.fixture
 def clock():
     """
-    Return a clock that moves only when a test moves it.
+    Return a manual clock.
     """
     return ManualClock(wall=1_700_000_000.0)
 
 
 def fired_at(told, count):
     """
-    Return the (key, lateness in ms) of *count* firings.
+    Return the keys of *count* firings, each with its lateness in ms.
     """
     found = told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
     return [(each.key, each.lateness_ms) for each in found if isinstance(each, JobFired)]
@@ -34,14 +34,14 @@ def fired_at(told, count):
 
 def done(told, count):
     """
-    Wait until *count* firings have succeeded and are settled.
+    Wait until *count* firings have succeeded and were acknowledged.
     """
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) >= count)
 
 
 def test_far_jobs_come_near(url, make, clock, events):
     """
-    Jobs minutes, days and decades ahead fire at their due times, in order, and not before.
+    Jobs that are minutes, days and decades ahead fire at their due times, in order, and not before.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -63,7 +63,7 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
-    Jobs past the horizon stay in the store; with nothing staged, the only timer is the one for the next scan.
+    Jobs beyond the horizon stay in the store; while nothing is staged, the only timer is that of the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
@@ -77,7 +77,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
 
 def test_more_jobs_than_room(url, make, record, engines):
     """
-    With far more due jobs than may be staged or running, each fires once, and the limits hold.
+    If far more jobs are due than may be staged or running, each fires once, and the limits hold.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100, running_max=50))
     scheduler.handler("h")(record)
@@ -96,7 +96,7 @@ def test_more_jobs_than_room(url, make, record, engines):
 
 def test_set_while_full(url, make, record):
     """
-    Jobs set while there is no room are left in the store and still fire.
+    Jobs that are set while there is no room stay in the store, and fire later.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=10, running_max=5)).start()
     scheduler.handler("h")(record)
@@ -107,7 +107,9 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    A job without room in its lane is staged once some jobs of its lane have run. Each job runs once, at its due time.
+    A job for which its lane has no room is staged when other jobs of the lane have run.
+
+    Each runs once, at its due time.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -128,7 +130,7 @@ def test_a_refused_job_comes_again(url, make, clock, record, until, is_before): 
 
 def test_another_process_writes(file_url, make, clock, record, events):
     """
-    Jobs that a client of the same file sets, moves and cancels are fired accordingly by the owner.
+    The owner fires jobs as another client of the same file has set, moved and cancelled them.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)
@@ -149,7 +151,7 @@ def test_another_process_writes(file_url, make, clock, record, events):
 
 def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until, engines):  # noqa: PLR0917  fixtures
     """
-    A job that a client sets far ahead is found by an owner that had nothing to wait for.
+    An idle owner, with no job to wait for, finds a job that a client sets far ahead.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     owner.handler("h")(record)
@@ -162,7 +164,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, unti
 
 def test_wall_clock_stepped_forward(url, make, clock, record):
     """
-    If the wall clock jumps ahead, jobs that became due fire at once.
+    If the wall clock is set forward, the jobs that are now due fire at once.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(record)
@@ -173,7 +175,9 @@ def test_wall_clock_stepped_forward(url, make, clock, record):
 
 def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # noqa: PLR0917  fixtures
     """
-    If the wall clock is set back, a job waits until the clock reads its due time again: it fires once, and never early.
+    If the wall clock is set back, a job waits until the clock reads its due time again.
+
+    It fires once, and never early.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -191,7 +195,7 @@ def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # no
 
 class FaultyStore(MemoryStore):
     """
-    A store whose next calls fail, some of them after they took effect.
+    A store whose next calls can be made to fail, before or after they take effect.
     """
 
     def __init__(self, clock=None):
@@ -222,14 +226,14 @@ class FaultyStore(MemoryStore):
 
     def due(self, shard, until, after, limit):
         """
-        Read due jobs, or fail.
+        Return due jobs, or fail.
         """
         return self._maybe_fail("due", lambda: super(FaultyStore, self).due(shard, until, after, limit))
 
 
 def test_reads_that_fail(make, events, record):
     """
-    A scan that the store does not answer is repeated, and nothing is lost.
+    A scan that the store does not answer is repeated, and no job is lost.
     """
     store = FaultyStore()
     scheduler = make(store)
@@ -244,7 +248,7 @@ def test_reads_that_fail(make, events, record):
 
 class CountingStore(MemoryStore):
     """
-    A store that counts the scans of its owner.
+    A store that counts its owner's scans.
     """
 
     scans = 0
@@ -259,15 +263,15 @@ class CountingStore(MemoryStore):
 
 def test_a_set_within_reach_reads_nothing(make, record, until):
     """
-    A near job that is set while nothing is pending fires without a scan of the store.
+    A near job that is set while none is pending fires without a scan of the store.
     """
     store = CountingStore()
     scheduler = make(store, options=SchedulerOptions(horizon_s=HOUR)).start()
     scheduler.handler("h")(record)
     until(lambda: store.scans)
-    time.sleep(0.3)  # until the last scan of the start is over
+    time.sleep(0.3)  # wait for the end of the last scan of the start
     before = store.scans
-    scheduler.set("k", delay=0.3, handler="h")  # too late to begin in the commit that sets it
+    scheduler.set("k", delay=0.3, handler="h")  # due too late to be claimed in the commit that sets it
     record.wait(1)
     until(lambda: scheduler.get("k") is None)
     assert store.scans == before
@@ -276,9 +280,9 @@ def test_a_set_within_reach_reads_nothing(make, record, until):
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_writes_that_fail(make, events, record, after):
     """
-    Begins and settles that the store did not answer are written again.
+    Claims and acknowledgements that the store did not answer are written again.
 
-    Each job fires once, even if the write with the lost answer took effect.
+    Each job fires once, even if the unanswered write took effect.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -286,11 +290,11 @@ def test_writes_that_fail(make, events, record, after):
 
     @scheduler.handler("h")
     def handler(payload):
-        store.fail("apply", 1, after=after)  # fails the settle
+        store.fail("apply", 1, after=after)  # fails the acknowledgement
         record(payload)
 
     scheduler.set("k", delay=0.2, handler="h", payload=1)
-    store.fail("apply", 1, after=after)  # fails the begin
+    store.fail("apply", 1, after=after)  # fails the claim
     told.wait_for(lambda: any(isinstance(each, JobSucceeded | SettleRefused) for each in told.items))
     assert record.items == [1]
     assert scheduler.get("k") is None
@@ -298,7 +302,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_of_unknown_end(make, record):
     """
-    A job whose set got an error with an unknown outcome fires if it was written after all.
+    If the outcome of a set is unknown, the job fires if it was written.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -313,7 +317,7 @@ def test_a_set_of_unknown_end(make, record):
 
 def test_a_series_survives_an_unknown_settle(make, record):
     """
-    A recurring job continues after a settle that took effect but was not answered.
+    A recurring job continues after an acknowledgement that took effect but was not answered.
     """
     store = FaultyStore()
     scheduler = make(store).start()

@@ -1,5 +1,5 @@
 """
-With `start(role="auto")` one of several processes on one file fires, and another one takes over when it ends.
+With `start(role="auto")` one of several processes on a file fires, and another takes over when it ends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def app(scope, receive, send):
 
 def words(path):
     """
-    Return the words of each complete line of a file; nothing if it does not exist yet.
+    Return the words of each complete line of a file, or nothing while the file does not exist.
     """
     return (
         [line.split() for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -80,11 +80,11 @@ def test_the_next_one_follows(make, file_url, record):
 
 def test_a_stop_ends_the_wait(make, file_url):
     """
-    A waiting standby can be stopped; then it never becomes the owner, and cannot be started again.
+    A waiting standby can be stopped: it never becomes the owner, and cannot be started again.
     """
     first, second = make(file_url), make(file_url)
     first.start()
-    for _ in range(2):  # the second time, the standby already waits
+    for _ in range(2):  # at the second pass, the standby already waits
         second.start(role="auto")
     assert [thread.name for thread in threading.enumerate()].count("tickwheel-standby") == 1
     assert second.stop() == []
@@ -97,7 +97,7 @@ def test_a_stop_ends_the_wait(make, file_url):
 
 def test_roles(make, file_url):
     """
-    An unknown role is refused, and so is the role of owner if there is another owner.
+    An unknown role is refused, and the role of owner is refused if there is another owner.
     """
     with pytest.raises(InvalidJobError, match="role is 'leader': pass one of owner, auto"):
         make(file_url).start(role="leader")
@@ -110,7 +110,7 @@ def test_roles(make, file_url):
 
 def test_the_async_face(file_url):
     """
-    The scheduler for asyncio also accepts the role.
+    The scheduler for asyncio accepts a role, too.
     """
 
     async def run() -> None:
@@ -127,7 +127,7 @@ def test_the_async_face(file_url):
 @pytest.mark.slow
 def test_workers_of_a_web_server(tmp_path, until):
     """
-    One of four uvicorn workers fires and none fails; after it is killed, another worker fires the next job.
+    Of four uvicorn workers one fires and none fails; after that one is killed, another fires the next job.
     """
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'tickwheel[service]'")
     (tmp_path / "app.py").write_text(APP, "utf-8")
@@ -157,7 +157,7 @@ def test_workers_of_a_web_server(tmp_path, until):
 
 def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     """
-    A standby that could run jobs which the owner cannot run names them once, and so does the owner.
+    If only the standby has the handler of some jobs, the standby reports that once, and so does the owner.
     """
     owner, standby = make(file_url), make(file_url)
     owner.handler("mine")(print)

@@ -1,5 +1,5 @@
 """
-Start and stop in every order, and the jobs in progress.
+Starts and stops in every order, and the jobs that are in progress then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetReque
 
 def test_stop_before_start(make, url):
     """
-    A stop closes a scheduler that never started, also if it is stopped twice.
+    A stop closes a scheduler that was never started, and may be repeated.
     """
     scheduler = make(url)
     assert not scheduler.is_started
@@ -31,9 +31,6 @@ def test_stop_before_start(make, url):
 
 
 def test_start_twice(make, url, record):
-    """
-    A second start does nothing.
-    """
     scheduler = make(url)
     assert scheduler.start() is scheduler.start()
     assert scheduler.is_started
@@ -43,9 +40,6 @@ def test_start_twice(make, url, record):
 
 
 def test_with(make, url):
-    """
-    A with statement starts and stops.
-    """
     with make(url) as scheduler:
         assert scheduler.is_started
     assert not scheduler.is_started
@@ -53,7 +47,7 @@ def test_with(make, url):
 
 def test_stop_leaves_what_is_pending(make, file_url, record):
     """
-    Near and far jobs stay in the store after a stop, without a counted attempt, and fire after the next start.
+    After a stop, near and far jobs stay in the store without a claimed attempt, and fire after the next start.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
@@ -71,7 +65,7 @@ def test_stop_leaves_what_is_pending(make, file_url, record):
 
 def test_stop_waits_for_handlers(make, file_url, record):
     """
-    A stop waits for a running handler, and its end is written.
+    A stop waits for a running handler, and writes its result.
     """
     scheduler = make(file_url).start()
     started = threading.Event()
@@ -79,7 +73,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
     @scheduler.handler("h")
     def handler(_payload):
         started.set()
-        time.sleep(0.2)  # the handler works
+        time.sleep(0.2)  # the handler is working
         record("done")
 
     scheduler.set("k", delay=0, handler="h")
@@ -92,7 +86,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_in_time(make, file_url, is_async, until):
     """
-    A stop keeps its time limit although a handler does not end: it releases the job, and the next owner claims it.
+    If a handler does not end, a stop keeps its time limit: it releases the job, and the next owner claims it.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -110,7 +104,7 @@ def test_stop_in_time(make, file_url, is_async, until):
     assert started.wait(60)
     before = time.monotonic()
     (running,) = scheduler.stop(timeout=1.0)
-    assert time.monotonic() - before < 30  # one second, plus the time that a slow disk takes
+    assert time.monotonic() - before < 30  # the limit is one second, and a slow disk takes time
     assert (running.job.key, running.attempt) == ("k", 1)
     go_on.set()
     after = make(file_url)
@@ -129,7 +123,7 @@ def test_stop_in_time(make, file_url, is_async, until):
 
 def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
     """
-    Jobs that were begun but got no worker are pending after the stop, with no attempt counted.
+    Jobs that were claimed but got no worker are pending after the stop, with no attempt counted.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     started, go_on = threading.Event(), threading.Event()
@@ -157,7 +151,7 @@ def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
 
 def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch):
     """
-    A stop that reaches its time limit still writes the ends that were gathered for the next commit.
+    A stop that reaches its time limit still writes the acknowledgements that wait for the next commit.
     """
     monkeypatch.setattr(_completion, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
@@ -176,7 +170,7 @@ def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_from_inside_a_handler(make, file_url, record, is_async):
     """
-    A handler may stop its scheduler: the call returns at once, and the handler's own end is written.
+    A handler may stop its own scheduler: the call returns at once, and the handler's result is written.
     """
     scheduler = make(file_url).start()
 
@@ -212,7 +206,7 @@ def test_stop_from_a_hook(make, url):
 
 def test_two_stops_at_once(make, url):
     """
-    Two threads that stop at once both return when the scheduler is stopped.
+    If two threads stop a scheduler at once, both calls return when it is stopped.
     """
     scheduler = make(url).start()
     go_on, started = threading.Event(), threading.Event()
@@ -241,7 +235,9 @@ def test_two_stops_at_once(make, url):
 
 def test_a_second_owner(make, file_url, record):
     """
-    A second scheduler on a file is refused as an owner, stays a client, and can start after the first has stopped.
+    If a file has an owner, a second scheduler's start is refused.
+
+    It stays a client, and can start when the first stops.
     """
     first, second = make(file_url).start(), make(file_url)
     with pytest.raises(StoreInUseError):
@@ -256,7 +252,7 @@ def test_a_second_owner(make, file_url, record):
 
 def test_handlers_left_from_before(make, file_url, record):
     """
-    Handlers registered before the start run jobs that were already pending.
+    Handlers that were registered before the start run jobs that were already pending.
     """
     make(file_url).set("k", delay=0, handler="h", payload=1)
     scheduler = make(file_url)
@@ -290,7 +286,7 @@ def test_threads_end(make, url):
 
 def test_tasks_beside_a_handler_end(make, url, record):
     """
-    Tasks that an async handler has started are cancelled at the stop, and end on their loop.
+    A stop cancels tasks that an async handler has started, and they end on their loop.
     """
     beside = []
 
@@ -319,7 +315,7 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    Calls by an object that the interpreter destroys last do not fail, and do not wait for a frozen thread.
+    Calls by an object that the interpreter destroys last neither fail nor wait for a frozen thread.
     """
     program = f"""
         import builtins, os, sys

@@ -1,5 +1,5 @@
 """
-A scheduler's view of the store's clock is never ahead of the store, whatever this machine's clock does.
+A scheduler's copy of the store's clock is never ahead of the store, with any clock of this machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORE_MS = 1_800_000_000_000
 
 def sampled(clock, there_s, back_s, started_ns):
     """
-    Return a store's clock, sampled once over a connection with these delays, and the store's reading at that time.
+    Return a store clock sampled once over a connection with these delays, and the store's time at that moment.
     """
     told = StoreClock(Runtime(clock=clock))
     before = told.local()
@@ -40,7 +40,7 @@ def sampled(clock, there_s, back_s, started_ns):
 @pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
 def test_never_ahead(there_s, back_s):
     """
-    With any delays of the connection, the clock is not ahead of the store, and behind by at most these delays.
+    With any delays of the connection, the copy is never ahead of the store, and behind by at most these delays.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -51,7 +51,7 @@ def test_never_ahead(there_s, back_s):
 
 def test_setting_the_time_of_day_changes_nothing():
     """
-    After a store with a clock of its own was sampled, a step of this machine's time of day moves no deadline.
+    If the store has its own clock, setting this machine's time of day moves no deadline.
     """
     clock = ManualClock()
     told = sampled(clock, 0, 0, clock.monotonic_ns())
@@ -64,7 +64,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow renewal after a quick one leaves the clock as exact as before, except for its drift.
+    A slow sample after a quick one leaves the copy as exact as before, except for the drift.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -78,7 +78,7 @@ def test_a_quicker_sample_is_kept():
 
 def test_a_store_that_was_set_back():
     """
-    The next sample follows a store whose own clock was set back or ahead.
+    If the store's own clock is set back or forward, the next sample follows it.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -90,7 +90,7 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    At the deadline computed for an instant the clock reads that instant, so that no timer is set twice.
+    At the deadline of an instant, the copy reads at least that instant, so that no timer is set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
@@ -102,7 +102,7 @@ def test_a_deadline_is_not_before_its_instant():
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
     """
-    However long the thread is delayed between two readings of a clock, the deadline is not after its instant.
+    If the thread is held up between two readings of a clock, the computed deadline is still not too late.
     """
     clock = ManualClock()
     told = StoreClock(Runtime(clock=clock))
@@ -123,7 +123,7 @@ def test_a_thread_that_is_held_up_gets_no_late_deadline():
 
 class Remote(MemoryStore):
     """
-    A store that appears to have a clock of its own.
+    A store that seems to have its own clock.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -131,7 +131,7 @@ class Remote(MemoryStore):
 
 def test_a_client_reads_the_clock_again(make):
     """
-    A process that only sets jobs, and so renews no lease, sets none early or late, even after a day of drift.
+    A process that only sets jobs renews no lease; even after a day of drift, it sets no job early or late.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store = Remote(clock)
@@ -147,7 +147,7 @@ def test_a_client_reads_the_clock_again(make):
 
 def test_an_async_client_reads_the_clock_again(monkeypatch):
     """
-    An async client, which reads the clock in another thread, also sets no job early or late.
+    An async client reads the clock in another thread, and sets no job early or late either.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store, threads = Remote(clock), []
@@ -168,7 +168,9 @@ def test_an_async_client_reads_the_clock_again(monkeypatch):
 
 class Slewed:
     """
-    A machine's clocks and true time: the clocks have a rate of their own, and the monotonic one stops in a suspend.
+    A machine whose clocks have a wrong rate, and whose monotonic clock stops during a suspend.
+
+    It also has the true time.
     """
 
     def __init__(self):
@@ -177,7 +179,7 @@ class Slewed:
 
     def pass_by(self, s, *, suspended=False):
         """
-        Let *s* seconds pass.
+        Let *s* seconds of true time pass.
         """
         ns = int(s * 1e9)
         self.true_ns += ns
@@ -192,7 +194,7 @@ class Slewed:
 
     def elapsed_ns(self):
         """
-        Return the elapsed nanoseconds.
+        Return the elapsed nanoseconds, including suspends.
         """
         return self.boot
 
@@ -206,7 +208,7 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    The store never reads less than `earliest`, nor much more, at any changing rates that are up to a tenth off.
+    The copy's `earliest` is never ahead of the store, and little behind it, with any changing rates up to 10 % off.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -236,7 +238,7 @@ def test_the_earliest_is_never_ahead(seed):
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
 def test_a_rate_is_no_step(rate, width_s):
     """
-    A clock with another rate is not mistaken for a clock that was set, however old or slow the samples are.
+    A clock with a wrong rate is not taken for a clock that was set, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -258,7 +260,7 @@ def test_a_rate_is_no_step(rate, width_s):
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
 def test_a_step_of_the_server_is_one(step_ms):
     """
-    A difference between two renewals that no rate explains is a step.
+    A difference between two renewals that no rate can explain counts as a clock step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -270,7 +272,7 @@ def test_a_step_of_the_server_is_one(step_ms):
 
 def test_a_suspend_has_elapsed():
     """
-    Twelve seconds of suspend are twelve seconds of the store's clock, and make a sample old.
+    Twelve seconds of suspend count as twelve seconds, and the sample from before is then old.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -283,7 +285,7 @@ def test_a_suspend_has_elapsed():
 
 class Apart(Remote):
     """
-    A store whose clock shows true time, and counts its readings.
+    A store whose clock shows the true time, and which counts how often it is read.
     """
 
     def __init__(self, clock):
@@ -292,7 +294,7 @@ class Apart(Remote):
 
     def apply(self, writes):
         """
-        Apply *writes* by the clock, without counting a read.
+        Apply *writes* by the clock, without counting that as a reading.
         """
         self.is_writing = True
         try:
@@ -302,14 +304,14 @@ class Apart(Remote):
 
     def now_ms(self):
         """
-        Return true time, as a server does.
+        Return the true time, as a server does, and count the reading.
         """
         self.reads += not self.is_writing
         return int(self.true_ms())
 
     def true_ms(self):
         """
-        Return true time with its fraction, without counting a read.
+        Return the true time with its fraction, without counting a reading.
         """
         return STORE_MS + self.machine.true_ns / 1e6 + self.set_by_s * 1e3
 
@@ -331,7 +333,9 @@ RELATIVE = {
 
 def slewed_pair(make, rate):
     """
-    Return a machine's clock, a store with another clock, and a client on that machine that has set a job and a series.
+    Return a machine's clock, a store with another clock, and a client on that machine.
+
+    The client has set a job and a series.
     """
     clock = Slewed()
     store = Apart(clock)
@@ -347,7 +351,7 @@ def slewed_pair(make, rate):
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.0999])
 def test_no_delay_is_early_at_any_rate(make, verb, rate):
     """
-    With samples of any age, and any rates, a delay ends no earlier than requested, and at most a few ms later.
+    With samples of any age and any rates, a job's delay ends no earlier than requested, and at most a few ms later.
     """
     clock, store, client = slewed_pair(make, rate)
     for number, age_s in enumerate(AGES_S):
@@ -359,7 +363,7 @@ def test_no_delay_is_early_at_any_rate(make, verb, rate):
 
 def test_an_async_delay_is_not_early():
     """
-    On a loop, a delay ends no earlier than requested either.
+    With asyncio, a delay does not end earlier than requested either.
     """
 
     async def run():
@@ -382,7 +386,7 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store counts the delays of sets and moves: ten writes or a thousand in ten seconds never ask for its time.
+    The store itself adds the delays of sets and moves to its time, so a client does not ask for the time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     store.reads = 0
@@ -398,7 +402,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    After a step of the server's clock, a client that has not noticed it sets no job early or an hour late.
+    After the server's clock was set, a client that has not noticed it sets no job early, and none an hour late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -417,7 +421,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_no_step(make, verb, step_s, count):
     """
-    A job whose commit was slow counts elapsed time like any other, unless a clock was set during the commit.
+    A job whose commit was slow counts elapsed time like others, unless the clock was set during the commit.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -442,9 +446,10 @@ def test_a_slow_commit_is_no_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The estimated end of a run plus its error is not before the true end, and the error is small.
+    The estimated end of a run plus its error bound is not before the true end, and the error bound is small.
 
-    So the delay of a retry does not begin before the end, for runs of any length, also if the clock is fast or slow.
+    So the delay of a retry does not start before the run has ended, for runs of any length, and with fast or slow
+    clocks.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)
@@ -461,7 +466,7 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
 def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     """
-    By this machine's clock the end is known to the millisecond, or exactly if a manual clock reads a whole one.
+    By this machine's clock the end of a run is known to the millisecond, and with a manual clock exactly.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
     assert RelativeJobs(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
@@ -470,7 +475,7 @@ def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
 @pytest.mark.parametrize("delay", [0, "0s", -1, None])
 def test_a_job_for_now_is_due_now(make, delay):
     """
-    A job without a delay, or run by `run_now`, is not postponed by the bound that applies to delays.
+    A job without a delay, or started by `run_now`, is due at once; the error bound that lengthens delays is not added.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)
@@ -481,7 +486,7 @@ def test_a_job_for_now_is_due_now(make, delay):
 @pytest.mark.parametrize("start_ns", [10**13 + 1, 123_456_789_012_345, 10**15 - 7])
 def test_a_manual_clock_that_stops_at_an_instant(start_ns):
     """
-    A timer for an instant is due once a manual clock stops exactly there, and is not due a nanosecond before.
+    If a manual clock stops exactly at an instant, its timer is due, and a nanosecond earlier it is not.
     """
     clock = ManualClock(start_ns)
     told, wheel, fired = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []

@@ -1,5 +1,5 @@
 """
-Tasks: functions that jobs call with typed arguments.
+Tasks are functions that jobs call with typed arguments.
 """
 
 from __future__ import annotations
@@ -41,63 +41,35 @@ if TYPE_CHECKING:
 
 
 class Reason(Enum):
-    """
-    The reason for the end of an order.
-    """
-
     UNPAID = "unpaid"
     RECALLED = "recalled"
 
 
 class Level(IntEnum):
-    """
-    Numbers with names.
-    """
-
     LOW = 1
 
 
 class Colour(StrEnum):
-    """
-    Texts with names.
-    """
-
     RED = "red"
 
 
 @dataclass
 class Item:
-    """
-    A dataclass that contains itself.
-    """
-
     name: str
     price: Decimal
     parts: list[Item] = field(default_factory=list)
 
 
 class Point(NamedTuple):
-    """
-    A tuple with names.
-    """
-
     x: int
     y: int
 
 
 class Box(TypedDict):
-    """
-    A dict with known keys.
-    """
-
     width: int
 
 
 class Struct(msgspec.Struct):
-    """
-    A struct of msgspec.
-    """
-
     when: datetime
     later: timedelta | None = None
 
@@ -126,17 +98,11 @@ def everything(  # noqa: PLR0917 - as many as there are kinds
     word: Literal["a", "b"] = "a",
     many: tuple[int, ...] = (),
 ) -> None:
-    """
-    Take an argument of each type.
-    """
     SEEN.append(locals())
 
 
 @task(name="of a process", executor="process", dead_on=KeyError)
 def apart(reason: Reason, firing: Firing | None = None) -> Any:
-    """
-    Return the arguments as text.
-    """
     if reason is Reason.RECALLED:
         raise KeyError(firing.attempt)
     return DeadLetter(f"{reason} of {firing.attempt}")
@@ -145,7 +111,7 @@ def apart(reason: Reason, firing: Firing | None = None) -> Any:
 @pytest.fixture
 def inline():
     """
-    Return a clock and a scheduler in memory that fires as it moves.
+    Return a manual clock, and a scheduler in memory that fires when the clock moves.
     """
     SEEN.clear()
     clock = ManualClock(wall=1_700_000_000.0)
@@ -178,7 +144,7 @@ VALUES = {
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_as_what_it_was(inline, name):
     """
-    A payload is JSON, and the annotation restores the type of each value.
+    The payload is JSON, and the annotation restores each value with its type.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -192,7 +158,7 @@ def test_a_value_comes_back_as_what_it_was(inline, name):
 
 def test_a_model_of_pydantic(inline):
     """
-    If pydantic is installed, its models are encoded and decoded by pydantic.
+    If pydantic is installed, it encodes and decodes its own models.
     """
     pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
     clock, scheduler = inline
@@ -217,7 +183,7 @@ def test_a_model_of_pydantic(inline):
 
 def test_what_was_left_out_is_the_functions_own(inline):
     """
-    A default is not stored: the default of the running version applies.
+    An omitted argument is not stored, so the default of the version that runs applies.
     """
     clock, scheduler = inline
 
@@ -236,7 +202,9 @@ def test_what_was_left_out_is_the_functions_own(inline):
 @pytest.mark.parametrize("place", ["first", "default", "keyword", "positional", "none"])
 def test_the_firing(inline, place, is_async):
     """
-    The firing is passed on request, is not an argument of a call, and a coroutine function works like a function.
+    A task gets the firing if it has a parameter for it, which is not an argument of a call.
+
+    A coroutine function can be a task, too.
     """
     clock, scheduler = inline
 
@@ -274,7 +242,7 @@ def test_the_firing(inline, place, is_async):
 
 def test_names_of_all_kinds(inline):
     """
-    A task is found by its module and own name, by a given name, or by a former name.
+    A task is found by its module and function name, by a given name, or by a former name.
     """
     clock, scheduler = inline
     assert everything.name == f"{__name__}.everything"
@@ -297,7 +265,7 @@ def test_names_of_all_kinds(inline):
 )
 def test_a_name_that_no_other_process_knows(module, name):
     """
-    A task whose name no other process would know needs an explicit name.
+    A task needs an explicit name if other processes would not know its own.
     """
 
     def cancel(x: int) -> None: ...
@@ -324,7 +292,9 @@ def test_a_name_that_no_other_process_knows(module, name):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_errors_that_end_it(inline, fields, error, state, is_async):
     """
-    The class of an error decides about a retry; a dead letter has the error's text, and where it was raised.
+    The class of an error decides whether there is a retry.
+
+    A dead letter has the error's text and the line that raised it.
     """
     clock, scheduler = inline
 
@@ -345,7 +315,7 @@ def test_errors_that_end_it(inline, fields, error, state, is_async):
 
 def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
     """
-    An AssertionError in a task is raised by the call that moves the clock.
+    If a task raises AssertionError, the call that moves the test's clock raises it, however the job ends.
     """
     clock, scheduler = inline
 
@@ -360,7 +330,7 @@ def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
 
 def test_the_policy_comes_with_the_call():
     """
-    A call includes its retry policy, even if the task is not registered, as in a process that only sets.
+    A call includes its retry policy, so it also applies if the process that sets the job does not register the task.
     """
     scheduler = Scheduler("memory://")
     made = task(name="t", retry=RetryPolicy(2))(lambda x: x)
@@ -373,7 +343,7 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A schedule of a manifest accepts a call like a set does; the same declaration again leaves the schedule unchanged.
+    A manifest's schedule can be a call, like a set; declaring it again leaves the schedule unchanged.
     """
     clock, scheduler = inline
 
@@ -393,7 +363,7 @@ def test_a_declaration_has_calls(inline):
 
 def test_what_a_task_returns_counts(inline):
     """
-    A task's result has the same effect as a handler's.
+    A task's result means the same as a handler's result.
     """
     clock, scheduler = inline
     snooze = scheduler.task(name="s")(lambda: Snooze(60))
@@ -404,7 +374,7 @@ def test_what_a_task_returns_counts(inline):
 
 def test_a_process_of_its_own(make, until, monkeypatch):
     """
-    A process finds the task by its module, with its types; the task's errors have the same effect there.
+    A worker process finds the task by its module, with its types, and the task's errors have the same effect there.
     """
     sys.modules.setdefault(__name__, sys.modules[everything.__module__])
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds the task's module there, too
@@ -421,7 +391,7 @@ def test_a_process_of_its_own(make, until, monkeypatch):
 
 def test_middleware_runs_around_each_attempt(inline):
     """
-    The first middleware is the outermost; it sees exceptions, and its own exception is the attempt's error.
+    The first middleware is the outermost. A middleware sees exceptions, and its own exception is the attempt's error.
     """
     clock, scheduler = inline
     order = []
@@ -476,53 +446,47 @@ def test_middleware_runs_around_each_attempt(inline):
 
 def later(x: Later) -> None:
     """
-    Accept a type that is defined below.
+    Take an argument of a class that is defined below.
     """
     SEEN.append(x)
 
 
 @dataclass
 class Later:
-    """
-    A type that is defined below its task.
-    """
-
     name: str
 
 
 def unresolved(number: int, thing: Nothing) -> None:
     """
-    Accept types that exist for type checkers only.
+    Take arguments whose types exist for type checkers only.
     """
 
 
 def unresolved_elsewhere(number: int) -> Nothing:
-    """
-    Return *number*.
-    """
+    pass
 
 
 def of_socket(firing_: Firing) -> None:
     """
-    Take a firing under another name.
+    Take the firing in a parameter with another name.
     """
 
 
 def of_object(thing: Scheduler) -> None:
     """
-    Take a value that JSON cannot represent.
+    Take an argument that JSON cannot represent.
     """
 
 
 def of_two_texts(when: datetime | date) -> None:
     """
-    Take one of two types that are both text in JSON.
+    Take one of two types that both become text in JSON.
     """
 
 
 def test_annotations_are_resolved_late(inline):
     """
-    A type may be defined below its task; the type of the return value is never needed.
+    A type may be defined below its task, and the type of the return value is never needed.
     """
     clock, scheduler = inline
     made = scheduler.task(name="later")(later)
@@ -556,23 +520,15 @@ def test_an_annotation_that_cannot_be_is_refused_by_name(function, parameter, re
 
 @dataclass
 class Sub(Item):
-    """
-    A subclass of an annotated type.
-    """
-
     more: int = 0
 
 
 def open_ended(data: Any) -> None:
-    """
-    Take anything.
-    """
+    pass
 
 
 def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
-    """
-    Accept annotated values.
-    """
+    pass
 
 
 @pytest.mark.parametrize(
@@ -594,7 +550,7 @@ def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
 )
 def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
     """
-    A value that would be decoded to something else is refused, with the name of the argument.
+    A value that would come back as something else is refused with the name of its argument.
     """
     made = task(name="t")(function)
     with pytest.raises(InvalidJobError, match=rf"t\.of: {next(iter(arguments))} is "):
@@ -615,7 +571,7 @@ def test_what_json_has_no_number_for(price):
 
 def mistakes(scheduler):
     """
-    Return mistakes by the remedy that the error must name.
+    Return wrong calls, by a pattern that their error must match, which names the remedy.
     """
     made = scheduler.task(name="shop.cancel_order")(closed)
     return {
@@ -676,7 +632,7 @@ class Sent:
 
 def test_a_task_has_no_verbs_of_other_libraries():
     """
-    A verb of another task library raises an error that names our call for setting a job.
+    A verb of another task library raises an error that names the verb of this one.
     """
     made = task(name="t")(closed)
     for name in ("delay", "apply_async", "defer", "send"):
@@ -698,7 +654,7 @@ def test_a_mistake_names_its_remedy(remedy):
 @pytest.mark.parametrize("name", ["mail2", "shop.cancel_orders_of_customers", "crm.cancel_order", "cancelling", "log"])
 def test_a_name_that_another_process_may_have(name):
     """
-    A handler name that is unknown here, and not close to a known one, may be known in another process.
+    An unknown handler name that resembles no known one is accepted, because another process may know it.
     """
     scheduler = Scheduler("memory://")
     scheduler.task(name="shop.cancel_order")(closed)
@@ -709,7 +665,7 @@ def test_a_name_that_another_process_may_have(name):
 
 def test_without_tasks_any_name_is_one():
     """
-    A process without tasks does not suggest a name.
+    A process without tasks suggests no other name for a handler.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail")(print)
@@ -734,7 +690,7 @@ def test_without_tasks_any_name_is_one():
 )
 def test_near(name, meant):
     """
-    In a long enough name, a difference of one or two letters is a typo.
+    In a long enough name, a difference of one or two letters counts as a typo.
     """
     assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
     assert near(name, []) is None
@@ -742,7 +698,7 @@ def test_near(name, meant):
 
 def test_without_msgspec(monkeypatch):
     """
-    Without msgspec, an error names the extra; a task without parameters does not need it.
+    Without msgspec, the error names the extra to install; a task without parameters works without it.
     """
     made = task(name="t")(closed)
     monkeypatch.setitem(sys.modules, "msgspec", None)
@@ -753,7 +709,7 @@ def test_without_msgspec(monkeypatch):
 
 def test_a_method_is_bound_first(inline):
     """
-    A task made of an object's method calls it on the object.
+    A task made of a bound method calls the method on its object.
     """
     clock, scheduler = inline
 

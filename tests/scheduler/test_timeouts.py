@@ -12,7 +12,7 @@ from tickwheel.host.runtime import Runtime
 
 def test_a_timer_that_fires_while_it_is_set_is_set_again():
     """
-    A timeout so short that its timer fires before the caller continues does not stop the timers of later attempts.
+    If a timeout is so short that its timer fires before the caller continues, later timeouts still work.
     """
     set_for = []
 

@@ -1,7 +1,7 @@
 """
-An unexpected error of a store, or a lack of threads, stops nothing for good.
+An unexpected error of a store, or a lack of threads, stops nothing permanently.
 
-A driver that mishandles a lost connection may raise such an error.
+For example, a driver that mishandles a lost connection raises such an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEASE_MS = 150
 
 class Tripping(MemoryStore):
     """
-    A store with several owners and leases that raises an unexpected error on the calls in *trips_at*.
+    A store with several owners and leases, some of whose calls (numbered in *trips_at*) raise an unexpected error.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -53,24 +53,15 @@ class Tripping(MemoryStore):
                 raise ValueError(what)
 
     def acquire(self, owner):
-        """
-        Take or keep the lease.
-        """
         self._may_trip("acquire")
         leases = super().renew(owner) if self._owner == owner else super().acquire(owner)
         return [replace(lease, until=self.now_ms() + LEASE_MS) for lease in leases]
 
     def renew(self, owner):
-        """
-        Extend the lease.
-        """
         self._may_trip("renew")
         return self.acquire(owner)
 
     def release(self, owner):
-        """
-        Release the lease.
-        """
         self._may_trip("release")
         super().release(owner)
 
@@ -97,7 +88,7 @@ class Tripping(MemoryStore):
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_goes_on(make, record, caplog, call):
     """
-    Whichever call fails twice, jobs set at that time and later are fired, and the log has the traceback.
+    If any call fails twice, jobs set then and later still fire, and the log has the traceback.
     """
     store = Tripping(call)
     scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
@@ -116,7 +107,7 @@ def test_goes_on(make, record, caplog, call):
 
 class Picky(MemoryStore):
     """
-    A store that cannot write the end of *unwanted*, nor any text outside ASCII.
+    A store that cannot write the end of the job *unwanted*, nor any text outside ASCII.
     """
 
     def __init__(self, unwanted=""):
@@ -138,7 +129,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An end that a store refuses permanently does not block the other ends of its batch, nor later ends.
+    An acknowledgement that the store always refuses blocks neither the rest of its batch nor later ones.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -159,7 +150,7 @@ def test_an_end_that_is_never_written(make, events):
 
 def test_a_failure_that_lasts_is_logged(make, caplog, until):
     """
-    A scheduler without a hook logs a permanent failure of its store once, however often it tries.
+    If no hook listens, a permanent failure of the store is logged once, however often the scheduler retries.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -175,7 +166,7 @@ def test_a_failure_that_lasts_is_logged(make, caplog, until):
 
 def test_text_that_a_store_does_not_take(make, events):
     """
-    A handler's error and note are stored in ASCII if the store refuses the original.
+    If the store refuses the text of a handler's error or note, the text is stored in ASCII.
     """
     scheduler = make(Picky())
     told = events(scheduler)
@@ -196,7 +187,9 @@ def test_text_that_a_store_does_not_take(make, events):
 
 def test_stop_closes(caplog):
     """
-    A scheduler whose store fails while it is released is stopped and closed, and reports it.
+    If the store fails while a scheduler releases it, the scheduler is still stopped and closed.
+
+    It reports the failure.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -209,7 +202,7 @@ def test_stop_closes(caplog):
 @pytest.fixture
 def no_threads(monkeypatch):
     """
-    Return a function that makes the first two starts of threads with a name fail, and the list of the failures.
+    Return a function that makes the first two starts of a thread with a given name fail, and a list of these failures.
     """
     refused = []
 
@@ -232,7 +225,7 @@ def no_threads(monkeypatch):
 @pytest.mark.parametrize("name", ["tickwheel-worker", "tickwheel-coroutines"])
 def test_no_thread_to_spare(make, record, caplog, no_threads, name):
     """
-    If the system has no thread for the first job, that job and the next run as soon as there is one.
+    If the system has no thread for a job, the job and the next one run as soon as it has one.
     """
     scheduler = make(MemoryStore())
 
@@ -252,7 +245,7 @@ def test_no_thread_to_spare(make, record, caplog, no_threads, name):
 
 def test_another_worker_not_to_be_had(make, record, no_threads):
     """
-    A worker that cannot start another one runs its own job, and then the waiting job.
+    If a worker cannot start another worker, it runs its own job and then the waiting one.
     """
     scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
     scheduler.handler("h")(record)
@@ -268,7 +261,7 @@ def test_another_worker_not_to_be_had(make, record, no_threads):
 
 def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
-    A pruner that could not be started begins later, so that the history does not grow without limit.
+    If the pruner gets no thread, it starts later, so that the history does not grow without limit.
     """
     monkeypatch.setattr(_records, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()
@@ -282,7 +275,7 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
 @pytest.mark.parametrize("name", ["tickwheel-writer-callers", "tickwheel-writer"])
 def test_no_thread_for_a_second_writer(monkeypatch, until, name):
     """
-    If one of several writers gets no thread, all of them end, so that another start does not leave extra threads.
+    If one of several writers gets no thread, all of them end, so that the next start does not add to their number.
     """
     before, start, asked = set(threading.enumerate()), threading.Thread.start, []
 
@@ -306,7 +299,7 @@ def test_no_thread_for_a_second_writer(monkeypatch, until, name):
 
 def test_no_thread_for_a_request(service_url, no_threads):
     """
-    A client of a service that cannot start its thread raises the error, and works as soon as a thread can be started.
+    A client of a service raises the error if its thread cannot start, and works as soon as a thread can start.
     """
     refused = no_threads("tickwheel-http")
     client = Scheduler(service_url)
@@ -320,13 +313,13 @@ def test_no_thread_for_a_request(service_url, no_threads):
 
 def test_no_thread_to_ask_the_owner(no_threads):
     """
-    If the thread that asks another process cannot be started, the caller gets the error, and the next call works.
+    If the thread that asks another process cannot start, the caller gets the error, and the next call works.
     """
     answers = queue.SimpleQueue()
 
     class Part:
         """
-        A part whose outcome is known at once.
+        A caller's part of a batch, whose outcome is known at once.
         """
 
         jobs = statuses = ()
@@ -367,7 +360,7 @@ def test_waiting_goes_on(monkeypatch, caplog):
 
 class Opening:
     """
-    Makes connections to the file at *path*; the first attempt fails.
+    Opens connections to the file at *path*, but fails at the first attempt.
     """
 
     def __init__(self, path):
@@ -376,9 +369,6 @@ class Opening:
         self.has_answered = threading.Event()
 
     def __call__(self):
-        """
-        Connect.
-        """
         self.turns += 1
         if self.turns == 1:
             what = "unable to open database file"
@@ -390,7 +380,7 @@ class Opening:
 
 def test_checkpoints_go_on(tmp_path):
     """
-    A failed checkpoint is made at the next turn, so that the log does not grow without limit.
+    A checkpoint that failed is made at the next turn, so that the log does not grow without limit.
     """
     opening = Opening(tmp_path / "jobs.db")
     checkpointer = _checkpointer.Checkpointer(opening)
@@ -403,7 +393,7 @@ def test_checkpoints_go_on(tmp_path):
 
 def test_following_goes_on(tmp_path):
     """
-    After a transaction that could not be followed, the next one is still followed.
+    If the wait for the end of one transaction fails, the next transaction is still followed.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

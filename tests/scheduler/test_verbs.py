@@ -1,5 +1,5 @@
 """
-The verbs set, move, cancel, run_now, replay, get and list give their answers on every store.
+The verbs set, move, cancel, run_now, replay, get and list give the documented answers on every store.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def client(request, make, tmp_path):
 @pytest.fixture(scope="module", params=["memory", "sqlite", "http"])
 def refusing(request, tmp_path_factory):
     """
-    Return a scheduler that was not started, for all tests that store nothing.
+    Return a scheduler that was not started; all tests that store nothing share it.
     """
     folder = tmp_path_factory.mktemp("refusing")
     urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{folder / 'jobs.db'}"}
@@ -51,7 +51,7 @@ def refusing(request, tmp_path_factory):
 
 def test_set_and_get(client):
     """
-    A set job can be read, and has the requested fields.
+    A job that was set can be read, with the fields that were given.
     """
     policy = RetryPolicy(attempts=2, kind="list", waits_ms=(5,))
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -65,7 +65,7 @@ def test_set_and_get(client):
 
 def test_a_kept_payload(client):
     """
-    A set can ask to keep the payload of the existing job; together with a payload this is refused.
+    A set can keep the payload of the existing job; giving a payload as well is refused.
     """
     client.set("k", delay=HOUR, handler="h", payload={"a": 1})
     assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
@@ -80,7 +80,7 @@ def test_a_kept_payload(client):
 
 def test_delay_and_at_agree(client):
     """
-    A delay and an instant give the same time, within about a millisecond.
+    A delay and an instant give the same due time, within about a millisecond.
     """
     later = datetime.now(UTC) + timedelta(hours=1)
     by_at = client.set("a", at=later, handler="h").job
@@ -92,7 +92,7 @@ def test_delay_and_at_agree(client):
 
 def test_timedeltas_and_iso_text(client):
     """
-    A timedelta is accepted wherever seconds are, and ISO 8601 text with an offset wherever an instant is.
+    A timedelta is accepted as a length of time everywhere, and ISO 8601 text with an offset as an instant.
     """
     hour, until = timedelta(hours=1), f"{YEAR}-01-01T01:00:00+01:00"
     at_ms = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
@@ -116,7 +116,7 @@ def test_timedeltas_and_iso_text(client):
 
 def test_durations_as_text(client):
     """
-    Text with units and ISO 8601 is accepted wherever seconds are, and `@every` is an interval of elapsed time.
+    Text with units and in ISO 8601 format is accepted as a length of time; `@every` is an interval of elapsed time.
     """
     until, at_ms = f"{YEAR}-01-01T00:00Z", int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
     by_number = client.set("number", at=until, every=5400, jitter=90, expires=HOUR, handler="h").job
@@ -137,7 +137,7 @@ def test_durations_as_text(client):
 
 def test_a_delay_never_ends_early(client):
     """
-    A job's due time is not before the clock, as read before the call, plus the delay.
+    The due time of a job is not before the clock reading taken before the call, plus the delay.
     """
     before = datetime.now(UTC).timestamp()
     for n in range(50):
@@ -147,7 +147,7 @@ def test_a_delay_never_ends_early(client):
 
 def test_modes(client):
     """
-    A second set replaces, keeps, or takes the earlier instant, as its mode says.
+    The mode decides whether a second set replaces the job, keeps it, or takes the earlier due time.
     """
     first = client.set("k", delay=HOUR, handler="h", payload=1).job
     kept = client.set("k", delay=1, handler="h", payload=2, mode="keep")
@@ -171,7 +171,7 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    A write conditional on another generation than the job's changes nothing, and its answer has the job.
+    A write that is conditional on another generation than the job's changes nothing, and its answer shows the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")
@@ -190,7 +190,7 @@ def test_generations(client):
 
 def test_move_and_cancel(client):
     """
-    A pending job is moved and cancelled, with the documented answers; an unknown key is not found.
+    A pending job is moved and cancelled, with the documented answers; an unknown key is reported as not found.
     """
     first = client.set("k", delay=HOUR, handler="h").job
     moved = client.move("k", at=first.due_at / 1000 + 60)
@@ -204,7 +204,7 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set at once, with the answers in order; one invalid request prevents all.
+    Many jobs are set at once, with answers in order; if one request is invalid, none is set.
     """
     answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
     assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]
@@ -220,7 +220,7 @@ def test_many(client):
 
 def test_many_of_the_other_verbs(client):
     """
-    Many jobs are moved and cancelled in one call; answers are in order, including those for unknown keys.
+    Many jobs are moved or cancelled in one call, with answers in order, also for unknown keys.
     """
     client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
     keys = ["k3", "none", "k1"]
@@ -251,7 +251,7 @@ def test_drain(client):
 
 def test_listing(client):
     """
-    Jobs are listed by key, a page at a time, through every filter.
+    Jobs are listed in the order of their keys, page by page, with every filter.
     """
     client.set_many([SetRequest(f"a{n:02}", delay=HOUR + n * 60, handler="h") for n in range(25)])
     client.set("b", delay=HOUR, handler="other")
@@ -347,7 +347,7 @@ def test_bad_values(refusing, fields, error, said):
 @pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
 def test_bad_listing(client, limit, state):
     """
-    A page of no jobs, of too many, or of an unknown state is refused.
+    A page is refused if it has no jobs or too many, or an unknown state.
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)
@@ -355,7 +355,7 @@ def test_bad_listing(client, limit, state):
 
 def test_stats_of_a_client(client):
     """
-    A client has the same figures as an owner, all zero, and all of them are JSON.
+    A client has the same figures as an owner, all of them zero, in a form that JSON can represent.
     """
     client.set("k", delay=HOUR, handler="h")
     stats = json.loads(json.dumps(client.stats(), allow_nan=False))
@@ -374,7 +374,7 @@ def test_stats_of_a_client(client):
 
 def test_unknown_fields(client):
     """
-    A misspelt argument is a TypeError that names it.
+    A misspelt argument raises a TypeError that names it.
     """
     with pytest.raises(TypeError, match="delya"):
         client.set("k", delya=5, handler="h")
@@ -382,7 +382,7 @@ def test_unknown_fields(client):
 
 def test_closed(client):
     """
-    After the stop every verb says that the scheduler is closed.
+    After the stop, every verb raises an error that says that the scheduler is closed.
     """
     client.set("k", delay=HOUR, handler="h")
     assert client.stop() == []
@@ -419,7 +419,7 @@ def test_closed(client):
 )
 def test_bad_urls(make, url, said):
     """
-    A URL that does not name a store is refused with the known schemes, and its password hidden.
+    A URL that names no store is refused with the known schemes, and its password is hidden.
     """
     with pytest.raises(StoreError, match=said):
         make(url)

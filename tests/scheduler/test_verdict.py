@@ -1,5 +1,5 @@
 """
-The verdict on each end of an attempt.
+The verdict on each way in which an attempt ends.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def facts(verdict):
 )
 def test_results(one, result, expected):
     """
-    Each result has its consequence, for an attempt that ends five milliseconds after the due time.
+    Each result has its verdict, for an attempt that ends five milliseconds after the due time.
     """
     assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
@@ -85,9 +85,9 @@ def test_results(one, result, expected):
 )
 def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
-    No delay ends early if the store's clock reads 300 ms more than the estimate.
+    A delay is added to the latest time at which the attempt can have ended, here 300 ms after the estimate.
 
-    A delay of zero and the next run do not include that error.
+    This error does not change a delay of zero, nor the next run.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at
@@ -110,7 +110,7 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
 )
 def test_errors(one, error, expected):
     """
-    Each error has its consequence; a missing handler is not retried.
+    Each error has its verdict; a missing handler causes no retry.
     """
     assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
@@ -123,7 +123,7 @@ def pay():
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_the_place_of_an_error(attempt, recurrence):
     """
-    The line that raised is stored exactly as long as the error.
+    The line that raised is stored as long as the error is.
     """
     before = job(attempt, recurrence, error="before", raised_in="shop.pay+7")
     with pytest.raises(ValueError, match="x") as caught:
@@ -139,26 +139,20 @@ def test_the_place_of_an_error(attempt, recurrence):
 
 class MuteError(Exception):
     """
-    An error that raises its argument when its text is read.
+    An error whose text cannot be read: `str` raises the argument.
     """
 
     def __str__(self):
-        """
-        Raise.
-        """
         raise self.args[0]
 
 
 class LiarError(Exception):
     """
-    An error that raises when its class is read.
+    An error whose class cannot be read.
     """
 
     @property
     def __class__(self):
-        """
-        Raise.
-        """
         raise RuntimeError
 
 
@@ -170,9 +164,6 @@ class Text(str):
     __slots__ = ()
 
     def __getitem__(self, _index):
-        """
-        Raise.
-        """
         raise RuntimeError
 
     __format__ = __add__ = __len__ = encode = isascii = __getitem__
@@ -180,7 +171,7 @@ class Text(str):
 
 class OddError(Exception):
     """
-    An error whose text is of a class of its own.
+    An error whose text is an instance of a subclass of str.
     """
 
     def __str__(self):
@@ -189,7 +180,7 @@ class OddError(Exception):
 
 class NamelessType(type):
     """
-    A type whose name is of a class of its own.
+    A type whose name is an instance of a subclass of str.
     """
 
     @property
@@ -220,7 +211,7 @@ class NamelessError(Exception, metaclass=NamelessType):
 )
 def test_errors_whose_text_is_anything(make, text):
     """
-    An error with any kind of text is an ordinary failure with a plain string that every store accepts.
+    An error with any kind of text fails the attempt, with a plain string as text that every store accepts.
     """
     verdict = judge_error(job(0), 7, make(), RunSpan(NOW, NOW), random)
     assert verdict.ending is Ending.RETRIED
@@ -230,7 +221,7 @@ def test_errors_whose_text_is_anything(make, text):
 
 def test_results_of_any_class():
     """
-    A handler's result need not have a repr, and a reason need not be a string.
+    The result of a handler may have no repr, and a reason may be another type than a string.
     """
     error = judge_result(job(0), 7, LiarError(), RunSpan(NOW, NOW), random).settle.error
     assert error == "the handler returned a LiarError: raise it"
@@ -255,7 +246,7 @@ def test_long_errors_are_cut():
 
 def test_expiry():
     """
-    A job is omitted from its expiry on; a recurring job continues.
+    A job is omitted once it expires; a recurring job continues.
     """
     assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
     assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Ending.EXPIRED, Settled.DONE, 0, None, None)
@@ -275,7 +266,7 @@ def test_skipped_runs():
 @pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
 def test_a_search_that_gave_up(ends):
     """
-    If the search for a next run gives up among exclusions, the series stays, as a dead letter that names them.
+    If the search for the next run gives up because of exclusions, the series becomes a dead letter that names them.
     """
     exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
@@ -295,7 +286,7 @@ def test_a_search_that_gave_up(ends):
 
 def test_poison():
     """
-    A pending job without attempts left was always cut off: it is parked.
+    A pending job without attempts left was interrupted each time, so it becomes a dead letter.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)
@@ -304,6 +295,6 @@ def test_poison():
 
 def test_given_back():
     """
-    An attempt that was not made does not count, and the due time stays.
+    An attempt that did not start does not count, and the due time stays.
     """
     assert facts(given_back(job(1), 7)) == (Ending.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

@@ -24,7 +24,7 @@ from tickwheel.targets import Call
 
 class Work:
     """
-    Runs functions like jobs of a handler that may take all places.
+    Runs plain functions like jobs of a handler that may use all workers.
     """
 
     def __init__(self, size):
@@ -44,9 +44,6 @@ class Work:
         )
 
     def put(self, functions):
-        """
-        Queue *functions*, and return their entries.
-        """
         entries = [StagedJob(Job("k", 1, 0), 1, 0, Phase.BEGUN) for _ in functions]
         for entry, function in zip(entries, functions, strict=True):
             entry.call = Call(function, width=None)
@@ -94,7 +91,7 @@ def work(request):
 
 def test_no_thread_before_work(work):
     """
-    Threads start with the work, and no more than allowed.
+    Threads start only when there is work, and no more than allowed.
     """
     assert work.workers.count == 0
     for count in range(1, 20):
@@ -105,7 +102,7 @@ def test_no_thread_before_work(work):
 
 def test_a_slow_item_delays_nobody(work):
     """
-    While some items block, the others run; with every worker blocked, they wait.
+    While some items block, the others run; if all workers are blocked, they wait.
     """
     go_on = threading.Event()
     work.put([lambda: go_on.wait(300)] * 3 + [lambda: None] * 100)
@@ -158,7 +155,7 @@ def test_order_of_one(work):
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost(work, seed):
     """
-    Puts from many threads, while workers come and go, all run once.
+    Items that many threads put while workers come and go all run once.
     """
     counted = []
 
@@ -180,7 +177,7 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    While a thread is leaked, another thread takes its place; when the leaked thread returns, one of the two ends.
+    While a thread hangs past its timeout, another takes its place; when it returns, one of the two ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
@@ -198,7 +195,7 @@ def test_another_in_place_of_a_leaked_one(work, until):
 
 def test_what_has_ended_cannot_leak(work, until):
     """
-    A timeout that coincides with the end of its entry changes nothing.
+    A timeout that comes just as its entry ends changes nothing.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
@@ -224,7 +221,7 @@ def test_taken_back(work):
 
 def test_closed():
     """
-    Closing ends the threads, once they have run the queued entries; closing twice is allowed.
+    Closing runs the queued entries and then ends the threads; closing twice is allowed.
     """
     work = Work(4)
     work.put([lambda: time.sleep(0.001)] * 50)
@@ -236,7 +233,7 @@ def test_closed():
 
 def test_a_line_of_jobs_that_were_all_cancelled():
     """
-    Entries cancelled while they waited for a place of their handler are removed, even while that place is lent out.
+    Entries that were cancelled while they waited for their handler are removed, even while its only place is taken.
     """
     queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
@@ -246,7 +243,7 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     assert queue.take() is entries[0]
     queue.put(entries[1:101])
     assert queue.take() is None  # the handler's only place is taken
-    queue.put(entries[101:])  # due before the other entries, and also cancelled: none is begun
+    queue.put(entries[101:])  # due before the other entries, and cancelled, so none of them is begun
     assert queue.take(entries[0]) is None
     assert queue.waiting == 0
 
@@ -265,7 +262,7 @@ def due(handler, count):
 
 def test_handlers_take_turns():
     """
-    A handler with few jobs does not wait behind a burst of another, and the jobs of one handler run in order.
+    A handler with few jobs does not wait behind another handler's burst, and each handler's jobs run in order.
     """
     queue = WorkQueue(8, 4, Runtime())
     herd, calm = due("herd", 50), due("calm", 2)
@@ -277,7 +274,7 @@ def test_handlers_take_turns():
 
 def test_a_herd_leaves_the_loop_its_turns():
     """
-    A turn of the loop starts at most 64 tasks of a burst, and all are run, in order.
+    A turn of the loop starts at most 64 tasks of a burst; all of them run, in order.
     """
 
     async def fire_all():

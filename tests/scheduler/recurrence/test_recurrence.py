@@ -18,7 +18,7 @@ MINUTELY = Interval(60_000, NOON)
 
 def test_interval_keeps_its_phase():
     """
-    However late a run ends, the next due time is a whole number of intervals after the anchor.
+    However late a run ends, the next due time is a whole number of intervals after the first.
     """
     assert MINUTELY.next(NOON) == NOON + 60_000
     assert MINUTELY.next(NOON + 59_999) == NOON + 60_000
@@ -33,7 +33,9 @@ def test_interval_keeps_its_phase():
 )
 def test_following_a_late_run(misfire, expected):
     """
-    After a run that ended four minutes late, `once` and `skip` continue in the future, `all` with the next missed run.
+    After a run that ended four minutes late, `once` and `skip` continue in the future.
+
+    `all` continues with the next missed run.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000, NOON + 240_000) == (expected, None)
 
@@ -41,7 +43,7 @@ def test_following_a_late_run(misfire, expected):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_following_a_timely_run(misfire):
     """
-    After a timely run every policy gives the same next due time.
+    After a run that was on time, every policy gives the same next due time.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON, NOON + 5) == (NOON + 60_000, None)
 
@@ -71,7 +73,7 @@ def test_following_a_long_run(misfire, overlap, expected):
 @pytest.mark.parametrize("misfire", [Misfire.ONCE, Misfire.SKIP])
 def test_all_that_came_during_a_run(misfire):
     """
-    Each due time that came while a run lasted has its run, and none counts as missed.
+    With `all`, each due time that came during a run gets its own run, and none counts as missed.
     """
     series = Recurrence(MINUTELY, misfire, grace_ms=1_000, overlap=Overlap.ALL)
     due_at, begun, ended, runs = NOON, NOON, NOON + 200_000, []
@@ -88,7 +90,7 @@ def test_instants_that_were_missed_are_no_overlap():
     """
     Due times before the start of a late run were missed, and do not count as overlap.
 
-    Due times between its attempts do count.
+    Due times between the attempts of a run count as overlap.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
@@ -98,12 +100,12 @@ def test_instants_that_were_missed_are_no_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    Only with `cancel`, a run is stopped at the next due time; a retried run gets no more time than its first attempt.
+    Only with `cancel` is a run stopped at the next due time; a retry gets no later end than the first attempt.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
     assert series.postponed("k", NOON, NOON).overtaken_at("k", NOON + 59_000, NOON + 59_000) == NOON + 60_000
-    # a due time before its start does not stop it
+    # a due time before the start of the run does not stop it
     assert series.overtaken_at("k", NOON, NOON + 130_000) == NOON + 180_000
     assert [
         Recurrence(MINUTELY, overlap=each).overtaken_at("k", NOON, NOON) for each in (None, "skip", "once", "all")
@@ -112,7 +114,7 @@ def test_when_a_run_is_overtaken():
 
 def test_missed_runs():
     """
-    Only `skip` omits a late run, and only after the grace.
+    Only `skip` omits a late run, and only if it is later than the grace time.
     """
     assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
     assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
@@ -121,7 +123,7 @@ def test_missed_runs():
 
 def test_the_grace():
     """
-    With `skip`, a run may be late by the requested grace.
+    With `skip`, a run may be late by up to the requested grace time.
     """
     patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
     assert not patient.is_missed(NOON, NOON + 3_600_000)
@@ -131,7 +133,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    The last nominal time may equal the end; jitter does not count, and after it there is no run.
+    A nominal time may equal the end of the series, whatever its jitter; after the end there is no run.
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
@@ -143,7 +145,7 @@ def test_until(misfire):
 
 def test_max_runs():
     """
-    Each finished run counts, a skipped one does not, and after the last one there is no run.
+    With `max_runs`, each finished run counts and a skipped one does not; after the last one there is no run.
     """
     series = Recurrence(MINUTELY, max_runs=2)
     assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]
@@ -172,7 +174,7 @@ def test_all_goes_on_from_the_run_that_was_retried():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_a_run_ahead_of_the_series(misfire):
     """
-    After run_now, the due time that was pending before comes next, even if the rule has an earlier one.
+    After a `run_now`, the due time that was pending before comes next, even if the rule has an earlier one.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
@@ -200,7 +202,9 @@ def test_a_run_ahead_of_the_series(misfire):
 )
 def test_a_run_ahead_that_lasts(misfire, overlap, expected):
     """
-    The pending due time passes like any other while the run lasts, and those before it do not count.
+    If the run of a `run_now` lasts past the pending due time, that due time passes like any other.
+
+    Due times before it do not count.
     """
     ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
     assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
@@ -209,7 +213,7 @@ def test_a_run_ahead_that_lasts(misfire, overlap, expected):
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time to live of a run counts from its first attempt; the length of the next run stays the same.
+    The time to expiry of a run counts from its first attempt, and the next run has the same length.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -220,7 +224,7 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    A clock step moves the phase of an interval and its pending runs; it does not move a calendar or an end.
+    A clock step moves the phase and the pending run of an interval, but not a calendar rule or an end.
     """
     assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
@@ -241,7 +245,7 @@ def test_runs_end_with_the_calendar():
 
 def test_jitter_is_stable_and_spread():
     """
-    The jitter of a key is always the same, between 0 and the maximum, and keys cover the whole range.
+    The jitter of a key is always the same and at most the maximum, and many keys cover the whole range.
     """
     recurrence = Recurrence(MINUTELY, jitter_ms=10_000)
     shifts = [recurrence.shift_ms(f"key-{n}") for n in range(1000)]
@@ -254,7 +258,7 @@ def test_jitter_is_stable_and_spread():
 
 def test_jitter_moves_each_run_alike():
     """
-    With jitter, successive due times are still one interval apart, even if the jitter exceeds the interval.
+    With jitter, successive due times are still one interval apart, even if the jitter is longer than the interval.
     """
     for jitter_ms in (30_000, 500_000):
         instants = list(Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5))
@@ -275,7 +279,7 @@ def test_jitter_moves_each_run_alike():
 )
 def test_text(recurrence):
     """
-    The stored text is parsed to the same recurrence, and does not depend on how that was built.
+    The stored text is parsed to the same recurrence, and does not depend on how the recurrence was built.
     """
     text = recurrence.to_text()
     assert Recurrence.from_text(text) == recurrence
@@ -284,7 +288,7 @@ def test_text(recurrence):
 
 def test_the_zone_of_an_interval():
     """
-    The text of an interval contains its zone if that is not UTC; a text without a zone means UTC.
+    The text of an interval has its zone if that is not UTC.
     """
     text = Recurrence(MINUTELY).to_text()
     assert "tz" not in text
@@ -305,14 +309,14 @@ def test_unreadable_text(text):
 
 def berlin(*texts):
     """
-    Return exclusions in the time zone of Berlin.
+    Return exclusions in Berlin's time zone.
     """
     return tuple(Exclusion.parse(text, "Europe/Berlin") for text in texts)
 
 
 def test_exclusions():
     """
-    Excluded instants are omitted from every kind of rule; the text keeps them, with their zone.
+    Every kind of rule omits excluded instants, and its text keeps the exclusions with their zone.
     """
     nine = Cron.parse("0 9 * * *", "Europe/Berlin")
     recurrence = Recurrence(nine, exclude=berlin("* * * * SAT,SUN", "2026-12-24/2027-01-02"))
@@ -330,7 +334,7 @@ def test_exclusions():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
-    An excluded instant does not count as missed: after an outage, `all` begins with the first run that is not excluded.
+    An excluded instant never counts as missed: after an outage, `all` begins with the first run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
@@ -350,7 +354,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
 )
 def test_a_long_stretch_is_passed(line, exclude):
     """
-    After the last run of a Friday the series continues on Monday, however the line of the weekend is written.
+    A series that excludes weekends continues on Monday after its last run on Friday, however the exclusion is written.
     """
     rule = Interval(300_000, NOON - 500_000) if line is None else Cron.parse(line, "Europe/Berlin")
     zone = ZoneInfo("Europe/Berlin")
@@ -360,13 +364,15 @@ def test_a_long_stretch_is_passed(line, exclude):
 
 
 ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
-"""Two lines that together exclude a week, in 600,000 intervals."""
+"""Two lines that together exclude every instant of a week, in 600,000 intervals."""
 
 
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    A search without a result ends soon, and does not report the end of the series; a forecast lists the runs before it.
+    A search for a next run that finds none ends soon, and does not count as the end of the series.
+
+    A forecast lists the runs before the exclusions.
     """
     recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
     with pytest.raises(RecurrenceError, match="no run is found in 50 years, or too many stretches: exclude less"):
@@ -382,14 +388,14 @@ def test_a_search_that_finds_nothing(exclude):
 
 def test_an_end_before_what_is_found():
     """
-    A series whose remaining runs before its end are all excluded is over.
+    If exclusions remove all runs that remain before its end, a series is over.
     """
     assert Recurrence(MINUTELY, exclude=berlin("2023-11-14/2023-11-20"), until=NOON + 1).nominal(NOON) is None
 
 
 def test_exclusions_at_the_end_of_the_calendar():
     """
-    In the year 9999, where no next instant can be computed, nothing is excluded.
+    In the year 9999, where the end of an exclusion cannot be computed, nothing is excluded.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON), exclude=berlin("* * 31 12 *"))
     assert 70 < len(list(century.upcoming("k", NOON, 1000))) < 90

@@ -1,5 +1,5 @@
 """
-Fixtures of the writer's tests: a store that can be held and made to fail, and writers that are closed.
+Fixtures of the writer's tests: a store that can be held and made to fail, and writers that the fixture closes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def store(request, tmp_path):
 @pytest.fixture
 def make(store):
     """
-    Return a function that makes writers; they are closed at the end.
+    Return a function that makes writers; the fixture closes them at the end.
     """
     made = []
 

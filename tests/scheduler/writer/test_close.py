@@ -1,5 +1,5 @@
 """
-The close of a writer, and a writer after a fork.
+The close of a writer, and a writer in a forked child.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 def test_close_writes_what_waits(make, store):
     """
-    A close accepts no more writes, writes and answers all waiting ones, and may be repeated.
+    A close refuses new writes, writes and answers all waiting ones, and may be repeated.
     """
     writer = make()
     with store.held() as entered:
@@ -37,7 +37,7 @@ def test_close_writes_what_waits(make, store):
 
 def test_close_lets_those_go_who_wait_for_room(make, store):
     """
-    A caller that waits for room when the writer closes gets an error that says so.
+    If a caller waits for room when the writer closes, it gets an error that says so.
     """
     writer = make(waiting_max=1)
     caught = []
@@ -76,7 +76,7 @@ def test_close_from_a_callback(make):
 @pytest.mark.needs("os.fork")
 def test_fork(make):
     """
-    In a forked child, which lacks the thread, a write is refused instead of waiting forever.
+    A forked child has no writer thread, so a write there is refused instead of waiting forever.
     """
     writer = make()
     reader, end = os.pipe()

@@ -1,5 +1,5 @@
 """
-Group commit: the writes of a commit, their order, and the callers that are notified.
+Group commit: which writes share a commit, their order, and when callers are notified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def test_answers_when_it_is_written(make, store):
 
 def test_gathers_while_a_commit_runs(make, store):
     """
-    Writes submitted during a commit share the next one, and every caller gets its own answer.
+    Writes that arrive during a commit share the next commit, and every caller gets its own answer.
     """
     writer = make()
     with store.held() as entered:
@@ -44,7 +44,7 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    No commit contains more of either kind of writes than the limit, except a batch that was posted as a whole.
+    A commit has at most the maximum number of writes of either kind, except for a batch that was posted as a whole.
     """
     writer = make(batch_max=10)
     answered = threading.Event()
@@ -61,7 +61,7 @@ def test_commits_are_bounded(make, store):
 
 def test_own_writes_go_first(make, store):
     """
-    The scheduler's own writes pass a waiting bulk, which keeps its share of every commit.
+    The scheduler's own writes overtake a waiting bulk, which keeps its share of every commit.
     """
     writer = make(batch_max=8)
     order = []
@@ -80,7 +80,7 @@ def test_own_writes_go_first(make, store):
 
 def test_few_writes_pass_a_herd(make, store):
     """
-    A firing's own write does not wait behind a burst of writes, and the burst keeps its share of every commit.
+    The few writes of a firing do not wait behind a burst, and the burst keeps its share of every commit.
     """
     writer = make(batch_max=100)
     order = []
@@ -97,7 +97,7 @@ def test_few_writes_pass_a_herd(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A bulk larger than a commit gets one answer, in its order; an empty one at once.
+    A bulk that is larger than a commit gets one answer, in its order; an empty bulk is answered at once.
     """
     writer = make(batch_max=7)
     answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)
@@ -107,7 +107,7 @@ def test_bulk_is_answered_in_order(make):
 
 def test_observer_hears_first(make):
     """
-    An observer of commits is notified of a write before its caller, with all writes and answers of the commit.
+    An observer of commits is notified before the callers, with all writes and answers of the commit.
     """
     heard = []
     writer = make(on_commit=lambda writes, answers, _: heard.append((list(writes), list(answers))))

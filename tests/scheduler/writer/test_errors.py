@@ -1,5 +1,5 @@
 """
-Failures, and the callers that are notified of them.
+Failed writes, and which callers are notified of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def a_bad_set():
 
 def test_transient_error_is_tried_again(make, store):
     """
-    A transient error costs a retry, and callers do not see it.
+    A transient error is retried, and callers do not see it.
     """
     writer = make()
     store.fail("apply", 3)
@@ -35,7 +35,7 @@ def test_transient_error_is_tried_again(make, store):
 
 def test_transient_error_that_stays(make, store):
     """
-    A transient error that lasts longer than the retries is answered to the whole batch, and the next batch is tried.
+    If a transient error outlasts the retries, the whole batch gets it, and the next batch is tried.
     """
     writer = make(retry_s=0.0)
     with store.held() as entered:
@@ -75,7 +75,7 @@ def test_full_store(make, store, monkeypatch):
 
 def test_unknown_end_is_not_tried_again(make, store):
     """
-    A commit with an unknown outcome is not repeated: the scheduler is notified first, then the callers.
+    A commit with an unknown outcome is not repeated; the scheduler is notified of it before the callers.
     """
     told = []
     writer = make(on_unknown=lambda: told.append("scheduler"))
@@ -92,7 +92,7 @@ def test_unknown_end_is_not_tried_again(make, store):
 
 def test_bad_write_harms_nobody(make, store):
     """
-    A write that cannot be stored fails alone; the other writes of its batch are written and answered.
+    A write that cannot be stored fails alone; the other writes of its batch succeed.
     """
     writer = make()
     with store.held() as entered:
@@ -109,9 +109,6 @@ def test_bad_write_harms_nobody(make, store):
 
 
 def test_bad_bulk_fails_as_one(make):
-    """
-    A bulk with a bad write fails with its error.
-    """
     writer = make()
     bulk = writer.submit_many([a_set("good"), a_bad_set()])
     assert isinstance(bulk.exception(PATIENCE_S), StoreError)
@@ -120,7 +117,7 @@ def test_bad_bulk_fails_as_one(make):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_callbacks_that_raise(make, caplog, error):
     """
-    An exception of a callback is logged, and affects neither the thread nor other callers.
+    An exception in a callback is logged, and affects neither the thread nor other callers.
     """
 
     def broken(*_):
@@ -138,7 +135,7 @@ def test_callbacks_that_raise(make, caplog, error):
 
 def test_store_that_exits(make, store, monkeypatch):
     """
-    A store that raises SystemExit, or another BaseException, fails its writes, and the thread continues.
+    If the store raises SystemExit or another BaseException, its writes fail, and the writer's thread continues.
     """
     writer, apply = make(), store.apply
     with monkeypatch.context() as patch:

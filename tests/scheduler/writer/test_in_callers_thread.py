@@ -26,7 +26,7 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def threads():
     """
-    Return the threads that have committed, in order.
+    Return a list to which each commit appends its thread.
     """
     return []
 
@@ -62,14 +62,14 @@ def handle():
 
 def write(writer, key="key"):
     """
-    Return the outcome of a set by a caller that waits for it.
+    Set a job, wait for the answer, and return the outcome.
     """
     return writer.submit(a_set(key), waits=True).result(PATIENCE_S).outcome
 
 
 def in_thread(call):
     """
-    Run *call* in another thread to its end, and return the thread and the result.
+    Run *call* in another thread, and return the thread and the result.
     """
     found = []
     thread = threading.Thread(target=lambda: found.append(call()))
@@ -80,7 +80,7 @@ def in_thread(call):
 
 def test_a_caller_that_waits_writes_itself(writer, store, threads):
     """
-    An idle writer leaves a write to its waiting caller, in any thread, and sleeps in the meantime.
+    An idle writer lets a waiting caller write in its own thread, whichever that is, and its own thread sleeps.
     """
     me = threading.current_thread()
     assert write(writer) is Outcome.CREATED
@@ -94,7 +94,7 @@ def test_a_caller_that_waits_writes_itself(writer, store, threads):
 
 def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
     """
-    A caller that does not wait, such as a loop, gets a promise at once.
+    If the caller does not wait, as on an event loop, it gets a promise at once.
     """
     assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
     assert threads[0].name == "tickwheel-writer"
@@ -102,7 +102,7 @@ def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
 
 def test_more_than_one_commit_is_left_to_the_thread(make, threads):
     """
-    A caller's thread writes one commit at most.
+    A caller's thread writes at most one commit, and leaves the rest to the writer's thread.
     """
     writer = make(batch_max=2, on_commit=lambda *_: threads.append(threading.current_thread()))
     assert len(writer.submit_many([a_set(f"{i}") for i in range(3)], waits=True).result(PATIENCE_S)) == 3
@@ -111,7 +111,7 @@ def test_more_than_one_commit_is_left_to_the_thread(make, threads):
 
 def test_busy_writers_gather(writer, store, threads, until):
     """
-    Writes that arrive while a caller writes share the next commit; after a crowd the thread gathers.
+    Writes that arrive while a caller writes share the next commit; if there are many, the writer's thread gathers them.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]
@@ -136,7 +136,7 @@ def test_busy_writers_gather(writer, store, threads, until):
 
 def test_writes_keep_their_order(make, store):
     """
-    A waiting caller's write does not pass writes that were queued before it, and later writes do not pass it.
+    A waiting caller's write keeps its place between writes that were queued before it and after it.
     """
     written = []
     writer = make(batch_max=1, on_commit=lambda writes, *_: written.extend(each.job.key for each in writes))
@@ -153,7 +153,7 @@ def test_writes_keep_their_order(make, store):
 
 def test_own_writes_come_after_a_callers_turn(writer, store):
     """
-    A post during a caller's commit is not lost: the thread writes it after that commit.
+    A write that the scheduler posts during a caller's commit is not lost: the writer's thread writes it next.
     """
     answered = threading.Event()
     with store.held() as entered:
@@ -167,7 +167,9 @@ def test_own_writes_come_after_a_callers_turn(writer, store):
 
 def test_transient_errors_are_left_to_the_thread(writer, store, threads):
     """
-    A caller's thread tries once; the writer's thread retries, and the caller may be interrupted.
+    A caller's thread tries once.
+
+    After a transient error the writer's thread retries, and the caller can be interrupted.
     """
     store.fail("apply", 3)
     assert write(writer) is Outcome.CREATED
@@ -177,7 +179,7 @@ def test_transient_errors_are_left_to_the_thread(writer, store, threads):
 
 def test_transient_error_without_patience(make, store):
     """
-    Without retries, a caller's thread answers the error.
+    If there are no retries, the caller gets the transient error from its own thread.
     """
     writer = make(retry_s=-1.0)
     store.fail("apply")
@@ -189,7 +191,7 @@ def test_transient_error_without_patience(make, store):
 @pytest.mark.parametrize("is_transient", [False, True])
 def test_unknown_end(make, store, is_transient):
     """
-    A commit with an unknown outcome is reported before its caller is notified, and not retried.
+    A commit with an unknown outcome is reported before its caller is notified, and is not retried.
     """
     order = []
     writer = make(on_unknown=lambda: order.append("unknown"))
@@ -206,7 +208,7 @@ def test_unknown_end(make, store, is_transient):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_a_notice_that_fails(make, error):
     """
-    If the notice of a commit fails, everything is read again.
+    If the notification of a commit fails, the store is scanned again.
     """
     lost = []
 
@@ -221,7 +223,7 @@ def test_a_notice_that_fails(make, error):
 @pytest.mark.parametrize("place", ["apply", "on_commit"])
 def test_ctrl_c(make, store, monkeypatch, place):
     """
-    Ctrl-C during a commit is raised after it: the commit is durable and announced, and the writer continues.
+    Ctrl-C during a commit is raised after it: the commit is durable and was announced, and the writer continues.
     """
     committed = []
 
@@ -252,7 +254,7 @@ def test_ctrl_c(make, store, monkeypatch, place):
 
 def test_ctrl_c_and_an_error_that_may_pass(make, store, monkeypatch):
     """
-    Ctrl-C before a retry reaches the caller at once; its write is still done.
+    Ctrl-C before a retry reaches the caller at once, and the write is still made.
     """
     apply, answered = store.apply, threading.Event()
     failing = [StoreError("apply failed", "try again", is_transient=True)]
@@ -275,7 +277,7 @@ def test_ctrl_c_and_an_error_that_may_pass(make, store, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGUSR1", None)])
 def test_a_signals_handler_writes(writer, threads, handle, store, number):
     """
-    If a signal handler of the program might interrupt, the thread writes, and the handler may write as well.
+    If the program has a signal handler, the writer's thread writes, because the handler might write as well.
     """
     nested, apply = [], store.apply
     handle(number, lambda *_: nested.append(write(writer, "nested")))
@@ -289,7 +291,7 @@ def test_a_signals_handler_writes(writer, threads, handle, store, number):
     assert write(writer) is Outcome.CREATED
     assert nested == [Outcome.CREATED]
     assert {thread.name for thread in threads} == {"tickwheel-writer"}
-    thread, outcome = in_thread(lambda: write(writer, "in a thread"))  # a thread in which no handler runs
+    thread, outcome = in_thread(lambda: write(writer, "in a thread"))  # signal handlers do not run in this thread
     assert outcome is Outcome.CREATED
     assert threads[-1] is thread
 
@@ -297,7 +299,7 @@ def test_a_signals_handler_writes(writer, threads, handle, store, number):
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_signals_without_a_handler(writer, threads, handle, handler):
     """
-    If Ctrl-C runs no handler, there is no such interruption.
+    If signals have no handlers in Python, a caller may write in its own thread.
     """
     handle(signal.SIGINT, handler)
     assert write(writer) is Outcome.CREATED
@@ -307,7 +309,7 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    A hook, or a finalizer that runs during a commit, sees that it is inside; its posts are queued.
+    In a hook, or in a finalizer that runs during a commit, the writer knows that it is inside: posts are queued.
     """
     posted = threading.Event()
 
@@ -325,7 +327,7 @@ def test_a_callback_may_not_wait(make, threads):
 
 def test_another_caller_is_not_inside(writer, store):
     """
-    Only the thread that writes is inside.
+    Only the thread that writes counts as inside.
     """
     with store.held() as entered:
         caller = threading.Thread(target=write, args=(writer,))
@@ -337,7 +339,7 @@ def test_another_caller_is_not_inside(writer, store):
 
 def test_close_while_a_caller_writes(writer, store):
     """
-    A close waits for the commit in a caller's thread, which is answered; later calls are refused.
+    A close waits for a commit in a caller's thread, and that caller gets its answer; later calls are refused.
     """
     answers = []
     caller = threading.Thread(target=lambda: answers.append(write(writer)))
@@ -357,7 +359,7 @@ def test_close_while_a_caller_writes(writer, store):
 
 def test_close_inside(make):
     """
-    A callback in a caller's thread that closes the writer does not wait for itself.
+    If a callback in a caller's thread closes the writer, it does not wait for itself.
     """
     closed = []
     writer = make(on_commit=lambda *_: closed.append(writer.close(PATIENCE_S)))
@@ -368,7 +370,7 @@ def test_close_inside(make):
 
 def test_contexts_stay_apart(make):
     """
-    The effects of a commit run in an empty context, as in the writer's thread, and do not change the caller's.
+    Hooks of a commit in a caller's thread run in an empty context, and do not change the caller's.
     """
     variable, seen = ContextVar("variable", default="nothing"), []
 
@@ -387,7 +389,7 @@ def test_contexts_stay_apart(make):
 
 def test_deep_in_the_stack(writer, threads):
     """
-    A caller with little stack left leaves its write to the thread.
+    A caller with little stack left leaves its write to the writer's thread.
     """
 
     def dig(frames):
@@ -399,7 +401,7 @@ def test_deep_in_the_stack(writer, threads):
 
 def test_greenlets(writer, threads, monkeypatch):
     """
-    Under gevent, where a commit would stop the hub, the thread writes.
+    Under gevent a commit would block the hub, so the writer's thread writes.
     """
     monkeypatch.setattr(tickwheel_threads, "is_patched", lambda: True)
     assert writer.submit(a_set("key"), waits=True).result(PATIENCE_S).outcome is Outcome.CREATED
@@ -408,7 +410,7 @@ def test_greenlets(writer, threads, monkeypatch):
 
 def test_a_store_with_two_writers(store, threads):
     """
-    With two writers a caller does not wait for the scheduler's own commit.
+    If a store has two writers, a caller does not wait for the scheduler's own commit.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     writer = Writer(store, Runtime(), on_commit=lambda *_: threads.append(threading.current_thread()))
@@ -426,7 +428,7 @@ def test_a_store_with_two_writers(store, threads):
 @pytest.mark.needs("os.fork")
 def test_fork(writer):
     """
-    In a forked child a write is refused, even if a caller was writing at the fork.
+    In a forked child a write is refused, even if a caller was writing at the moment of the fork.
     """
     reader, end = os.pipe()
     child = os.fork()

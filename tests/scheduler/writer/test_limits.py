@@ -1,5 +1,5 @@
 """
-Back-pressure: the maximum number of waiting writes.
+Backpressure limits how many writes may wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ PATIENCE_S = 20.0
 
 def test_full_queue(make, store):
     """
-    When too many writes wait, the next caller waits for room, or is refused if it may not wait; nothing is queued.
+    If too many writes wait, the next caller waits for room or, if it may not wait, is refused.
+
+    A refused write is not queued.
     """
     writer = make(waiting_max=3)
     with store.held() as entered:
@@ -40,7 +42,7 @@ def test_full_queue(make, store):
 
 def test_bulk_above_the_limit(make):
     """
-    A bulk of more writes than may wait is accepted when nothing else waits.
+    A bulk that is larger than the limit is accepted if nothing else waits.
     """
     writer = make(waiting_max=3)
     assert len(writer.submit_many([a_set(f"{i}") for i in range(50)]).result(PATIENCE_S)) == 50
@@ -48,7 +50,7 @@ def test_bulk_above_the_limit(make):
 
 def test_own_writes_need_no_room(make, store):
     """
-    The scheduler's own writes are queued however many wait, also from inside a callback.
+    The scheduler's own writes are queued however many wait, even from inside a callback.
     """
     writer = make(waiting_max=1)
     answered = threading.Event()

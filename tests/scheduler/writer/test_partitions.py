@@ -1,5 +1,5 @@
 """
-The writer of a store in partitions, while one of them fails.
+The writer of a partitioned store, of which one partition fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 
 class Halves:
     """
-    Two stores, of which the second has the keys that begin with "b".
+    Two partitions, of which the second has the keys that begin with "b".
     """
 
     def __init__(self):
@@ -30,13 +30,13 @@ class Halves:
 
     def heard(self):
         """
-        Report that both stores may have changed.
+        Report that both partitions may have changed.
         """
         return {0, 1}
 
     def partition_of(self, key):
         """
-        Return the number of the store of *key*.
+        Return the number of the partition of *key*.
         """
         return int(key.startswith("b"))
 
@@ -44,7 +44,7 @@ class Halves:
 @pytest.fixture
 def halves():
     """
-    Return two stores that can be held and made to fail.
+    Return two partitions that can be held and made to fail.
     """
     halves = Halves()
     assert isinstance(halves, Partitioned)
@@ -54,7 +54,7 @@ def halves():
 @pytest.fixture
 def writer(halves):
     """
-    Return a writer for both stores, without retries.
+    Return a writer for both partitions, without retries.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0)
     yield writer
@@ -63,7 +63,7 @@ def writer(halves):
 
 class Result:
     """
-    The result of a posted write, once it exists.
+    The result of a posted write, if there is one.
     """
 
     def __init__(self):
@@ -91,7 +91,7 @@ def sets(*keys):
 
 def test_answers_are_in_order(writer):
     """
-    The answers of both stores are in the order of the writes, and all commits are counted.
+    The answers of both partitions are in the order of the writes, and all commits are counted.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
@@ -104,7 +104,7 @@ def test_answers_are_in_order(writer):
 
 def test_one_does_not_wait_for_the_other(writer, halves):
     """
-    While a commit of one partition hangs, the other one writes.
+    While a commit of one partition hangs, the other partition's writes are committed.
     """
     first, second = halves.partitions
     with first.held() as entered:
@@ -121,7 +121,7 @@ def test_one_does_not_wait_for_the_other(writer, halves):
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_caller_gets_the_error(writer, halves, failing):
     """
-    If one partition fails, the caller gets its error, and the writes of the other one stay.
+    If one partition fails, the caller gets its error, and the writes of the other partition are made.
     """
     halves.partitions[failing].fail("apply")
     with pytest.raises(StoreError, match="apply failed: try again"):
@@ -134,7 +134,7 @@ def test_a_caller_gets_the_error(writer, halves, failing):
 
 def test_the_schedulers_own_writes(writer, halves):
     """
-    The scheduler's own writes go to the partition of their epochs, and a failing one does not affect the others.
+    The scheduler's own writes go to the partition of their epoch, and a failing partition does not affect the others.
     """
     jobs = [answer.job for answer in writer.submit_many(sets("a1", "b1", "a2")).result(PATIENCE_S)]
     for number, each in enumerate(halves.partitions):
@@ -153,7 +153,9 @@ def test_the_schedulers_own_writes(writer, halves):
 
 def test_no_room_in_one(halves):
     """
-    If one partition has no room for its part of many writes, the caller gets that error, and the others are done.
+    If one partition has no room for its part of many writes, the caller gets that error.
+
+    The other parts are written.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0, waiting_max=2, batch_max=1)
     first, second = halves.partitions

@@ -1,5 +1,5 @@
 """
-The promise of a write's answer: set once, awaited and called back.
+The promise of a write's answer: it is set once, and callers wait for it or are called back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATIENCE_S = 20
 
 def test_waits_until_it_is_kept():
     """
-    A thread that waits gets the result that another thread sets.
+    A waiting thread gets the result that another thread sets.
     """
     promise: Promise[int] = Promise(Runtime())
     assert not promise.done()
@@ -32,7 +32,7 @@ def test_waits_until_it_is_kept():
 
 def test_raises_its_error():
     """
-    An error is raised to each waiter, and can be read without raising.
+    An error is raised in each waiter, and can also be read without raising it.
     """
     promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
@@ -45,7 +45,7 @@ def test_raises_its_error():
 
 def test_each_waiter_gets_an_error_of_its_own():
     """
-    Of many threads that wait for writes of one failing batch, none sees the frames of another.
+    If a batch fails, each waiting thread gets its own exception, without the frames of other threads.
     """
     promises: list[Promise[int]] = [Promise(Runtime()) for _ in range(8)]
     seen: list[tuple[BaseException, list[str]]] = []
@@ -74,7 +74,7 @@ def test_each_waiter_gets_an_error_of_its_own():
 
 def test_waits_no_longer_than_it_may():
     """
-    A wait that times out raises a timeout, and a later wait still gets the value.
+    A wait with a timeout raises when that has passed, and a later wait still gets the value.
     """
     promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
@@ -85,7 +85,7 @@ def test_waits_no_longer_than_it_may():
 
 def test_calls_in_order():
     """
-    Callbacks are called in order when the promise is set, and at once from then on.
+    Callbacks are called in order when the promise is set; a callback that is added later is called at once.
     """
     promise: Promise[int] = Promise(Runtime())
     told: list[int] = []
@@ -99,7 +99,7 @@ def test_calls_in_order():
 
 def test_calls_each_once():
     """
-    A callback that is added while the promise is being set is called once, by one of the two threads.
+    If a callback is added while the promise is being set, one of the two threads calls it, once.
     """
     for _ in range(200):
         promise: Promise[int] = Promise(Runtime())

@@ -1,5 +1,5 @@
 """
-The wait of a caller whose write met a counted attempt, while the store fails or the owner does not answer.
+A caller waits for a claimed attempt to be withdrawn, while the store fails or the owner does not answer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tickwheel.stores import MemoryStore
 
 MET = Job("key", generation=7, due_at=0, attempt=1)
 STEP_S = 0.25
-"""Seconds by which each reading moves the clock."""
+"""Number of seconds by which each reading moves the clock."""
 
 
 class Caller:
     """
-    A caller whose cancel met `MET`; it puts its answers into *answers*.
+    A caller whose cancel found a claimed attempt, and which collects its answers in *answers*.
     """
 
     writes, indexes = (Cancel("key"),), (0,)
@@ -33,7 +33,7 @@ class Caller:
 
     def job(self, _index):
         """
-        Return the job that the cancel met.
+        Return the job that the cancel found.
         """
         return MET
 
@@ -42,7 +42,7 @@ class Failing(MemoryStore):
     """
     A store that raises *error* at the reads whose numbers are in *fails*, and counts its reads.
 
-    It contains one attempt, whose owner does not answer.
+    It has one attempt, whose owner does not answer.
     """
 
     def __init__(self, error, fails):
@@ -56,28 +56,22 @@ class Failing(MemoryStore):
 
     def attempts(self, jobs):
         """
-        Return whether the attempts have started.
+        Return whether the attempts have started, or fail.
         """
         self._look()
         return {job.generation: False for job in jobs}
 
     def request_withdrawal(self, jobs):
-        """
-        Request the withdrawal from the owners.
-        """
         del jobs
         return set()
 
 
 class Deaf(Failing):
     """
-    A store that fails when owners are asked to stop running jobs.
+    A store that fails when it is asked to pass on a request to stop running jobs.
     """
 
     def request_withdrawal(self, jobs):
-        """
-        Raise the error.
-        """
         del jobs
         self._look()
         return set()
@@ -86,7 +80,7 @@ class Deaf(Failing):
 @pytest.fixture
 def runtime():
     """
-    Return a runtime whose clock moves whenever it is read.
+    Return a runtime whose clock moves with each reading.
     """
     seconds = itertools.count(step=STEP_S)
     return Runtime(monotonic=lambda: next(seconds))
@@ -95,7 +89,7 @@ def runtime():
 @pytest.fixture
 def serve(runtime, monkeypatch):
     """
-    Return a function that serves a caller on a store until it has its answer, and returns that.
+    Return a function that serves a caller on a store until it has its answer, and returns the answer.
     """
     monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 readings
 
@@ -111,15 +105,14 @@ def serve(runtime, monkeypatch):
 
 
 def passing():
-    """
-    Return a transient error.
-    """
     return StoreError("the slot moves", "try again", is_transient=True)
 
 
 def test_a_store_that_fails(serve):
     """
-    The caller gets its error after the writer's patience, not after the owner's time.
+    If the store fails, the caller gets its error when the writer's time for retries ends.
+
+    It does not wait as long as for an owner that does not answer.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
@@ -148,7 +141,7 @@ def test_an_owner_that_says_nothing(serve):
 
 def test_owners_who_cannot_be_asked_to_stop(serve):
     """
-    The wait has the same limit for a caller that waits until owners were asked to stop jobs.
+    The wait has the same limit if the caller waits until owners were asked to stop jobs.
     """
     store = Deaf(passing(), range(1, 10_000))
 
