@@ -1,5 +1,5 @@
 """
-A real server in a process of its own, on a free port and a fresh database.
+Fixtures of the service's tests: a real server in its own process, on a free port with a new database.
 """
 
 from __future__ import annotations
@@ -38,15 +38,12 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """
-        The decoded body.
-        """
         return json.loads(self.body)
 
 
 class Live:
     """
-    A stream of server-sent events that a test waits on.
+    A stream of server-sent events, on which a test can wait.
     """
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
@@ -114,9 +111,10 @@ class Server:
 
     def line_with(self, text: str, timeout: float = START_S) -> str:
         """
-        Return the first line on the console that contains *text* and was not returned yet, waiting for it if necessary.
+        Return the first new line on the console that contains *text*, and wait for it if necessary.
 
-        Skipped lines are kept: a job that is due at the start may fire before the server prints its address.
+        Lines before it are kept for later calls: a job that is due at the start may fire before the server prints its
+        address.
         """
         for place, line in enumerate(self._unread):
             if text in line:
@@ -138,7 +136,7 @@ class Server:
         raw: bytes | None = None,
     ) -> Answer:
         """
-        Send one request on a connection of its own.
+        Send one request on a new connection.
 
         Args:
             method: The method, sent unchanged.
@@ -165,7 +163,7 @@ class Server:
     @contextlib.contextmanager
     def live(self, headers: Mapping[str, str] | None = None) -> Iterator[Live]:
         """
-        Open the stream of firings and figures.
+        Open the live stream of firings and figures.
         """
         with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)) as connection:
             connection.request("GET", "/v1/live", headers=dict(headers or {}))
@@ -193,7 +191,7 @@ class Server:
 @pytest.fixture
 def start(tmp_path) -> Iterator[Any]:
     """
-    Return a function that starts a server in the test's folder; all servers are stopped at the end.
+    Return a function that starts a server in the test's folder; the fixture stops all servers at the end.
     """
     with contextlib.ExitStack() as stack:
 
@@ -221,7 +219,7 @@ def deployment() -> Any:
 @pytest.fixture
 def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Server]:
     """
-    Return a function that starts a named node as the containers of `deploy/` do, but on a port of its own.
+    Return a function that starts a named node like the containers of `deploy/`, but on a free port.
     """
     store = f"{postgres_url}&shards=6&lease_s=2"
     arguments, environment = deployment.node_start({"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN})
@@ -236,7 +234,7 @@ def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Serve
 @pytest.fixture
 def nodes(start_node) -> list[Server]:
     """
-    Return three nodes for nginx to forward to.
+    Return three nodes, to which nginx forwards requests.
     """
     return [start_node(name) for name in ("a", "b", "c")]
 
@@ -244,7 +242,7 @@ def nodes(start_node) -> list[Server]:
 @pytest.fixture
 def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
     """
-    Return the nginx of `deploy/` in front of the nodes, once it answers.
+    Return the nginx of `deploy/` in front of the nodes; it answers already.
     """
     ports = [node.port for node in nodes]
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:
@@ -255,7 +253,7 @@ def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """
-    Return a scheduler on the service that all tests of the module share.
+    Return a scheduler on the service, which all tests of the module share.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415  not before a test needs it
 
@@ -266,7 +264,7 @@ def client(server: Server) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def own_certificate(certificate) -> tuple[str, str]:
     """
-    Return the files of a certificate and its key; all tests share them.
+    Return the paths of a certificate and its key, which all tests share.
     """
     return certificate()
 
@@ -298,7 +296,7 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return the document's example body of each operation that takes one; a lease does not wait.
+    Return the document's example body of each operation that takes a body; the lease request does not wait for jobs.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     return {

@@ -1,5 +1,7 @@
 """
-Facts that schemathesis cannot know: existing keys and handlers, related fields, new idempotency keys.
+Facts that schemathesis cannot know.
+
+Existing keys and handlers, fields that depend on each other, and new idempotency keys.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ HANDLERS = ("works", "fails")
 
 WAIT_MAX_S = 300
 WITH_DUE = {"order", "due_from", "due_until", "limit"}
-"""The fields that a list in the order of due times may have."""
+"""Fields that a list in the order of due times may have."""
 WITH_LATEST = {"order", "prefix", "state", "limit"}
-"""The fields that a list of the latest dead letters may have."""
+"""Fields that a list of the latest dead letters may have."""
 INSTANT_MAX_S = 4_000_000_000
-"""An instant less than a hundred years ahead, in seconds since the epoch."""
+"""The latest instant that is replaced by none, in seconds since the epoch: less than a hundred years ahead."""
 
 VALID = re.compile("[!-~]{1,200}")
 
@@ -31,7 +33,7 @@ _number = count()
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     """
-    Make every valid idempotency key unique, and every valid wait short.
+    Make every valid idempotency key unique, and shorten every valid wait.
     """
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and VALID.fullmatch(key):
@@ -80,7 +82,7 @@ def _is_wait(wait: Any) -> bool:
 @schemathesis.hook
 def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
     """
-    Replace half of the generated valid keys by a few fixed keys, so that requests find jobs.
+    Replace half of the valid keys by a few fixed keys, so that requests find jobs.
     """
     key = (path_parameters or {}).get("key")
     if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:
@@ -91,7 +93,7 @@ def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
 @schemathesis.hook
 def map_body(_context: Any, body: Any) -> Any:
     """
-    Replace made-up handlers by registered ones.
+    Replace generated handler names by registered ones.
     """
     if isinstance(body, dict) and isinstance(body.get("handler"), str) and body["handler"]:
         body["handler"] = HANDLERS[len(body["handler"]) % 2]

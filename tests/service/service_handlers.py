@@ -1,5 +1,5 @@
 """
-Handlers that the tests' server registers.
+Handlers that the server of the tests registers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.scheduler import Firing
 
 def register(scheduler: Any) -> None:
     """
-    Register handlers that succeed, fail, take long and report progress, and fail with their payload.
+    Register handlers that succeed, fail, are slow and report progress, or fail with their payload as error.
     """
 
     @scheduler.handler("works")
@@ -28,7 +28,7 @@ def register(scheduler: Any) -> None:
     @scheduler.handler("steps")
     def steps(payload: Any, firing: Firing) -> None:
         """
-        Note a second page once the file *payload* exists, and continue until the job is stopped.
+        Report a second page once the file *payload* exists, and continue until the job is stopped.
         """
         firing.progress(0.25, "page 1")
         while not Path(payload).exists():

@@ -1,5 +1,5 @@
 """
-Every documented operation with no, a wrong, a read and a write token.
+Every documented operation, with no token, a wrong one, a read token and a write token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def guarded(tmp_path_factory, server):
 
 def status_of(server, method: str, path: str, body, token: str | None) -> int:
     """
-    Return only the status, as the live stream does not end.
+    Return only the status, because the live stream does not end.
     """
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     if path != "/v1/live":
@@ -42,7 +42,9 @@ def status_of(server, method: str, path: str, body, token: str | None) -> int:
 
 def test_every_operation_with_every_token(document, bodies, guarded):
     """
-    Without a valid token every operation is a 401; read tokens get a 403 on writes and internals; the rest succeeds.
+    Without a valid token every operation returns 401.
+
+    A read token gets 403 for writes and internals. Every other combination succeeds.
     """
     table = {}
     for path, methods in document["paths"].items():
@@ -67,7 +69,7 @@ def test_every_operation_with_every_token(document, bodies, guarded):
 
 def test_page_files_hold_no_data(guarded):
     """
-    The page, its files and the API's document are open, and nothing else outside the API is.
+    The page, its files and the API's document need no token; everything else outside the API does.
     """
     for path in ("/", "/static/main.js", "/openapi.json", "/problems/unauthorized"):
         assert guarded.ask("GET", path).status == 200
@@ -77,7 +79,7 @@ def test_page_files_hold_no_data(guarded):
 
 def test_idle_connections(start):
     """
-    Thousands of idle connections block no request, and cost little memory.
+    Thousands of idle connections block no request and use little memory.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(IDLE, hard - 200)
@@ -98,9 +100,6 @@ def test_idle_connections(start):
 
 
 def memory_kib(pid: int) -> int:
-    """
-    Return the memory of a process, in KiB.
-    """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 a file of /proc
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))

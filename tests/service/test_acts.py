@@ -1,5 +1,5 @@
 """
-The history of acts by the tokens of a service, and of acts on the page.
+The history records the token of each write through a service, and writes on the page.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from tickwheel.service.tokens import digest_of
 
 def test_with_whose_token(start, tmp_path):
     """
-    Each write with a token is recorded with the token's name, even in a batch; reads are not recorded.
+    Each write with a token is recorded with the token's name, also in a batch; reads are not recorded.
     """
     names = {"d" * 40: "deploy", "o" * 40: "on call"}
     lines = [f"write {digest_of(token)} # {name}" for token, name in names.items()]
@@ -33,7 +33,7 @@ def test_with_whose_token(start, tmp_path):
 
 def test_by_the_page(server):
     """
-    Without tokens, a browser's writes are recorded for any job, but other clients' writes only for recurring jobs.
+    Without tokens, a browser's writes are recorded for every job, and other clients' writes only for recurring jobs.
     """
     browser = {"origin": f"http://{server.host}:{server.port}"}
     for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):

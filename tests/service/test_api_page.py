@@ -1,5 +1,5 @@
 """
-The site's pages about the API and the metrics are complete.
+The site's generated pages about the API and the metrics are complete.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def written(name):
-    """
-    Return the page that a script prints.
-    """
     command = [sys.executable, "-P", str(ROOT / "scripts" / f"{name}.py")]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 

@@ -46,7 +46,7 @@ def batch(server, items, headers=None):
 
 def test_each_item_has_its_result(server):
     """
-    Sets, moves and cancels are done in order; a refused item has its reason and stops no other.
+    Sets, moves and cancels are done in order; a refused item gets its reason, and the others are still done.
     """
     answer = batch(
         server,
@@ -80,7 +80,7 @@ def test_each_item_has_its_result(server):
 
 def test_an_item_and_a_put_are_converted_alike(monkeypatch):
     """
-    A field that the conversion of a body adds or changes has its effect on a PUT and on each item of a batch.
+    If the conversion of a body adds or changes a field, this applies to a PUT and to each item of a batch.
     """
 
     async def main():
@@ -103,7 +103,7 @@ def test_each_field_of_an_item_reaches_its_request():
     """
     An item without optional fields makes a request with the defaults.
 
-    An item can give every field of a request except `call`.
+    An item has a field for every field of a request except `call`.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert SetRequest(**item.fields()) == request
@@ -113,7 +113,7 @@ def test_each_field_of_an_item_reaches_its_request():
 
 def test_every_field_of_an_item_counts(server):
     """
-    All fields of an item besides its key and due time are stored, with a policy and without one.
+    All fields of an item are stored, besides its key and due time, with and without a retry policy.
     """
     rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
     policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
@@ -130,14 +130,14 @@ def test_every_field_of_an_item_counts(server):
 @given(ms=integers(0, (1 << 33) * 1000))
 def test_instants_are_exact(ms):
     """
-    Instants are shown exactly, to the millisecond, also a hundred years ahead.
+    Instants are shown exactly to the millisecond, even a hundred years ahead.
     """
     assert instant(ms) == datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
 
 
 def test_ten_thousand(server):
     """
-    A batch of ten thousand is accepted whole, and its jobs can be cancelled by their prefix.
+    A batch of ten thousand items is accepted, and its jobs can be cancelled by their prefix.
     """
     results = batch(server, [FAR | {"key": f"many/{n:05}"} for n in range(10_000)]).json["results"]
     assert [result["key"] for result in results] == [f"many/{n:05}" for n in range(10_000)]
@@ -148,7 +148,7 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A bulk change is counted first, and continues by cursors; the same part sent twice changes nothing twice.
+    A bulk change is counted first and continued by cursors; a part that is sent twice changes its jobs once.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")
@@ -170,7 +170,7 @@ def test_a_bulk_change_in_parts(server):
 
 def test_a_bulk_change_lists_its_changes(server):
     """
-    If requested, the changed jobs are listed with their former due times and new generations.
+    On request the answer lists the changed jobs with their former due times and new generations.
     """
     batch(server, [FAR | {"key": f"undo/{n}"} for n in range(3)])
     before = {f"undo/{n}": server.job("GET", f"undo/{n}").json for n in range(3)}
@@ -187,7 +187,7 @@ def test_a_bulk_change_lists_its_changes(server):
 
 def test_a_bulk_change_of_what_runs(server):
     """
-    Running jobs are counted and asked to stop by a filter, and by an item of a batch; others continue.
+    A filter, or an item of a batch, counts running jobs and asks them to stop; other running jobs continue.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
@@ -208,9 +208,6 @@ def test_a_bulk_change_of_what_runs(server):
 
 
 def due_at(server, key):
-    """
-    Return when the job of *key* is due.
-    """
     return instant_of(server.job("GET", key).json["due_at"])
 
 
@@ -229,7 +226,7 @@ def due_at(server, key):
 )
 def test_batches_that_are_none(server, body, status):
     """
-    A batch that cannot be read is refused as a whole, and nothing of it is done.
+    A batch that cannot be read is refused completely, and nothing of it is done.
     """
     assert server.ask("POST", "/v1/jobs:batch", body).status == status
     assert server.job("GET", "a").status == 404
@@ -254,7 +251,7 @@ def test_batches_that_are_none(server, body, status):
 )
 def test_bulk_changes_that_are_none(server, body):
     """
-    A bulk change without a filter, with an invalid one, or with fields that do not fit the verb changes nothing.
+    A bulk change is refused and changes nothing if its filter is missing or invalid, or its fields do not fit the verb.
     """
     server.job("PUT", "stays", {"delay": 3600, "target": "log"})
     assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel"} | body).status == 422
@@ -263,7 +260,7 @@ def test_bulk_changes_that_are_none(server, body):
 
 def test_the_same_request_is_done_once(server):
     """
-    A repeated request with the same idempotency key gets the first answer, even a refusal, and is not done again.
+    A request repeated with its idempotency key gets the first answer, even a refusal, and is not executed again.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "once", body, {"idempotency-key": "put-1"})
@@ -281,7 +278,7 @@ def test_the_same_request_is_done_once(server):
 
 def test_another_request_with_the_same_key(server):
     """
-    A used idempotency key is refused for another body, method, address or precondition.
+    A used idempotency key is refused for a request with another body, method, address or precondition.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -300,7 +297,7 @@ def test_another_request_with_the_same_key(server):
 
 def test_what_is_kept_beside_an_answer_counts(monkeypatch):
     """
-    The number of kept answers with small bodies is bounded by memory, including all data kept for each.
+    The memory for kept answers is bounded even if they are small, because everything kept with an answer counts.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -322,7 +319,7 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
 
 def test_what_is_kept_while_another_is_awaited(monkeypatch):
     """
-    A long request, such as one that waits for jobs, does not keep other answers from being dropped.
+    While a long request is in progress, for example one that waits for jobs, other kept answers can be dropped.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -357,7 +354,7 @@ def test_what_is_kept_while_another_is_awaited(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    Sets with an unknown outcome are not repeated: each repeat gets the same answer.
+    If the outcome of a set is unknown, a repeated request does not set again, and gets the same answer.
     """
 
     async def main():
@@ -377,7 +374,7 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    If a request is cut off, an equal request that waits for its answer gets a 503, which asks to repeat it.
+    If a request is cut off, an equal request that waits for its answer gets a 503 that asks to repeat it.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"
@@ -389,13 +386,13 @@ def test_a_request_that_was_cut_off(server, until):
             until(lambda: b'"cut off"' in server.ask("GET", "/v1/stats").body)
             second.sendall(head + body)
         answer = b"".join(iter(lambda: second.recv(65_536), b""))
-    # depends on whether the first had ended when it arrived
+    # the status depends on whether the first request had ended when this one arrived
     assert answer.startswith((b"HTTP/1.1 503", b"HTTP/1.1 200"))
 
 
 def test_the_same_request_at_the_same_time(server):
     """
-    Of equal requests that arrive together one is done, and all get its answer.
+    If equal requests arrive together, one is executed, and all get its answer.
     """
     answers = []
 
@@ -414,7 +411,7 @@ def test_the_same_request_at_the_same_time(server):
 @pytest.mark.parametrize("key", ["", "k" * 201, "a b", "caf\u00e9"])
 def test_idempotency_keys_that_are_none(server, key):
     """
-    An idempotency key that is empty, too long, or not visible ASCII is refused.
+    An idempotency key is refused if it is empty, too long or not visible ASCII.
     """
     answer = server.job("PUT", "never", {"delay": 3600, "target": "log"}, {"idempotency-key": key})
     assert (answer.status, answer.json["type"]) == (400, "/problems/malformed_request")

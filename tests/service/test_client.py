@@ -1,5 +1,5 @@
 """
-`Scheduler("http://…")`: the library's verbs against a real service.
+The library's verbs with `Scheduler("http://…")`, on a real service.
 """
 
 from __future__ import annotations
@@ -46,15 +46,12 @@ KEYS = (".", "..", "...", "a:run", "a/b", "%41", "é ☃", "a?b#c", "line\nend",
 
 
 def url_of(server) -> str:
-    """
-    Return the address of *server*.
-    """
     return f"http://{server.host}:{server.port}"
 
 
 def whole(connection) -> bytes:
     """
-    Return the next message on *connection*, head and body.
+    Return the next whole message on *connection*, with head and body.
     """
     data = b""
     while b"\r\n\r\n" not in data:
@@ -70,7 +67,7 @@ def whole(connection) -> bytes:
 @pytest.fixture
 def relay(server):
     """
-    Return a function that makes a relay to the service, which cuts the first connections before their answer.
+    Return a function that makes a relay to the service; the relay cuts the first connections before their answer.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     cuts = []
@@ -98,7 +95,7 @@ def relay(server):
 @pytest.mark.parametrize("key", KEYS)
 def test_any_key_has_an_address(client, key):
     """
-    Exactly the keys that a store accepts are reached over HTTP.
+    Every key that a store accepts can be used over HTTP, and no other.
     """
     assert client.set(key, delay=3600, target="log").outcome is Outcome.CREATED
     assert client.get(key).key == key
@@ -110,7 +107,7 @@ def test_any_key_has_an_address(client, key):
 
 def test_what_the_service_alone_knows(client):
     """
-    A handler or target that is unknown to the service raises the library's own error.
+    If the service does not know a handler or target, the client raises the same error as the library.
     """
     with pytest.raises(HandlerNotFoundError, match="no handler is named 'absent'") as caught:
         client.set("k", delay=1, handler="absent")
@@ -146,13 +143,13 @@ def test_what_the_service_alone_knows(client):
     assert client.cancel("comes/back").outcome is client.cancel("comes/once").outcome is Outcome.CANCELLED
     (shard,), stats = client.shards(), client.stats()
     assert (shard.number, shard.owner, shard.epoch >= 1, shard.until) == (0, stats["owner"], True, None)
-    assert abs(stats["now"] - time.time() * 1000) < 3_600_000  # milliseconds, as in a process's own stats
+    assert abs(stats["now"] - time.time() * 1000) < 3_600_000  # milliseconds, as in the stats of a local scheduler
 
 
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    A forked child uses its own connections and threads, however many its parent had in use, and exits.
+    A forked child uses new connections and threads, however many its parent was using, and can exit.
     """
     client.set("forked", delay=3600, target="log")
     with monkeypatch.context() as patch:
@@ -166,7 +163,7 @@ def test_a_fork(client, monkeypatch):
 
 def test_a_lost_answer_is_asked_for_again(relay):
     """
-    A write whose answer was lost is sent again but done once, and the client gets the first answer.
+    If the answer to a write is lost, the write is sent again and executed once, and the client gets the first answer.
     """
     url, cuts = relay
     with contextlib.closing(Scheduler(url)) as client:
@@ -180,7 +177,7 @@ def test_a_lost_answer_is_asked_for_again(relay):
 
 def test_nobody_there():
     """
-    If no server answers, the error reports it in time, and says that a write may have been done.
+    If no server answers, the error comes in time, and says that a write may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -195,7 +192,7 @@ def test_nobody_there():
 
 def test_a_service_that_never_answers():
     """
-    A service that accepts a request and does not answer delays the call no longer than the timeout.
+    If the service accepts a request and never answers, the call takes no longer than the timeout.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -205,7 +202,7 @@ def test_a_service_that_never_answers():
 
 def test_a_stop_while_calls_are_under_way():
     """
-    A stop ends every call: a read with a "closed" error, and a write with an error that says it may have been done.
+    A stop ends every call: a read with an error that the client is closed, a write with one that it may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -273,7 +270,7 @@ def test_tokens(start, monkeypatch):
 )
 def test_bad_arguments(arguments, said):
     """
-    An invalid argument or address is refused with the remedy and without a password.
+    An invalid argument or address is refused with the remedy, and the error shows no password.
     """
     with pytest.raises((StoreError, UnsupportedError, InvalidJobError), match=said) as caught:
         Scheduler(**arguments)
@@ -282,7 +279,7 @@ def test_bad_arguments(arguments, said):
 
 def test_what_it_cannot_do(client):
     """
-    Events exist only where jobs fire: a client refuses them and names that place.
+    A client refuses to give events, and says that they exist only where jobs fire.
     """
     with pytest.raises(UnsupportedError, match="subscribe where the service is started"):
         client.subscribe(print)
@@ -290,7 +287,7 @@ def test_what_it_cannot_do(client):
 
 def test_workers(client):
     """
-    A worker leases, extends, acknowledges and rejects over HTTP, and late calls raise the same error as without HTTP.
+    A worker leases, extends, acknowledges and rejects over HTTP; late calls raise the same errors as without HTTP.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -312,7 +309,7 @@ def test_workers(client):
 
 def test_stop_what_runs(client):
     """
-    A worker's job is stopped over HTTP, and the worker is notified.
+    A job that a worker runs can be stopped over HTTP, and the worker is notified.
     """
     client.set("runs", delay=0, target="pull", handler="stopped")
     (lease,) = client.lease("stopped", wait=20)
@@ -326,7 +323,7 @@ def test_stop_what_runs(client):
 
 def test_stop_many_that_run(client):
     """
-    Running jobs are stopped by their keys in one request, and by a filter, whose answer counts them.
+    Running jobs are stopped by their keys in one request, and by a filter, whose answer has their number.
     """
     keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
     client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
@@ -342,7 +339,9 @@ def test_stop_many_that_run(client):
 
 def test_progress(server, monkeypatch, until):
     """
-    A client handler's progress reaches the service with the next heartbeat and the end; other clients read it there.
+    The progress of a client's handler reaches the service with the next heartbeat and at the end.
+
+    Other clients can read it there.
     """
     monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
@@ -368,7 +367,7 @@ def test_progress(server, monkeypatch, until):
 
 def test_handlers_pull(client, until):
     """
-    A handler registered on the client runs here, for jobs with the target "pull"; its results count as usual.
+    A handler registered on the client runs there, for jobs with the target "pull"; its results count as usual.
     """
     seen, is_done = [], threading.Event()
 
@@ -399,7 +398,7 @@ def test_handlers_pull(client, until):
 
 def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
     """
-    An unexpected error of the transport ends neither a handler's pulling nor the report of an end.
+    After an unexpected error of the transport, a handler still pulls, and its end is still reported.
     """
     trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
 
@@ -430,7 +429,7 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
 
 def test_a_handler_that_hangs(server, until):
     """
-    A hanging handler of a client does not occupy the workers of others, and its attempt fails at its timeout.
+    A hanging handler of a client does not occupy the workers of other handlers, and its attempt fails at its timeout.
     """
     go_on, seen, is_done = threading.Event(), [], threading.Event()
     client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))
@@ -463,7 +462,7 @@ def test_a_handler_that_hangs(server, until):
 
 def test_asyncio(server):
     """
-    `AsyncScheduler` has the same verbs as coroutines, many of them at once; async handlers run on its loop.
+    `AsyncScheduler` has the same verbs as coroutines, many of which can run at once; async handlers run on its loop.
     """
     ran = []
 

@@ -38,7 +38,7 @@ def proxy():
         def answer(self):
             self.rfile.read(int(self.headers.get("content-length", 0)))
             status, kind, body, *takes_s = answers.pop(0) if len(answers) > 1 else answers[0]
-            time.sleep(sum(takes_s))  # as the service behind the proxy does
+            time.sleep(sum(takes_s))  # the service behind the proxy takes this time
             given.append(status)
             self.send_response(status)
             self.send_header("content-type", kind.partition(";")[0])
@@ -65,7 +65,7 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    A write is sent again after a 502 or 504; without another answer its outcome is unknown.
+    A write is sent again after a 502 or 504; if no other answer comes, its outcome is unknown.
     """
     url, answers, given = proxy
     answers += script
@@ -77,7 +77,7 @@ def test_a_write_that_a_proxy_lost(proxy, script):
 
 def test_a_part_of_a_batch_in_doubt(proxy):
     """
-    In a batch, a job whose write may have been done is an error that says so.
+    If a write in a batch may have been done, its job gets an error that says so.
     """
     url, answers, _ = proxy
     result = {"key": "a", "status": 503, "outcome": "refused", "problem": DOUBT}
@@ -89,7 +89,7 @@ def test_a_part_of_a_batch_in_doubt(proxy):
 
 def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
     """
-    If the first of several batches is done and the next is refused, the error reports how much was done.
+    If the first of several batches is done and the next one is refused, the error says how much was done.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy
@@ -103,7 +103,7 @@ def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
 
 def test_a_write_that_was_refused_as_busy(proxy):
     """
-    A write that was refused as busy each time is reported as not done.
+    If a write is refused as busy each time, the error says that it was not done.
     """
     url, answers, _ = proxy
     answers.append(BUSY)
@@ -114,7 +114,7 @@ def test_a_write_that_was_refused_as_busy(proxy):
 
 def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
     """
-    A refused write is not retried if there is no time left for an answer: its outcome would be unknown.
+    A refused write is not sent again if no time is left for an answer, because its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -127,7 +127,7 @@ def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
 
 def test_a_moment_without_the_service(proxy):
     """
-    A read is retried, and answered once the service is back.
+    A read is sent again, and gets its answer once the service is back.
     """
     url, answers, given = proxy
     answers += [LOST, GONE, (200, "application/json", b'{"shards": [], "owner": "o", "nodes": []}')]
@@ -153,7 +153,7 @@ def test_a_moment_without_the_service(proxy):
 )
 def test_answers_that_are_none(proxy, answer):
     """
-    An unusable answer of a proxy is a `StoreError`.
+    An answer of a proxy that the client cannot use raises a `StoreError`.
     """
     url, answers, _ = proxy
     answers.append(answer)
@@ -165,7 +165,7 @@ def test_answers_that_are_none(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    A refusal by another server is not retried; such answers lack the fields of a service.
+    A refusal by another server, which lacks the fields of our service, is not retried.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

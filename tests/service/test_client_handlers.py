@@ -1,5 +1,5 @@
 """
-Options of handlers on a service's client: executor, rate and retries.
+The options of handlers on a client of a service: executor, rate and retries.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwh
 
 def processes():
     """
-    Return the worker processes of handlers.
+    Return the worker processes that run handlers.
     """
     return [each for each in multiprocessing.active_children() if each.name == "tickwheel-handler"]
 
 
 def test_processes_end_with_their_client(client, until):
     """
-    A stop ends the processes of handlers, both an idle one and one that does not end in time.
+    A stop ends the worker processes, both an idle one and one whose handler does not end in time.
     """
     client.handler("naps", executor="process")(time.sleep)
     client.start()
@@ -42,7 +42,7 @@ def test_processes_end_with_their_client(client, until):
 
 def test_a_rate(client):
     """
-    The attempts of a handler start no faster than its rate.
+    The attempts of a handler start no faster than its rate allows.
     """
     ended = threading.Semaphore(0)
     client.handler("paced", rate=10)(lambda _: ended.release())
@@ -56,7 +56,7 @@ def test_a_rate(client):
 
 def test_tasks(client, until):
     """
-    A task pulls the queue of its name; its errors end it, and a payload that does not fit costs no attempt.
+    A task pulls from the queue of its name; its errors have their usual effect, and a misfit payload costs no attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []
@@ -88,7 +88,7 @@ def test_tasks(client, until):
 
 def test_a_policy(client):
     """
-    The retry policy of a handler applies to jobs set where it is registered, unless the job has its own.
+    A handler's retry policy applies to jobs set by the process that registers it, unless the job has its own policy.
     """
     patient, own, usual = RetryPolicy(attempts=9, base_ms=5_000), RetryPolicy(attempts=2), RetryPolicy()
     client.handler("patient", retry=patient)(print)

@@ -20,7 +20,7 @@ ENDED = 0
 
 def end_of(child: int) -> int:
     """
-    Return the exit code of the process *child*, which is killed if it does not end.
+    Return the exit code of the process *child*; kill it if it does not end.
     """
     guard = threading.Timer(60, os.kill, (child, 9))
     guard.start()
@@ -32,7 +32,7 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    A child can use its client even if another thread of its parent was about to send a request at the fork.
+    A child can use its client even if another thread of the parent was about to send a request during the fork.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")
@@ -41,7 +41,7 @@ def test_a_fork_while_a_thread_asks(client):
     def ask():
         with transport._lock:
             is_asking.set()
-            go_on.wait(0.2)  # meanwhile the fork is requested, and waits for the end of this call
+            go_on.wait(0.2)  # during this time the fork is requested, and waits for the end of this call
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -57,7 +57,9 @@ def test_a_fork_while_a_thread_asks(client):
 
 def test_a_fork_while_handlers_run(client):
     """
-    A child runs no handlers: it can call the service, cannot start, and its stop does not wait for the parent's.
+    A child runs no handlers.
+
+    It can call the service, cannot start, and its stop does not wait for the parent's handlers.
     """
     begun, go_on = threading.Event(), threading.Event()
 

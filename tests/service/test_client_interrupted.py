@@ -15,14 +15,14 @@ pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwh
 
 def pulling() -> set[str]:
     """
-    Return the names of the threads that pull now.
+    Return the names of the threads that are pulling.
     """
     return {each.name for each in threading.enumerate()} & {"tickwheel-beats", "tickwheel-pull-a", "tickwheel-pull-b"}
 
 
 def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
-    A client that cannot start a thread for one of its handlers pulls for none, and can start later.
+    If a client cannot start a thread for one of its handlers, it pulls for none of them, and can start later.
     """
     for name in ("a", "b"):
         client.handler(name)(print)
@@ -46,7 +46,7 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
 
 def test_ctrl_c_as_a_client_stops(client, monkeypatch):
     """
-    A client whose stop is interrupted closes its connections, and the next stop ends the rest.
+    If a stop is interrupted, the client's connections are closed, and the next stop ends the rest.
     """
     client.handler("a")(print)
     client.start()

@@ -1,5 +1,5 @@
 """
-Running handlers of a service's client while it stops, and the timeout of an async handler.
+The handlers of a client of a service while the client stops, and the timeout of an async handler.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ONCE = RetryPolicy(attempts=1)
 
 def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
     """
-    A handler that still runs while its client stops keeps its lease, and its work counts.
+    If a handler is still running while its client stops, it keeps its lease, and its result counts.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)
@@ -56,7 +56,7 @@ def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
 
 def test_a_stop_ends_what_is_past_its_timeout(client, server):
     """
-    A stop without a limit waits for a handler no longer than the handler's timeout.
+    A stop without a time limit waits for a handler at most until the handler's timeout.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -77,7 +77,7 @@ def test_a_stop_ends_what_is_past_its_timeout(client, server):
 @pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
 def test_an_async_handler_that_beats(server, beats, state):
     """
-    Each heartbeat of an async handler restarts its timeout; a handler without heartbeats is cancelled.
+    Each heartbeat of an async handler restarts its timeout; without heartbeats the handler is cancelled.
     """
     ended = []
 
@@ -111,7 +111,7 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_with_the_name_of_an_instant(client, until):
     """
-    The figures of a queue are available even if its name looks like an instant.
+    The figures of a queue named "now" are available, although the figures have an instant of that name.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])
@@ -120,7 +120,9 @@ def test_a_queue_with_the_name_of_an_instant(client, until):
 
 def test_a_stop_inside_an_async_handler(server):
     """
-    An async handler may stop its own client: the call returns at once, and the stop completes after the handler.
+    An async handler may stop its own client.
+
+    The call returns at once, and the stop completes after the handler has ended.
     """
 
     async def main():
@@ -144,7 +146,7 @@ def test_a_stop_inside_an_async_handler(server):
 @pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
 def test_what_runs_is_stopped(client, monkeypatch, kind):
     """
-    When a running job is cancelled, a handler of a client is notified, in the way of its kind, and ends.
+    If a running job is cancelled, a client's handler of any kind is notified, and ends.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     ends = []
@@ -178,7 +180,7 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    Async handlers of a `Scheduler` share one loop, and so may share objects bound to a loop; a stop ends the loop.
+    The async handlers of a `Scheduler` share one loop, and so can share objects bound to it; a stop ends the loop.
     """
     loops, ended = [], threading.Semaphore(0)
 
@@ -198,7 +200,7 @@ def test_the_loop_of_a_client_without_one(client, until):
 
 def test_a_generator_that_nobody_holds():
     """
-    An async generator that loses its last reference while its loop ends is closed before the loop.
+    An async generator without references left is closed before its loop ends.
     """
     ended, held = [], []
 
@@ -226,7 +228,7 @@ def test_a_generator_that_nobody_holds():
 
 def test_a_coroutine_that_a_stop_cuts_off(client):
     """
-    A coroutine that has not ended at the time limit of a stop is cancelled.
+    A coroutine that has not ended when the time limit of a stop is reached is cancelled.
     """
     begun, cut = threading.Event(), threading.Event()
 
@@ -268,7 +270,7 @@ def test_odd_answers(client, answer, error, until):
 
 def test_no_thread_to_spare(client, monkeypatch, caplog):
     """
-    If the system has no thread for a worker, the leased firing runs as soon as there is one.
+    If the system has no thread for a worker, the leased job runs as soon as there is a thread.
     """
     monkeypatch.setattr(_puller, "_PAUSE_S", 0.01)
     start, refused, done = threading.Thread.start, [], threading.Semaphore(0)
@@ -294,7 +296,7 @@ def test_no_thread_to_spare(client, monkeypatch, caplog):
 
 def test_a_handler_that_no_process_finds(client):
     """
-    A handler that cannot be sent to a process is refused at the start, not when its first job is due.
+    A handler that cannot be sent to a worker process is refused at the start, and not when its first job is due.
     """
 
     def replaced(_payload):

@@ -1,5 +1,5 @@
 """
-Arguments have the same meaning with a service as with a store.
+An argument means the same with a service as with a store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nested(levels):
 
 class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
     """
-    Names as in enumerations before `StrEnum` existed.
+    Names in an enumeration of the kind used before `StrEnum`.
     """
 
     KEY = "same/as text"
@@ -40,7 +40,7 @@ class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
 @pytest.fixture(scope="module")
 def own():
     """
-    Return a scheduler on a store of its own.
+    Return a scheduler on a new store.
     """
     with contextlib.closing(Scheduler("memory://")) as scheduler:
         yield scheduler
@@ -89,14 +89,14 @@ def came_of(scheduler, verb, *arguments, **fields):
 )
 def test_a_value(client, own, verb, key, fields):
     """
-    A value at a limit or beyond it is accepted or refused with the same words.
+    A value at or beyond a limit is accepted by both or refused by both, with the same words.
     """
     assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
 
 
 def test_a_deep_payload_of_a_batch(client):
     """
-    A batch accepts a payload of the maximum depth; an item with a deeper one is refused by name.
+    A batch accepts a payload of the maximum depth; an item with a deeper one is refused by its position.
     """
     (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
     assert answer.job.payload == b"[" * 100 + b"]" * 100
@@ -108,7 +108,7 @@ def test_a_deep_payload_of_a_batch(client):
 
 def test_a_wait_below_zero(client):
     """
-    A worker with a negative wait does not wait.
+    A worker that asks with a negative wait gets an answer at once.
     """
     assert list(client.lease("nobody's", wait=-math.inf)) == []
     assert list(client.lease("nobody's", wait=-1)) == []
@@ -116,7 +116,7 @@ def test_a_wait_below_zero(client):
 
 def test_the_job_that_was_not_found(client, own):
     """
-    An answer contains the existing job, also if the verb does not change it.
+    An answer has the existing job even if the verb does not change it.
     """
     for scheduler in (client, own):
         set_ = scheduler.set("same/alive", delay=3600, target="log")
@@ -130,7 +130,7 @@ def test_the_job_that_was_not_found(client, own):
 
 def test_a_dead_job_cannot_be_moved(client):
     """
-    The answer of a verb that does not change a dead letter contains it, and the problem says that it is dead.
+    If a verb cannot change a dead letter, the answer has the letter, and the problem says that it is dead.
     """
     client.set("same/dead", delay=0, target="pull", handler="dies")
     (lease,) = client.lease("dies")

@@ -1,5 +1,5 @@
 """
-Answers are compressed for clients that accept gzip; compressed bodies of requests are refused.
+Answers are compressed if the client accepts gzip; compressed bodies of requests are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAR = {"delay": 3600, "target": "log"}
 )
 def test_documents(server, accepted, is_compressed):
     """
-    A list above a certain length is compressed if the client accepts gzip, and is the same document.
+    If the client accepts gzip, a list above a certain length is compressed, and decompresses to the same document.
     """
     for number in range(20):
         server.job("PUT", f"zip/{number}", FAR)
@@ -45,7 +45,7 @@ def test_documents(server, accepted, is_compressed):
 
 def test_bounds(server):
     """
-    A small answer is not compressed, and neither is a large one, as that would block the event loop.
+    A small answer is not compressed, nor is a large one, because its compression would block the event loop.
     """
     server.job("PUT", "zip small", FAR)
     server.job("PUT", "zip large", FAR | {"payload": "x" * 300_000})
@@ -57,7 +57,7 @@ def test_bounds(server):
 
 def test_the_page(server):
     """
-    The page and its files are compressed, an unchanged one is answered with 304, and all modules load as one file.
+    The page and its files are compressed, an unchanged file gets a 304, and all modules come as one file.
     """
     page = server.ask("GET", "/", headers={"accept-encoding": "gzip"})
     assert page.headers["link"] == "<static/main.js>;rel=modulepreload"
@@ -111,7 +111,9 @@ export {D}"""
 
 def test_modules_are_joined(tmp_path):
     """
-    A module comes after its imports, and an import at run time is another file, which shares the others.
+    In the joined file a module comes after its imports; a module imported at run time is a separate file.
+
+    The separate file shares the modules of the joined one.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)
@@ -130,7 +132,7 @@ def test_modules_are_joined(tmp_path):
 )
 def test_other_lines_are_refused(tmp_path, source, said):
     """
-    A form of imports and exports that cannot be joined is an error, and so is a circle.
+    A form of import or export that cannot be joined is an error, and so is a circle of imports.
     """
     (tmp_path / "main.js").write_text(source)
     (tmp_path / "one.js").write_text("export const a = 1")
@@ -140,7 +142,7 @@ def test_other_lines_are_refused(tmp_path, source, said):
 
 def test_no_text_spans_lines():
     """
-    No string literal of a module spans lines, so indentation and comment lines can be stripped.
+    No string literal of a module contains a line break, so indentation and comment lines can be removed.
     """
     for path in STATIC.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():
@@ -151,7 +153,7 @@ def test_no_text_spans_lines():
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])
 def test_compressed_requests(server, coding):
     """
-    A compressed body is refused with the name of its coding, and nothing is set.
+    A compressed request body is refused with the name of its coding, and nothing is set.
     """
     body = gzip.compress(json.dumps(FAR).encode())
     for method, path in (("PUT", "/v1/jobs/zipped"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:bulk")):

@@ -1,5 +1,5 @@
 """
-Stacks, the near wheel and a profile of the process: for write tokens only, bounded, one at a time.
+Stacks, the near wheel and a profile of the process; they need a write token, are bounded, and come one at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STOP_BOUND_S = 15
 @pytest.mark.parametrize("path", ["/debug/stacks", "/debug/wheel", "/debug/profile?seconds=0.05"])
 def test_only_who_may_write(start, path):
     """
-    A request without a token or with a read token is refused; a write token is accepted.
+    A request without a token or with a read token is refused, and with a write token accepted.
     """
     server = start(environment=TOKENS)
     statuses = {
@@ -40,7 +40,7 @@ def test_stacks(server):
 
 def test_the_wheel(server):
     """
-    The near wheel's counts and levels are shown, raw to the operator and as a document to the page.
+    The near wheel's counts and levels are available raw for the operator, and as a document for the page.
     """
     server.job("PUT", "soon", {"delay": 5, "handler": "works"})
     raw = server.ask("GET", "/debug/wheel").json["counts"]
@@ -78,13 +78,13 @@ def test_a_profile_is_bounded(server, seconds):
 
 def test_one_profile_at_a_time(start):
     """
-    While a profile is taken another one is refused, and a stop does not wait for it.
+    While a profile is taken, another one is refused, and a stop does not wait for the first.
     """
     server = start()
 
     def take_a_long_one() -> None:
         while server.ask("GET", "/debug/profile?seconds=60").status == 429:
-            pass  # one of the short profiles was faster
+            pass  # the short profile ended before the other request arrived
 
     first = threading.Thread(target=take_a_long_one, daemon=True)
     first.start()
@@ -101,7 +101,7 @@ def test_one_profile_at_a_time(start):
 
 def test_a_traceparent_is_kept(server):
     """
-    A request's traceparent is stored with the jobs it sets, alone and in a batch; an unreadable one is ignored.
+    A request's traceparent is stored with the jobs that it sets, also in a batch; an unreadable one is ignored.
     """
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
     job = {"delay": 3600, "target": "log"}

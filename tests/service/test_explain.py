@@ -1,5 +1,5 @@
 """
-The reasons why a job has not run yet, over HTTP, by the library's client and on the command line.
+The reasons why a job has not run yet, over HTTP, with the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOUR = 3600
 
 def explained(server, key):
     """
-    Return the document of *key*.
+    Return the document that explains *key*.
     """
     answer = server.job("GET", key, action=":explain")
     assert answer.status == 200, answer.json
@@ -28,7 +28,7 @@ def explained(server, key):
 
 def test_reasons(server, client):
     """
-    The client and HTTP give the same reason for a future job, one without a handler and one in a queue without workers.
+    HTTP and the client give the same reason for a future job, a job without a handler, and a queue without workers.
     """
     server.job("PUT", "ahead/of it:explain", {"delay": HOUR, "handler": "works"})
     server.job("PUT", "queued", {"delay": 0, "target": "pull", "handler": "idle"})
@@ -57,7 +57,7 @@ def test_reasons(server, client):
 
 def test_no_job(server, client):
     """
-    A missing key is a problem over HTTP, and None for the client.
+    For a missing key HTTP returns a problem, and the client None.
     """
     answer = server.job("GET", "none", action=":explain")
     assert (answer.status, answer.json["type"].rpartition("/")[2]) == (404, "job_not_found")
@@ -76,7 +76,7 @@ def test_a_service_that_does_not_answer():
 
 def test_the_command(server, capsys):
     """
-    The command prints lines for people, and with --json the document of the API; for a missing job it fails.
+    The command prints lines for people and, with --json, the API's document; for a missing job it fails.
     """
     server.job("PUT", "told", {"delay": HOUR, "handler": "works"})
     url = f"http://{server.host}:{server.port}"

@@ -1,5 +1,5 @@
 """
-The firings that the service sends to a page.
+The firings that the service sends to the page.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from tickwheel.service.firings import Firings, Seen
 
 @pytest.fixture
 def engines():
-    """
-    Return a list that gets the engine of the scheduler.
-    """
     with noted_engines() as noted:
         yield noted
 
@@ -25,7 +22,7 @@ def engines():
 @pytest.fixture
 def waiting():
     """
-    Return a scheduler with a handler that waits, the job that it runs, and a function that releases it.
+    Return a scheduler with a handler that waits, the job that it runs, and a function that lets it continue.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -41,7 +38,7 @@ def waiting():
 
 def test_news_are_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all newer firings still run; a page for one key gets no other firings.
+    A finished firing is sent once, even if all newer ones still run; a page for one key gets only firings of that key.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()
@@ -58,7 +55,7 @@ def test_news_are_sent_once(waiting, until):
 
 def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
     """
-    A firing that ends while the firings are read is sent as running, and its end is sent with the next ones.
+    If a firing ends while the firings are read, it is sent as running, and its end comes with the next ones.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines
@@ -80,7 +77,7 @@ def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
 
 def test_how_long_and_by_whom(waiting, until):
     """
-    Each finished firing has the node that fired it, and its duration.
+    Each finished firing has its duration and the node that fired it.
     """
     scheduler, running, go_on = waiting
     firings = Firings(scheduler)

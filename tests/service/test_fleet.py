@@ -1,5 +1,5 @@
 """
-The fleet over HTTP, for a file that one process owns and another process serves as well.
+The fleet over HTTP, for a file that one process owns while another process serves it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that fires nothing shows the owner of the file, without figures, and no owner after the owner was killed.
+    A process that fires nothing shows the owner of the file, without figures; if the owner is killed, it shows none.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json
@@ -38,7 +38,7 @@ def test_owner_of_a_file(start, tmp_path):
 
 async def seen(path):
     """
-    Return the fleet as shown by a service that fires nothing from the file.
+    Return the fleet as shown by a service that fires no jobs of the file.
     """
     scheduler = AsyncScheduler(f"sqlite:///{path}")
     fleet = await Fleet(scheduler, Figures(scheduler, Firings(scheduler))).read()
@@ -48,7 +48,7 @@ async def seen(path):
 
 def test_client_reads_nodes(start):
     """
-    A scheduler on a service returns the same nodes as the service's own scheduler.
+    A scheduler on a service returns the same nodes as the scheduler inside the service.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     server = start()
@@ -68,7 +68,7 @@ def test_client_reads_nodes(start):
 
 def test_top_shows_every_node(start, postgres_url, until, top):
     """
-    `tickwheel top` has a row for each of two nodes, whichever it asks, and marks the one that no longer reports.
+    `tickwheel top` has a row for each of two nodes, whichever it asks, and marks the node that has stopped reporting.
     """
     store = f"{postgres_url}&shards=4&lease_s=12"
     first, second = start("--store", store), start("--store", store)
@@ -91,7 +91,7 @@ def test_top_shows_every_node(start, postgres_url, until, top):
 @pytest.fixture
 def top(capsys):
     """
-    Return a function that prints `tickwheel top` of a service.
+    Return a function that returns the output of `tickwheel top` on a service.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -105,7 +105,7 @@ def top(capsys):
 
 def test_top_shows_receivers(start, top, until):
     """
-    An unreachable receiver is shown with its state and the reason, and without the query of its address.
+    An unreachable receiver is shown with its state and the reason, without the query of its address.
     """
     server = start("--target", "hook=webhook:?allow=127.0.0.1&failures_max=1")
     job = {"delay": 0, "target": "hook", "handler": "http://127.0.0.1:1/hook?token=hunter2"}
@@ -119,7 +119,7 @@ def test_top_shows_receivers(start, top, until):
 
 def rows(shown):
     """
-    Return state and shards of each node that `tickwheel top` shows, by node name.
+    Return the state and the shards that `tickwheel top` shows, by the name of the node.
     """
     lines = [line.split() for line in shown.partition("shards")[2].partition("fired at")[0].splitlines()[1:]]
     return {words[0]: words[1:5] for words in lines if words}

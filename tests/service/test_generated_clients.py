@@ -1,5 +1,5 @@
 """
-Clients generated from the OpenAPI document by third-party tools, used against the service.
+Third-party tools generate clients from the OpenAPI document, and these clients are used on the service.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ await client.DELETE("/v1/jobs/{key}", where);
 """
 TOKEN = "w" * 40
 MODULES = Path(sys.prefix, "clients", "node_modules")
-"""The modules that make installs if npm is available."""
+"""Node modules that make installs if npm is available."""
 
 
 @pytest.fixture
 def described(start, tmp_path):
     """
-    Return the address of a service with a token, and the file with its document.
+    Return the address of a service with a token, and the path of its OpenAPI document.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": TOKEN})
     document = tmp_path / "openapi.json"
@@ -80,7 +80,7 @@ def described(start, tmp_path):
 @pytest.mark.skipif(find_spec("openapi_python_client") is None, reason="pip install openapi-python-client")
 def test_python(described, tmp_path):
     """
-    openapi-python-client generates every operation, and its client sets, moves, lists, cancels and reads problems.
+    openapi-python-client generates every operation; its client sets, moves, lists and cancels jobs, and reads problems.
     """
     address, document = described
     generated = run(
@@ -96,7 +96,7 @@ def test_python(described, tmp_path):
 @pytest.mark.skipif(not MODULES.is_dir(), reason="there is no npm, by which make installs openapi-typescript")
 def test_typescript(described, tmp_path):
     """
-    The types of openapi-typescript hold in strict mode, and a client with these types passes the same steps.
+    The types of openapi-typescript hold in strict mode, and a client with these types does the same steps.
     """
     address, document = described
     (tmp_path / "node_modules").symlink_to(MODULES)
@@ -112,7 +112,7 @@ def test_typescript(described, tmp_path):
 
 def run(*command: object, cwd: Path) -> str:
     """
-    Run *command* and return its output; it must succeed.
+    Run *command*, check that it succeeds, and return its output.
     """
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     answer = subprocess.run(

@@ -1,5 +1,5 @@
 """
-The history over HTTP: a job's records, page by page, by the library's client and on the command line.
+The history over HTTP: a job's records page by page, also with the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ERROR = "RuntimeError: <script>alert('no')</script>"
 
 def dead(server, key):
     """
-    Let the job *key* fail twice, and return its generation.
+    Let the job *key* fail twice and die, and return its generation.
     """
     with server.live() as live:
         generation = server.job("PUT", key, TWICE).json["job"]["generation"]
@@ -37,7 +37,7 @@ def history(server, key, query=""):
 
 def test_what_is_kept(server):
     """
-    Both attempts are returned, the newest first, with their errors, and can be continued below a number.
+    Both attempts are returned with their errors, newest first; a further page starts below a given number.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")
@@ -71,7 +71,7 @@ def test_nothing_is_kept(server):
 )
 def test_bad_questions(server, query):
     """
-    Invalid queries are refused by name.
+    Invalid queries are refused with the name of the field.
     """
     answer = server.job("GET", "k", action=f":history{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")

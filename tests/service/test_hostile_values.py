@@ -1,7 +1,7 @@
 """
-Hostile values in every field, query field and header of every operation that the OpenAPI document lists.
+Hostile values in every field, query field and header of every operation in the OpenAPI document.
 
-Each is accepted or refused with a problem: no 5xx, no traceback, no growth of memory.
+Each value is accepted, or refused with a problem: no 5xx, no traceback, and no growth of memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENDLESS = {"/v1/live", "/debug/profile"}
 
 class Asker:
     """
-    One kept-alive connection, and its answers.
+    A kept-alive connection that records the statuses of its answers.
     """
 
     def __init__(self, server) -> None:
@@ -48,7 +48,7 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Send a request, and check the properties that all answers share.
+        Send a request, and check what must hold for every answer.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -79,7 +79,7 @@ class Asker:
 
 def with_value(body: dict, field: str, raw: str) -> bytes:
     """
-    Return *body* as JSON, with *raw* as the value of *field*.
+    Return *body* as JSON with the JSON text *raw* as the value of *field*.
     """
     rest = json.dumps({name: value for name, value in body.items() if name != field})[1:-1]
     return f"{{{rest}{', ' if rest else ''}{json.dumps(field)}: {raw}}}".encode()
@@ -87,7 +87,7 @@ def with_value(body: dict, field: str, raw: str) -> bytes:
 
 def operations(document):
     """
-    Yield every operation whose answer ends: its name, method, address and description.
+    Yield every operation whose answer ends, with its name, method, address and description.
     """
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -97,14 +97,14 @@ def operations(document):
 
 def fields_of(document, name: str) -> list[str]:
     """
-    Return the fields of a body.
+    Return the fields of the body named *name*.
     """
     return [field for field in document["components"]["schemas"][name]["properties"] if field != "do"]
 
 
 def all_bodies(document, bodies):
     """
-    Yield every field of every body, and of every item of a batch, with a function that puts a value into a body.
+    Yield every field of every body and of every item of a batch, with a function that inserts a value there.
     """
     examples = {}
     for name, method, path, operation in operations(document):
@@ -124,15 +124,12 @@ def all_bodies(document, bodies):
 
 def batch_with(item: dict, field: str, raw: str) -> bytes:
     """
-    Return a batch of one *item*, with *raw* as the value of *field*.
+    Return a batch of one *item* with the JSON text *raw* as the value of *field*.
     """
     return b'{"items":[%b]}' % with_value(item, field, raw)
 
 
 def memory_kib(pid: int) -> int:
-    """
-    Return the memory of a process, in KiB.
-    """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 a file of /proc
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
@@ -150,7 +147,9 @@ def asker(server):
 
 def test_every_field_of_every_body(asker, document, bodies):
     """
-    NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL, HTML in every field: taken or refused, never a 5xx.
+    NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL and HTML are accepted or refused in every field.
+
+    No answer is a 5xx.
     """
     for what, method, path, made in all_bodies(document, bodies):
         for raw in RAW:
@@ -161,7 +160,7 @@ def test_every_field_of_every_body(asker, document, bodies):
 
 def test_every_query_field_and_header(asker, document, bodies):
     """
-    The same hostile texts in every field of every query, in every header, and as keys.
+    The same hostile values are sent in every query field, in every header, and as keys.
     """
     for name, method, path, operation in operations(document):
         body = json.dumps(bodies[name]).encode() if name in bodies else None
@@ -180,7 +179,7 @@ def test_every_query_field_and_header(asker, document, bodies):
 
 def test_ten_megabytes_in_every_field(asker, document, bodies, server):
     """
-    Ten megabytes in any field are refused with 413 or 422, and do not stay in memory.
+    Ten megabytes in any field are refused with 413 or 422, and are freed afterwards.
     """
     fields = list(all_bodies(document, bodies))
     half, sizes = len(fields) // 2, []
@@ -188,5 +187,5 @@ def test_ten_megabytes_in_every_field(asker, document, bodies, server):
         for what, method, path, made in part:
             asker.ask(f"{what} = 10 MB", method, path, made(LONG))
         sizes.append(memory_kib(server.process.pid))
-    assert set(asker.statuses) <= {400, 413, 422, 200}  # a batch of one refused item is a 200
+    assert set(asker.statuses) <= {400, 413, 422, 200}  # a batch with one refused item gets a 200
     assert sizes[1] - sizes[0] < 40_000

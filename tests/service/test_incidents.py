@@ -1,5 +1,5 @@
 """
-Dead letters as incidents, over HTTP and through a scheduler on the service.
+Dead letters grouped into incidents, over HTTP and through a scheduler on the service.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of four dead letters; the remaining letters are removed at the end.
+    Return the keys of four dead letters; the fixture removes those that are left at the end.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:
@@ -30,7 +30,7 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Letters with the same error are one incident, with counts, instants, places and latest keys; fields narrow it.
+    Letters with the same error form one incident, with counts, times, places and latest keys; fields narrow the list.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
@@ -62,7 +62,7 @@ def test_incidents(server, letters):
 )
 def test_bad_query(server, query):
     """
-    An invalid query is refused, and its field named.
+    An invalid query is refused with the name of its field.
     """
     answer = server.ask("GET", f"/v1/incidents?{query}")
     assert answer.status == 422
@@ -71,7 +71,7 @@ def test_bad_query(server, query):
 
 def test_replay_later(server, letters):
     """
-    The replay of a batch may be due later, so an incident can be retried at a rate.
+    The replays of a batch can have different due times, so an incident can be replayed at a rate.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -104,7 +104,7 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters are listed with the latest first, completely, also under a prefix; that order excludes other fields.
+    Dead letters can be listed latest first, also under a prefix; that order cannot be combined with other fields.
     """
 
     def keys(query):

@@ -1,5 +1,5 @@
 """
-The service, the command line and the client show a job with all its columns.
+The service, the command line and the client show every column of a job.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_document_has_every_field():
 @pytest.mark.parametrize("name", OWN)
 def test_each_column_of_a_document(name):
     """
-    The service's document equals the command line's, and the client reads the same job from it.
+    The service and the command line show the same document, from which the client reads the same job.
     """
     job = OWN[name]
     text = msgspec.json.encode(job_document(job))
@@ -54,7 +54,7 @@ def test_each_column_of_a_document(name):
 @pytest.mark.parametrize("name", sorted({"plain", *TAKEN}))
 def test_each_column_of_an_export(name):
     """
-    An exported job that is imported again has the same values.
+    A job that is exported and imported again has the same values.
     """
     job = OWN[name]
     line = json.loads(json.dumps(exported(job)))
@@ -64,7 +64,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    A column that a set accepts by the same name is in the exported line.
+    Each column that a set accepts under the same name is in the exported line.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

@@ -1,5 +1,5 @@
 """
-The verbs over HTTP: their answers and statuses.
+The verbs over HTTP: answers and status codes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_defaults():
     """
-    Omitted fields of a body have the library's defaults, since the service does not pass them on.
+    Fields that the body omits are not passed on, so the library's defaults apply.
     """
     body = dict(zip(bodies.SetBody.__struct_fields__, bodies.SetBody.__struct_defaults__, strict=True))
     library = {field.name: field.default for field in dataclasses.fields(SetRequest)}
@@ -29,7 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    Fields of the body are changed, with null as a value, and others stay; unknown fields are refused.
+    The given fields change, which may be null, and the others stay; unknown fields are refused.
     """
     body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_133_980_800}
     before = server.job("PUT", "changed", body).json["job"]
@@ -54,7 +54,7 @@ def test_change(server):
 
 def test_life_of_a_job(server):
     """
-    A job is created, replaced, moved, read and cancelled, and its generation grows with every write.
+    A job is created, replaced, moved, read and cancelled; each write gives it a higher generation.
     """
     created = server.job("PUT", "life/of a/job", FAR | {"payload": {"n": 1}})
     assert (created.status, created.json["outcome"]) == (201, "created")
@@ -95,7 +95,7 @@ def test_life_of_a_job(server):
 )
 def test_keys(server, key):
     """
-    Any UTF-8 without NUL is a key, percent-encoded in the address, and is returned unchanged.
+    Any UTF-8 text without NUL can be a key; it is percent-encoded in the address and returned unchanged.
     """
     assert server.job("PUT", key, FAR).status == 201
     found = server.job("GET", key)
@@ -107,7 +107,7 @@ def test_keys(server, key):
 
 def test_conditions(server):
     """
-    A write conditional on a former generation is refused and changes nothing; the current generation is accepted.
+    A write that is conditional on an earlier generation is refused; with the current generation it is done.
     """
     old = server.job("PUT", "conditions", FAR).headers["etag"]
     new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
@@ -124,7 +124,7 @@ def test_conditions(server):
 
 def test_list_pages(server):
     """
-    A list with a cursor gives every job of the prefix once, in the order of the keys.
+    Pages read with cursors give every job of the prefix once, in the order of the keys.
     """
     keys = [f"page/{n:03}" for n in range(25)]
     for key in keys:
@@ -144,7 +144,7 @@ def test_list_pages(server):
 
 def test_list_by_time(server):
     """
-    A list can be restricted to jobs due in a period that includes its begin and excludes its end.
+    A list can be restricted to jobs due in a period, from its begin until just before its end.
     """
     seconds = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp())
     server.job("PUT", "time/early", {"at": f"{YEAR}-01-01T00:00:00Z", "target": "log"})
@@ -158,7 +158,7 @@ def test_list_by_time(server):
 
 def test_waits_of_a_retry_policy(server):
     """
-    Delays of a retry policy are seconds or text; values that are invalid or too long are named.
+    The delays of a retry policy are seconds or text; an invalid or too long one is refused by name.
     """
     retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
     assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201
@@ -182,7 +182,7 @@ def test_waits_of_a_retry_policy(server):
 
 def test_run_now_fires(server):
     """
-    A future job that is run now fires, and its firing is reported with its lateness and outcome.
+    A future job can be run now, and its firing is reported with lateness and outcome.
     """
     server.job("PUT", "run", {"delay": 3600, "target": "log", "payload": "now"})
     assert server.job("POST", "run", action=":run").json["outcome"] == "moved"
@@ -191,7 +191,7 @@ def test_run_now_fires(server):
 
 def test_dead_letter_is_replayed(server):
     """
-    A job whose attempts are used up is dead, keeps its error, and can be replayed and removed.
+    A job without attempts left is dead and keeps its error; it can be replayed and removed.
     """
     with server.live() as live:
         server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
@@ -211,7 +211,7 @@ def test_dead_letter_is_replayed(server):
 
 def test_firings(server):
     """
-    A firing is streamed and listed, with its due time, its lateness (never negative) and its outcome.
+    A firing appears in the stream and in the list, with its due time, outcome and lateness, which is never negative.
     """
     with server.live() as live:
         server.job("PUT", "fires", {"delay": 0.05, "handler": "works"})
@@ -225,7 +225,7 @@ def test_firings(server):
 
 def test_live_begins_with_a_snapshot(server):
     """
-    A new stream begins with the figures and the latest firings, so streams need not be resumed.
+    A new stream begins with the figures and the latest firings, so that no stream has to be resumed.
     """
     with server.live() as live:
         server.job("PUT", "before", {"delay": 0, "handler": "works"})
@@ -240,7 +240,7 @@ def test_live_begins_with_a_snapshot(server):
 
 def test_recurring(server):
     """
-    A job with a cron line is due at its next match and shows its rule.
+    A job with a cron line is due at the next match, and shows its rule.
     """
     body = {"cron": "0 0 1 1 *", "tz": "Europe/Berlin", "target": "log"}
     job = server.job("PUT", "new year", body).json["job"]
@@ -251,7 +251,7 @@ def test_recurring(server):
 
 def test_figures(server):
     """
-    Stats, metrics and health are available, and the metrics are in Prometheus' format.
+    Stats, metrics and health are served, and the metrics are in Prometheus' format.
     """
     stats = server.ask("GET", "/v1/stats").json
     assert {"pending", "running", "dead", "fired", "lateness", "now"} <= stats.keys()
@@ -264,7 +264,7 @@ def test_figures(server):
 
 def test_a_series_set_again(server):
     """
-    A PUT or a batch with the same rule writes nothing, however it is spelled; a changed rule continues the series.
+    A PUT or batch with the same rule in any spelling writes nothing; a changed rule continues the series.
     """
     body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
     job = server.job("PUT", "series", body).json["job"]

@@ -1,5 +1,5 @@
 """
-The lanes of all nodes: sums of reports, minutes, pauses and unroutable jobs, and the answer of a service.
+The lanes of all nodes: the sums of reports and minutes, pauses, unroutable jobs, and the service's answer.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ service_lanes = pytest.importorskip("tickwheel.service.lanes", reason="Starlette
 
 
 def state(lane, **fields):
-    """
-    Return a lane as a node reports it.
-    """
     idle = {"reason": None, "staged": 0, "waiting": 0, "running": 0, "oldest_due_at": None, "is_full": False}
     return {"lane": lane, **idle, "concurrency": None, "rate": None, **fields}
 
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows by lane, in order.
+    Return the rows that these reports and counts give, by lane, in order.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -33,14 +30,14 @@ def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
 
 def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
     """
-    Return the rows of *nodes* by lane.
+    Return the rows that these *nodes* and counts give, by lane.
     """
     return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now=now)}
 
 
 def test_nodes_are_added_up():
     """
-    Waiting and running jobs, limits and nodes are added up; the oldest due time is the earliest of all.
+    Waiting and running jobs, limits and nodes are summed up, and the oldest due time is the minimum of all nodes.
     """
     mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
     found = rows(
@@ -57,7 +54,7 @@ def test_nodes_are_added_up():
 
 def test_a_dead_node():
     """
-    The last report of a dead node does not count: its jobs are on another node.
+    The last report of a dead node does not count, because its jobs are on another node.
     """
     report = {"lanes": [state("handler:mail", waiting=3, running=2, reason="busy")], "handlers": ["mail"]}
     nodes = [Node("dead", 5_000, figures=report), Node("alive", 7_000, figures=report), Node("only", figures=report)]
@@ -68,7 +65,7 @@ def test_a_dead_node():
 
 def test_one_read_for_many_requests():
     """
-    Requests that arrive while the minutes are read share that read.
+    Requests that arrive while the minutes are being read share the result.
     """
     reads = []
 
@@ -105,7 +102,7 @@ def test_one_read_for_many_requests():
 )
 def test_queues(queue, is_stuck, text):
     """
-    A queue with jobs is stuck unless a worker waits for jobs or holds some.
+    A queue with jobs is stuck if no worker waits for a job or holds one.
     """
     row = rows({"lanes": [state("pull:images", running=queue["ready"])], "queues": {"images": queue}})["pull:images"]
     assert (row.waiting, row.running, row.workers) == (queue["ready"], queue["leased"], queue["workers"])
@@ -114,7 +111,7 @@ def test_queues(queue, is_stuck, text):
 
 def test_a_worker_of_another_node():
     """
-    A queue whose jobs and worker are on different nodes has a worker.
+    A queue counts as having a worker even if its jobs and the worker are on different nodes.
     """
     held = state("pull:images", waiting=7, reason="no_worker", oldest_due_at=1_000)
     ready, asked = {"ready": 0, "leased": 0, "workers": 0}, {"ready": 0, "leased": 0, "workers": 1}
@@ -125,7 +122,7 @@ def test_a_worker_of_another_node():
 
 def test_jobs_without_a_node():
     """
-    Jobs that no node can run are in the row of their lane, which is stuck, and first.
+    Jobs that no node can run appear in the row of their lane, which is shown as stuck and comes first.
     """
     aside = [{"target": "handler", "handler": "gone", "count": 8, "since": 5_000}]
     busy = state("handler:mail", waiting=5, reason="busy", oldest_due_at=1_000)
@@ -138,7 +135,7 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane drains, and is drained once none of its jobs run; it is not stuck.
+    A paused lane is draining while its jobs run, and then drained; it does not count as stuck.
     """
     pause = Pause(5_000, "ops", "disk", scope)
     for running in (2, 0):
@@ -158,7 +155,7 @@ def test_pauses(scope):
 )
 def test_receivers(target, receiver, lane):
     """
-    The row of a receiver's lane shows the worst state that any node reports.
+    The row of a receiver shows the worst state that any node reports for it.
     """
     reports = [
         {
@@ -173,7 +170,7 @@ def test_receivers(target, receiver, lane):
 
 def test_figures_of_firings():
     """
-    The figures of firings are sums of all nodes' minutes.
+    The figures of firings are the sums over the minutes of all nodes.
     """
     lateness = (1, 0, 4, *(0,) * (BUCKETS - 3))
     lane = LaneMinute("handler:mail", 5, 2, 1, lateness=lateness, late_max_ms=12.0)
@@ -184,7 +181,7 @@ def test_figures_of_firings():
 
 def test_of_a_service(server):
     """
-    A queue without a worker is stuck until a worker asks for its jobs, and is shown as drained after it was paused.
+    A queue is stuck until a worker asks for its jobs, and is shown as drained after a pause.
     """
 
     def row() -> dict[str, object]:

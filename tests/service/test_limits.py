@@ -1,5 +1,5 @@
 """
-The limits of one client, and late requests.
+The limits for one client, and requests that do not arrive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that sends too many requests gets the time to wait; after that time it is served.
+    A client that sends too many requests gets the time to wait, and is served after that time.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -37,22 +37,22 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Requests without a valid token share the limit of their address, and do not use up a token's.
+    Requests without a valid token use the limit of their address, and do not use up the limit of any token.
     """
     tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
     environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
-    server = start("--rate", "0.01", environment=environment)  # one request, and the next one only after minutes
+    server = start("--rate", "0.01", environment=environment)  # allows one request, and the next one only after minutes
     wrong = [server.ask("GET", "/v1/jobs", headers={"authorization": f"Bearer {n}"}).status for n in range(3)]
     assert wrong == [401, 429, 429]
     assert server.ask("GET", "/v1/jobs").status == 429
-    for token in tokens:  # new tokens, from the address that has used up its limit
+    for token in tokens:  # these tokens are new, and their address has used up its limit
         assert server.ask("GET", "/v1/jobs", headers=token).status == 200
         assert server.ask("GET", "/v1/jobs", headers=token).status == 429
 
 
 def test_health_at_any_rate(start):
     """
-    Health checks of a proxy are answered during a flood of requests through it.
+    A proxy's health checks are answered even while it passes on a flood of requests.
     """
     server = start("--rate", "0.01")
     assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]
@@ -61,7 +61,7 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    Sets beyond the maximum number of pending jobs are refused, alone and in a batch; moves and cancels are not.
+    Above the maximum number of pending jobs sets are refused, alone and in a batch; moves and cancels are not.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
@@ -69,7 +69,7 @@ def test_pending_max(start, until):
     assert server.ask("POST", "/v1/jobs:batch", {"items": many}).status == 429
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
     answer = server.job("PUT", "more", FAR)
-    while answer.status == 201:  # the count is at most a quarter of a second old
+    while answer.status == 201:  # the count may be a quarter of a second old
         server.job("DELETE", "more")
         answer = server.job("PUT", "more", FAR)
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
@@ -84,7 +84,7 @@ def test_pending_max(start, until):
 
 def test_pending_max_of_a_backfill(start, until):
     """
-    A backfill sets no jobs beyond the maximum number of pending jobs, but can be counted.
+    A backfill sets no jobs above the maximum number of pending jobs, but a dry run still counts.
     """
     server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
@@ -97,7 +97,7 @@ def test_pending_max_of_a_backfill(start, until):
 
 def test_a_request_that_does_not_come(start):
     """
-    A request whose head or body does not arrive is cut off with a 408, and nothing of it is done.
+    If the head or the body of a request does not arrive, it is cut off with a 408, and nothing of it is done.
     """
     server = start("--request-timeout", "0.5")
     heads = [
@@ -118,7 +118,7 @@ def test_a_request_that_does_not_come(start):
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800])
 def test_seconds_of_options(value):
     """
-    The options of a service accept lengths of time in every form.
+    Every option of a service that is a length of time accepts all forms of it.
     """
     options = ServiceOptions(every_min_s=value, request_timeout_s=value, stop_timeout_s=value)
     scheduler = AsyncScheduler("memory://")
@@ -137,7 +137,7 @@ def test_seconds_of_options(value):
 )
 def test_seconds_of_options_that_are_none(fields, problem):
     """
-    A value that is not a length of time is named, with valid forms.
+    A value that is not a length of time is refused with the value and the valid forms.
     """
     with pytest.raises(InvalidJobError, match=problem):
         ServiceOptions(**fields)
@@ -145,7 +145,7 @@ def test_seconds_of_options_that_are_none(fields, problem):
 
 def test_an_idle_connection(start):
     """
-    A connection without another request is closed after a while, also after a line end that begins no request.
+    An idle connection is closed after a while, even if a line end came that begins no request.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):
@@ -158,7 +158,7 @@ def test_an_idle_connection(start):
 
 def test_a_request_that_begins_before_an_answer(start):
     """
-    A connection on which part of the next request arrived before an answer is not idle while that request is served.
+    A connection is not idle while a request is served on it, even if part of the next request has already arrived.
     """
     server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
@@ -173,7 +173,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Several requests that arrive together are not mistaken for one head that is too large, wherever a read ends.
+    Several requests that arrive together are not taken for one head that is too large, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

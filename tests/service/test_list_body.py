@@ -1,5 +1,5 @@
 """
-Large bodies: decoded off the loop and item by item, with the same result as small ones, and cheap to refuse.
+Large bodies are decoded in a thread and item by item, with the same result as small ones, and are cheap to refuse.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(body: bytes, decoder: ListBody[Any] = BATCH, *, is_packed: bool = False
 @pytest.mark.parametrize("more", [{}, {"with_jobs": True}, {"with_jobs": False, "refuse_all": False}])
 def test_a_large_batch_is_what_a_small_one_is(encode, more):
     """
-    A large batch has the same items as a small one, with their payloads encoded for the store.
+    A large batch gives the same items as a small one, with payloads already encoded for the store.
     """
     is_packed = encode is msgspec.msgpack.encode
     items = [item(0), {"do": "cancel", "key": "a"}, {"do": "move", "key": "b", "delay": 1}]
@@ -63,7 +63,7 @@ def test_a_large_batch_is_what_a_small_one_is(encode, more):
 
 def test_a_large_manifest_is_what_a_small_one_is():
     """
-    A large manifest has the same jobs as a small one.
+    A large manifest gives the same jobs as a small one.
     """
     jobs = [{"key": "a", "every": 60}, {"key": "b", "cron": "@daily", "tz": "UTC"}]
     body = msgspec.json.encode({"jobs": jobs, "revision": 5, "dry_run": True})
@@ -81,7 +81,7 @@ def test_a_large_manifest_is_what_a_small_one_is():
 )
 def test_a_bad_item_is_named(fields, detail):
     """
-    A refusal names the position of the item, in a large body as in a small one.
+    A refusal names the position of the faulty item, in a large body as in a small one.
     """
     items = [item(0), item(1), item(2), item(3, **fields)]
     for pad in (b"", PAD):
@@ -108,7 +108,7 @@ def test_a_bad_item_is_named(fields, detail):
 )
 def test_a_malformed_batch(body):
     """
-    Repeated names, at any depth and in any spelling, and all other violations of strict JSON are refused at any size.
+    Repeated names at any depth and in any spelling are refused at any size, as is all other JSON that is not strict.
     """
     for pad in (b"", PAD):
         with pytest.raises(ProblemError) as caught:
@@ -118,7 +118,7 @@ def test_a_malformed_batch(body):
 
 def test_names_that_are_not_repeated():
     """
-    Explicit defaults and names with escapes do not count as repeated names.
+    Explicit defaults and names written with escapes are not mistaken for repeated names.
     """
     body = b'{"refuse_all":false,"\\u0069tems":[{"do":"set","key":"\\"","delay":1,"tz":"UTC"}],"with_jobs":false}'
     assert read(body + PAD) == read(body)
@@ -127,7 +127,7 @@ def test_names_that_are_not_repeated():
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode])
 def test_an_item_that_is_too_large(encode):
     """
-    An item may be as large as the body of a single job; a larger one is not decoded.
+    An item may be as large as the body of a single job, and a larger one is refused without decoding.
     """
     body = encode({"items": [item(0), item(1, payload="x" * ITEM_MAX)]})
     with pytest.raises(ProblemError, match=r"items\[1\] has more than 1048576 bytes") as caught:
@@ -137,7 +137,7 @@ def test_an_item_that_is_too_large(encode):
 
 def test_large_bodies_leave_the_loop(monkeypatch):
     """
-    A large batch is decoded and fingerprinted in a thread; a small one on the loop.
+    A large batch is decoded and fingerprinted in a thread, and a small one on the loop.
     """
     here, threads = threading.get_ident(), []
 
@@ -174,7 +174,7 @@ def test_large_bodies_leave_the_loop(monkeypatch):
 )
 def test_a_payload_that_is_encoded_beforehand(payload, remedy):
     """
-    A payload that was encoded in advance is accepted and refused like any other.
+    A payload that was encoded in advance is accepted or refused like any other.
     """
     body = msgspec.json.encode({"items": [item(0, payload=payload)]}) + PAD
     encoded = asyncio.run(BATCH.decoded(body, 2 * ITEM_MAX)).items[0].payload
@@ -204,7 +204,7 @@ class Part:
 )
 def test_a_refusal_reads_the_beginning_of_a_value(wrap):
     """
-    A refusal shows only the beginning of a value and reads no more of it, whatever its size.
+    A refusal shows the beginning of a value and reads no more than that, whatever the size.
     """
     part = Part()
     value = wrap([part] * 10_000)
@@ -216,7 +216,7 @@ def test_a_refusal_reads_the_beginning_of_a_value(wrap):
 
 def test_a_refusal_shows_a_short_value_whole():
     """
-    A short value is shown as Python writes it.
+    A short value is shown completely, in Python's notation.
     """
     for value in ({"a": [1, (2,), {3}, b"4", "'"]}, [], {}, [None], "it's", b"\0", -1.5, [[[]]] * 3):
         assert str(InvalidJobError("payload", value, "no")) == f"payload is {value!r}: no"

@@ -9,7 +9,9 @@ import pytest
 
 def test_log(server):
     """
-    Acts through the service have its token or page as author, a move has both due times, and a bulk act is one entry.
+    Changes through the service have its token or the page as author; a move has both due times.
+
+    A bulk change is one entry.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})
@@ -26,7 +28,7 @@ def test_log(server):
 @pytest.mark.parametrize("query", ["since=x", "until=x", "limit=0", "limit=1001", "key=a"])
 def test_bad_query(server, query):
     """
-    A bad field is refused by its name.
+    A bad field is refused by name.
     """
     answer = server.ask("GET", f"/v1/acts?{query}")
     assert (answer.status, query.partition("=")[0] in str(answer.json)) == (422, True)

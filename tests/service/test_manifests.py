@@ -15,7 +15,7 @@ NAMES = (f"manifest {number}" for number in itertools.count())
 @pytest.fixture
 def put(server):
     """
-    Return a function that declares the jobs of a manifest of the test, whose keys begin with its name.
+    Return a function that declares a manifest of this test; the keys of its jobs begin with its name.
     """
     name = next(NAMES)
 
@@ -34,7 +34,7 @@ def put(server):
 
 def words(answer):
     """
-    Return the outcome of each job.
+    Return the outcome for each job.
     """
     assert answer.status == 200, answer.body
     return [each["outcome"] for each in answer.json["jobs"]]
@@ -42,7 +42,7 @@ def words(answer):
 
 def test_a_declaration(put, server):
     """
-    The jobs of the list are created, kept, changed and cancelled, and each is shown as it is afterwards.
+    The jobs of the list are created, kept, changed or cancelled, and the answer shows each as it is afterwards.
     """
     first = put("a", "b", revision=3)
     assert (words(first), first.json["outcome"], first.json["revision"]) == (["created"] * 2, "changed", 3)
@@ -82,7 +82,7 @@ def test_a_declaration(put, server):
 )
 def test_refused(put, keys, fields, word):
     """
-    An invalid declaration is a problem that names the fault, and nothing is done.
+    An invalid declaration gets a problem that names the fault, and changes nothing.
     """
     answer = put(*keys, **fields)
     assert answer.status == 422, answer.body
@@ -92,7 +92,7 @@ def test_refused(put, keys, fields, word):
 
 def test_a_key_of_another_manifest(put, server):
     """
-    A key of another manifest makes the whole declaration refused, and so is a set into another manifest.
+    If a key belongs to another manifest, the declaration is refused; so is a set that would put it into another.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

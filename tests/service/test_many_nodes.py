@@ -1,5 +1,5 @@
 """
-Pull workers and three nodes on one store: every verb works at every node, whichever node holds the lease.
+Pull workers and three nodes on one store: a worker may send each request to any node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ask(node, action, **body):
 @pytest.fixture
 def nodes(start, tmp_path, server_url):
     """
-    Return three nodes that have divided the shards of one store.
+    Return three nodes that share the shards of one store.
     """
     started = []
     for name in ("a", "b", "c"):
@@ -41,7 +41,7 @@ def nodes(start, tmp_path, server_url):
 
 def have_shared(nodes):
     """
-    Return True if each of *nodes* has shards and has reported its service.
+    Return True if each of *nodes* owns shards and has reported its service.
     """
     fleet = nodes[0].ask("GET", "/v1/fleet").json
     known = [node["figures"] for node in fleet["nodes"] if node["state"] == "well" and node["shards"]]
@@ -50,7 +50,7 @@ def have_shared(nodes):
 
 def fill(node, queue, **more):
     """
-    Set jobs that are due now, in all shards.
+    Set jobs that are due now, some in each shard.
     """
     items = [
         {"do": "set", "key": f"{queue}/{number}", "delay": 0, "target": "pull", "handler": queue, **more}
@@ -62,7 +62,9 @@ def fill(node, queue, **more):
 
 def test_workers_at_any_node(nodes, until):
     """
-    Each request goes to the next node, as a load balancer does: each job runs once, and no completion is refused.
+    If each request goes to the next node, as with a load balancer, each job runs once.
+
+    No acknowledgement is refused.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "once")
@@ -92,7 +94,7 @@ def test_workers_at_any_node(nodes, until):
 
 def test_one_worker_at_one_node(nodes, until):
     """
-    A worker that uses a single node gets the jobs of all shards, and at most as many at a time as it requests.
+    A worker that uses a single node gets jobs of all shards, and at most the requested number at a time.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "all")
@@ -108,7 +110,7 @@ def test_one_worker_at_one_node(nodes, until):
 
 def test_each_end_at_each_other_node(nodes, until):
     """
-    Every node answers acknowledgements, rejections, releases and extensions alike, also when they are repeated.
+    Every node answers acknowledgements, rejections, releases and extensions alike, also if they are repeated.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes
@@ -132,7 +134,7 @@ def test_each_end_at_each_other_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    A lease ends with its node: its worker is notified at once, and a worker at another node gets the firing.
+    If a node dies, its leases end: the worker is notified at once, and a worker at another node gets the job.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})
@@ -154,7 +156,7 @@ def test_a_node_that_is_gone(nodes, until):
 
 def test_a_client_with_handlers(nodes, until):
     """
-    The Python client at one node runs the handlers of jobs of all shards, once each; a snooze uses no attempt.
+    A Python client of one node runs jobs of all shards, each once; a snooze uses no attempt.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     until(lambda: have_shared(nodes))
@@ -174,7 +176,7 @@ def test_a_client_with_handlers(nodes, until):
 
 def test_firings_at_each_node(nodes, until):
     """
-    Each node shows the firings of all nodes, in its stream and its list, or on request only its own.
+    Each node's stream and list have the firings of all nodes or, on request, only its own.
     """
     until(lambda: have_shared(nodes))
     keys = {f"seen/{number}" for number in range(JOBS)}
@@ -202,7 +204,7 @@ def test_firings_at_each_node(nodes, until):
 
 def listed_at(node, keys):
     """
-    Return the firings that *node* lists, once they include all *keys*.
+    Return the firings in the list of *node*, once it has all *keys*.
     """
     found = node.ask("GET", "/v1/firings?limit=500").json["firings"]
     return found if {each["key"] for each in found} == keys else None
@@ -210,7 +212,7 @@ def listed_at(node, keys):
 
 def test_outsiders(nodes):
     """
-    Requests between nodes are refused from every other caller, and no document shows their secrets.
+    Requests between nodes are refused from anyone else, and no document shows the nodes' secrets.
     """
     answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
     assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")
@@ -224,7 +226,7 @@ def test_outsiders(nodes):
 
 def test_a_client_advertises_nothing():
     """
-    Only a scheduler that fires jobs has a service that other nodes could reach.
+    Only a scheduler that fires jobs announces a service for other nodes.
     """
     for face in (Scheduler, AsyncScheduler):
         with pytest.raises(UnsupportedError, match="client of a service"):

@@ -1,5 +1,5 @@
 """
-The figures by minute over HTTP, and through a scheduler on the service.
+Figures by minute over HTTP, and through a scheduler on the service.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LANE = LaneMinute("handler:é", 5, 2, 1, 3, 40.0, 50.0, 9.0, (1, 0, 4, *(0,) * 9
 @pytest.fixture
 def kept():
     """
-    Return a service on a store with the figures of two nodes, and these figures.
+    Return a service on a store with figures of two nodes, and these figures.
     """
     store = MemoryStore()
     scheduler = AsyncScheduler(store)
@@ -36,7 +36,7 @@ def kept():
 
 def test_minutes(kept):
     """
-    The rows of all nodes are returned, with their totals, and by lane unless that is disabled.
+    The rows of all nodes come with totals, and with figures by lane unless the query omits these.
     """
     client, minutes = kept
     document = client.get("/v1/minutes").json()
@@ -54,7 +54,7 @@ def test_minutes(kept):
 @pytest.mark.parametrize("query", ["since=x", "since=2030-01-01", "until=x", "lanes=1", "last=1h"])
 def test_bad_query(kept, query):
     """
-    A bad field is refused by its name.
+    A bad field is refused by name.
     """
     client, _ = kept
     answer = client.get(f"/v1/minutes?{query}")

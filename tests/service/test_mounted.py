@@ -1,5 +1,5 @@
 """
-The page and the API inside another application, under a prefix and behind its authentication.
+The page and the API mounted in another application, under a prefix and behind its authentication.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
 
 class StripPrefix:
     """
-    A proxy that removes the first part of the path; the application gets it as `root_path` or not at all.
+    A proxy that removes the first part of the path, and passes it as `root_path` or not at all.
     """
 
     def __init__(self, inner, prefix, *, is_known):
@@ -54,7 +54,7 @@ class RootPath:
 
     async def __call__(self, scope, receive, send):
         """
-        Pass the request on, whose path has the prefix already.
+        Pass the request on with the prefix in its path.
         """
         await self._inner({**scope, "root_path": self._prefix} if scope["type"] == "http" else scope, receive, send)
 
@@ -101,7 +101,7 @@ def serve(async_scheduler):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_and_the_api_have_relative_addresses(serve, place):
     """
-    The page finds its files and jobs of any key at any address, under any host name.
+    The page finds its files and jobs with any key, at any address and under any host name.
     """
     prefix, make = PLACES[place]
     client = serve(make)
@@ -135,7 +135,9 @@ def test_no_file_names_an_absolute_address(serve):
 
 def test_without_its_slash():
     """
-    Relative addresses need a final slash, so a redirect adds it, itself relative, which works behind any proxy.
+    Relative addresses need the slash at the end, so a redirect adds it.
+
+    Being relative itself, it works behind any proxy.
     """
     for path in ("/jobs", "/my%20jobs"):
         app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
@@ -145,7 +147,9 @@ def test_without_its_slash():
 
 def test_the_applications_own_authentication(serve):
     """
-    `authorize` decides per request, may be async, and may raise an exception of the application; its user is recorded.
+    `authorize` decides about each request; it may be async, and may raise an exception of the application.
+
+    The user that it returns is recorded.
     """
 
     class Users(auth.AuthenticationBackend):
@@ -181,7 +185,7 @@ def test_the_applications_own_authentication(serve):
 
 def test_an_answer_of_authorize_that_is_none(serve):
     """
-    A result of `authorize` that is not a right is a fault of the program.
+    If `authorize` returns something that is not a right, this is reported as an error of the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):
@@ -190,7 +194,7 @@ def test_an_answer_of_authorize_that_is_none(serve):
 
 def test_other_origins(serve):
     """
-    A page of another origin cannot write, with any Host that a proxy sends; the application's own page can.
+    A page of another origin cannot write, whatever Host a proxy sends; the application's own page can.
     """
     client = serve()
 
@@ -205,7 +209,7 @@ def test_other_origins(serve):
 
 def test_workers_are_sent_elsewhere(serve):
     """
-    An application refuses workers: a lease belongs to one process, and an application may have several.
+    A mounted service refuses workers, because a lease belongs to one process, and an application may have several.
     """
     answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
     assert answer.status_code == 404

@@ -1,5 +1,5 @@
 """
-The OpenAPI document compared with the service: every allowed request gets a documented answer.
+The OpenAPI document compared with the service: every request that it allows gets an answer that it documents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tickwheel.service.examples import ANSWERS, BODIES
 from tickwheel.service.replies import REFUSALS
 
 EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
-"""Number of requests generated for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
+"""
+Number of requests generated for each operation; `TICKWHEEL_EXAMPLES=2000` generates more than twenty thousand in all.
+"""
 
 BEYOND = {
     "jobs_set": "handlers and targets by their names, cron lines that fire, texts for lengths of time",
@@ -44,13 +46,13 @@ BEYOND = {
     "pulls_extend": "note goes with progress alone",
 }
 """
-Operations that refuse some requests allowed by the document with a 422, each with the rule that OpenAPI cannot express.
+Operations that refuse with a 422 some requests that the document allows, each with a rule that OpenAPI cannot express.
 
-OpenAPI cannot express for any operation that text is limited in bytes; no text of that length is generated.
+For no operation can OpenAPI express a limit of text in bytes, so no text of that length is generated.
 """
 
 ACCEPTED = ["2xx", 404, 409, 412]
-"""Also accepted statuses, as no schema can list the existing jobs and generations."""
+"""Statuses that are accepted in addition, because a schema cannot list the existing jobs and generations."""
 
 CONFIG = f"""
 hooks = "schemathesis_hooks"
@@ -66,7 +68,7 @@ checks.positive_data_acceptance.expected-statuses = {[*ACCEPTED, 422]}
 
 def test_every_operation_with_an_instant_may_refuse_it(document):
     """
-    `BEYOND` lists each operation whose parameters or body have an instant: one that is too far ahead is refused.
+    `BEYOND` lists each operation that takes an instant, because an instant that is too far ahead is refused.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     with_instants = {each["operationId"] for each in operations if _has_instant(document, each)}
@@ -76,7 +78,7 @@ def test_every_operation_with_an_instant_may_refuse_it(document):
 
 def _has_instant(document, operation):
     """
-    Return True if a date and time is among the inputs of *operation*, also in the schemas that they refer to.
+    Return True if an input of *operation*, or a schema to which it refers, has a date and time.
     """
     waiting, seen = [operation.get("parameters", []), operation.get("requestBody", {})], set()
     while waiting:
@@ -149,7 +151,7 @@ def test_answers_have_no_more_than_is_documented(server, document):
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
-    for pause in server.ask("GET", "/v1/scopes").json["pauses"]:  # paused by the generated requests above
+    for pause in server.ask("GET", "/v1/scopes").json["pauses"]:  # the generated requests above have paused some
         assert server.ask("POST", "/v1/scopes:resume", {"scope": pause["scope"]}).status == 200
     assert server.job("PUT", "waits", {"delay": 0, "target": "pull", "handler": "scans"}).status == 201
     assert server.job("PUT", "comes back", {"every": 3600, "target": "log"}).status == 201
@@ -191,7 +193,7 @@ LATER_RULES = {
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_rules_are_as_documented(server, document):
     """
-    A rule of each kind has the form of its type in jobs, schedules and previews, and uses all fields of the type.
+    A rule of each kind has its documented form in jobs, schedules and previews, and together they use all fields.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -231,7 +233,7 @@ def test_rules_are_as_documented(server, document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_outcomes_are_those_of_writes(server, document, tmp_path):
     """
-    The documented outcomes are exactly those of writes; an item of a batch can also be refused.
+    The documented outcomes are exactly the outcomes of writes, and "refused" for an item of a batch.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -273,7 +275,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
 
 def close(schema):
     """
-    Return *schema* with every object closed that lists its fields.
+    Return *schema*, in which no object may have other fields than those that it lists.
     """
     if isinstance(schema, list):
         return [close(inner) for inner in schema]
@@ -298,7 +300,7 @@ def test_every_documented_address_is_there(server, document):
 
 def test_types_of_bodies_say_what_is_needed(document):
     """
-    The document states rules that no single type expresses: a set needs exactly one kind of time, in the right place.
+    The document states rules that no single type expresses: a set needs exactly one kind of time.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]
@@ -308,7 +310,7 @@ def test_types_of_bodies_say_what_is_needed(document):
 
 def test_fields_of_bodies_have_defaults_in_words(document):
     """
-    A default is said in the description: generators take a field with a default for one that must be sent.
+    A default is named in the description only, because generators would send a field that has a default in the schema.
     """
     schemas = document["components"]["schemas"]
     bodies = [schema for name, schema in schemas.items() if name.endswith(("Body", "Item"))]
@@ -320,7 +322,7 @@ def test_fields_of_bodies_have_defaults_in_words(document):
 
 def test_every_operation_has_examples(document):
     """
-    Every body and JSON answer has an example of its documented type.
+    Every request body and every JSON answer has an example of its documented type.
     """
     shown = {"request": 0, "answer": 0}
     for methods in document["paths"].values():
@@ -338,7 +340,7 @@ def test_every_operation_has_examples(document):
 
 def test_bounds_are_those_of_the_service(server, document):
     """
-    The schema refuses the same values as the service: an empty cursor, and a step of more than a hundred years.
+    The schema refuses what the service refuses: an empty cursor, and a step of more than a hundred years.
     """
     fields = {
         field["name"]: field["schema"]

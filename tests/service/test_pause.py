@@ -13,7 +13,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_pause_and_resume(server):
     """
-    A paused job is pending, shows who paused it and why, is listed as paused, and is resumed under the same generation.
+    A paused job is pending, is listed as paused with author and reason, and keeps its generation when it is resumed.
     """
     created = server.job("PUT", "paused/job", FAR)
     answer = server.job("POST", "paused/job", {"note": "moving"}, action=":pause")
@@ -33,7 +33,7 @@ def test_pause_and_resume(server):
 
 def test_figures(server):
     """
-    Paused jobs are counted in the stats and the metrics, and a paused schedule shows its pause.
+    Paused jobs are counted in the stats and metrics, and a paused schedule shows its pause.
     """
     server.job("PUT", "paused/schedule", {"cron": "0 9 * * *", "target": "log"})
     server.job("POST", "paused/schedule", {}, action=":pause")
@@ -66,7 +66,7 @@ def test_refused(server):
 
 def test_a_batch(server):
     """
-    A batch pauses and resumes in the order of its items, each with its own result.
+    A batch pauses and resumes jobs in the order of its items, each with its own result.
     """
     items = [
         {"do": "set", "key": "batch/a", **FAR},
@@ -84,7 +84,7 @@ def test_a_batch(server):
 @pytest.mark.parametrize("comment", ["the night shift", ""])
 def test_the_name_of_a_token(start, tmp_path, comment):
     """
-    A pause names its token by the comment in the file of tokens, or by the beginning of its hash.
+    A pause names its token by the comment in the token file, or by the beginning of its hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

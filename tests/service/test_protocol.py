@@ -1,5 +1,5 @@
 """
-Below the API: bytes that are not HTTP, truncated requests, and requests from pages of other sites.
+Bytes that are not HTTP, truncated requests, and requests from pages of other sites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_problem(answer, status: int, name: str) -> None:
 
 def exchange(server, data: bytes) -> bytes:
     """
-    Send *data* unchanged, end the sending side, and return the whole answer.
+    Send *data* unchanged, close the sending side, and return the whole answer.
     """
     answer = b""
     with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
@@ -58,7 +58,7 @@ def exchange(server, data: bytes) -> bytes:
 )
 def test_no_http(server, data):
     """
-    Bytes that are not HTTP, or a head without end, are answered with a 4xx or a closed connection.
+    Bytes that are not HTTP, or a head that does not end, get a 4xx or a closed connection.
     """
     answer = exchange(server, data)
     assert not answer or answer.startswith(b"HTTP/1.1 4")
@@ -66,7 +66,9 @@ def test_no_http(server, data):
 
 def test_requests_in_one_piece(server):
     """
-    Requests that arrive together are answered in order, a HEAD without a body, and none after `Connection: close`.
+    Requests that arrive together are answered in order; a HEAD gets no body.
+
+    After `Connection: close` no request is answered.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -101,7 +103,7 @@ def test_requests_in_one_piece(server):
 
 def test_requests_in_one_piece_are_of_their_own(server):
     """
-    Each request in one packet has its own caller and trace, even if it waited for the previous one.
+    Each of several requests in one packet has its own caller and trace, even if it waited for the one before.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'
@@ -124,7 +126,7 @@ def test_requests_in_one_piece_are_of_their_own(server):
 
 def test_an_answer_in_one_piece(server):
     """
-    An answer is sent as a whole, so one read returns all of it.
+    An answer is sent in one piece, so that one read returns all of it.
     """
     with socket.create_connection((server.host, server.port), timeout=30) as connection:
         for _ in range(50):
@@ -147,7 +149,7 @@ def test_truncated_body(server):
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
 def test_foreign_host_header(server, host):
     """
-    An unknown host name, which an attacker's DNS could point at the service, is refused.
+    A Host header with an unknown name is refused, because an attacker's DNS could point that name at the service.
     """
     check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
 
@@ -167,7 +169,7 @@ def test_foreign_origin(server, kept, origin):
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
 def test_one_host_header(server, hosts, path):
     """
-    A request without a Host header is a 400, and so is one with several, as a proxy may have used another one.
+    A request without a Host header gets a 400, and so does one with several, because a proxy may have used another one.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -176,7 +178,7 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    An HTTP/1.0 request may have no Host header, but a service without tokens accepts that only from probes.
+    An HTTP/1.0 request may omit the Host header; a service without tokens accepts this only from health probes.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)
@@ -185,7 +187,7 @@ def test_http_1_0_has_no_host_header(server):
 @pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
 def test_one_header_of_a_kind(server, name):
     """
-    Two headers of which only one would count are refused, as a proxy may have used the other one.
+    If a header that may occur once occurs twice, the request is refused, because a proxy may have used the other one.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")
@@ -195,7 +197,7 @@ def test_one_header_of_a_kind(server, name):
 
 def test_the_head_of_a_stream(server):
     """
-    HEAD of the stream has its headers, and ends.
+    A HEAD request for the stream gets the stream's headers, and ends.
     """
     answer = server.ask("HEAD", "/v1/live")
     assert (answer.status, answer.body) == (200, b"")

@@ -1,5 +1,5 @@
 """
-Three nodes on one PostgreSQL behind nginx, as in `deploy/`: one address, which stays while nodes come and go.
+Three nodes on one PostgreSQL behind nginx, as in `deploy/`: one address that works while nodes come and go.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not inst
 
 def test_nodes_come_and_go(nodes, proxy, until):
     """
-    A node is killed and another one stopped while jobs are set: each set is answered, and each job fires.
+    While jobs are set, one node is killed and another stopped: each set is answered, and each job fires.
     """
     for number in range(90):
         if number == 30:
@@ -38,7 +38,7 @@ def test_nodes_come_and_go(nodes, proxy, until):
 
 def test_what_passes(proxy):
     """
-    A live stream passes without delay, a large batch in one piece, and the figures of single nodes not at all.
+    A live stream passes without delay and a large batch in one piece; the metrics of single nodes do not pass.
     """
     with proxy("GET", "/v1/live") as stream:
         assert stream.readline().startswith(b"event: ")
@@ -54,7 +54,7 @@ def test_what_passes(proxy):
 
 def test_pull_workers(proxy):
     """
-    Workers behind the proxy lease, extend and acknowledge at any node: each job runs once.
+    Workers behind the proxy lease, extend and acknowledge at any node, and each job runs once.
     """
     for number in range(24):
         body = {"delay": 0, "target": "pull", "handler": "images"}
@@ -74,7 +74,7 @@ def test_pull_workers(proxy):
 
 def test_a_request_again(nodes, proxy):
     """
-    A repeated request with one key is answered alike by every node, also while one is killed.
+    Every node gives the same answer to a repeated request with one key, also while a node is killed.
     """
     requests = [
         ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),
@@ -101,7 +101,7 @@ ELSEWHERE = ("/v1/live", "/metrics")
 
 def operations_of(document):
     """
-    Yield method, path, example body and documented statuses of each operation of the API.
+    Yield the method, path, example body and documented statuses of each operation of the API.
     """
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -114,7 +114,7 @@ def operations_of(document):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_operation_at_every_node(nodes, proxy, start_node, fault):
     """
-    Each operation is answered alike by every node, while one node is killed and started again.
+    Every node answers each operation alike, while one node is killed and started again.
     """
     with proxy("GET", "/openapi.json") as answer:
         operations = list(operations_of(json.load(answer)))

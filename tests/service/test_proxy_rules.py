@@ -1,5 +1,5 @@
 """
-The rules for a load balancer in `docs/production.md`, tested with the nginx of `deploy/` and failing nodes.
+The rules for a load balancer in `docs/production.md`, tested with the nginx of `deploy/` and faulty nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGE = ServiceOptions().batch_bytes_max
 
 class Node(http.server.BaseHTTPRequestHandler):
     """
-    A node that records each request, and fails as the test demands.
+    A node that records each request, and fails if the test says so.
     """
 
     protocol_version = "HTTP/1.1"
@@ -29,14 +29,14 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def handle_one_request(self):
         """
-        Close the connection after each request, as a node that ends does.
+        Close the connection after each request, like a node that is stopping.
         """
         super().handle_one_request()
         self.close_connection = True
 
     def answer(self):
         """
-        Record the request; fail, or answer it, the stream in two parts.
+        Record the request; then fail, or answer it. The stream is answered in two parts.
         """
         test = self.server.test
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -65,7 +65,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
 class Nodes:
     """
-    Three nodes, their received requests, and the faults of the next requests.
+    Three nodes, the requests that they received, and the faults of the next requests.
     """
 
     def __init__(self):
@@ -79,15 +79,9 @@ class Nodes:
             threading.Thread(target=server.serve_forever, args=(0.05,)).start()
 
     def ports(self):
-        """
-        Return their ports.
-        """
         return [server.server_port for server in self.servers]
 
     def close(self):
-        """
-        Stop them.
-        """
         self.go_on.set()
         for server in self.servers:
             server.shutdown()
@@ -96,9 +90,6 @@ class Nodes:
 
 @pytest.fixture
 def failing():
-    """
-    Return the nodes.
-    """
     with contextlib.closing(Nodes()) as nodes:
         yield nodes
 
@@ -118,7 +109,9 @@ def proxy(deployment, failing, tmp_path, own_certificate, until):
 @pytest.mark.parametrize("fault", ["silent", 503])
 def test_what_goes_to_the_next_node(failing, proxy, method, fault):
     """
-    If a node closes without an answer, or has no store, the next node gets the request, but never a `POST` or `PATCH`.
+    If a node closes without an answer or has no store, the next node gets the request.
+
+    A `POST` or `PATCH` is never sent to another node.
     """
     is_repeated = method not in {"POST", "PATCH"}
     failing.faults += [fault]
@@ -130,7 +123,7 @@ def test_what_goes_to_the_next_node(failing, proxy, method, fault):
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_node_that_is_gone(failing, proxy, method):
     """
-    A node that does not listen gets no request: the next one does, for every method.
+    If a node does not listen, the next one gets the request, whatever its method.
     """
     failing.servers[0].shutdown()
     failing.servers[0].server_close()
@@ -142,7 +135,7 @@ def test_a_node_that_is_gone(failing, proxy, method):
 
 def test_what_passes(failing, proxy):
     """
-    The host name, a batch of full size, and a stream pass without delay; the paths of single nodes do not.
+    The host name, a batch of full size and a stream pass without delay; paths of single nodes do not pass.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200
@@ -161,7 +154,7 @@ def test_what_passes(failing, proxy):
 
 def test_its_limits(deployment):
     """
-    The proxy waits longer than a worker may, and the documentation names the same limits.
+    The proxy waits longer than a worker's longest poll, and the documentation names the same limits.
     """
     (wait_s,) = re.findall(r"proxy_read_timeout (\d+)s", deployment.SITE)
     (size,) = re.findall(r"client_max_body_size (\d+)m", deployment.SITE)

@@ -39,7 +39,7 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A scheduler of either kind with the same calls; it records the used names, and `until` waits for an answer.
+    A sync or async scheduler with the same calls, which records the names that are used.
     """
 
     def __init__(self, scheduler, run, used, until):
@@ -63,7 +63,7 @@ class Client:
 
 def outcomes(answers):
     """
-    Return the outcomes of *answers*, without duplicates.
+    Return the set of outcomes in *answers*.
     """
     return {answer.outcome for answer in answers}
 
@@ -106,7 +106,7 @@ def keys_of(client, key, count=3):
 
 def sets(client, key, _open):
     """
-    Jobs are set, read, moved, changed and cancelled one by one.
+    Set, read, move, change and cancel jobs one by one.
     """
     assert client.set(key, **FAR).outcome is Outcome.CREATED
     first = client.get(key)
@@ -121,7 +121,7 @@ def sets(client, key, _open):
 
 def sets_many(client, key, _open):
     """
-    Many jobs are set, moved, found, counted and cancelled in one call.
+    Set, move, find, count and cancel many jobs in one call each.
     """
     keys = keys_of(client, key)
     assert outcomes(client.move_many(keys, delay=7200)) == {Outcome.MOVED}
@@ -136,7 +136,7 @@ def sets_many(client, key, _open):
 
 def pauses(client, key, _open):
     """
-    Jobs and scopes are paused and resumed, and a job is run now.
+    Pause and resume jobs and scopes, and run a job now.
     """
     keys = keys_of(client, key)
     assert client.pause(keys[0], note="a reason").outcome is Outcome.PAUSED
@@ -153,7 +153,7 @@ def pauses(client, key, _open):
 
 def recurs(client, key, _open):
     """
-    A series is declared, backfilled and skipped.
+    Declare a series, backfill it and skip a run.
     """
     declared = client.declare([Schedule(key, **SERIES)], key)
     assert declared.outcomes == {key: Outcome.CREATED}
@@ -167,7 +167,7 @@ def recurs(client, key, _open):
 
 def works(client, key, _open):
     """
-    A worker extends, acknowledges, rejects and releases; a lease that has ended is refused with its own error.
+    Extend, acknowledge, reject and release leases; a lease that has ended is refused with its own error.
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until
@@ -186,7 +186,7 @@ def works(client, key, _open):
 
 def stops(client, key, _open):
     """
-    A running job is asked to stop.
+    Ask a running job to stop.
     """
     lease = leased(client, key)
     assert client.cancel(key).outcome is Outcome.TOO_LATE
@@ -199,7 +199,7 @@ def stops(client, key, _open):
 
 def dies(client, key, _open):
     """
-    A dead letter is found and replayed.
+    Find a dead letter and replay it.
     """
     client.nack(leased(client, key).fire_id, is_dead=True, error="broken")
     assert client.get(key).state is State.DEAD
@@ -213,7 +213,7 @@ def dies(client, key, _open):
 
 def looks(client, _key, _open):
     """
-    Figures, shards and nodes are available, and verbs that only a node has are refused.
+    Read figures, shards and nodes, and check that verbs that only a node has are refused.
     """
     assert client.stats()["owner"] in {node.owner for node in client.nodes()}
     assert [shard.number for shard in client.shards()] == list(range(6))
@@ -224,7 +224,7 @@ def looks(client, _key, _open):
 
 def handles(_client, key, open_client):
     """
-    Handlers and tasks of a separate client run each job once.
+    Run handlers and tasks on a separate client, each job once.
     """
     ran, around = Counter(), []
 
@@ -260,7 +260,7 @@ STEPS = (sets, sets_many, pauses, recurs, works, stops, dies, looks, handles)
 @pytest.fixture
 def url(proxy, monkeypatch):
     """
-    Return the address of nginx, with its certificate and token in the environment.
+    Return the address of nginx, whose certificate and token are in the environment.
     """
     monkeypatch.setenv("SSL_CERT_FILE", proxy.cert)
     monkeypatch.setenv("TICKWHEEL_TOKEN", proxy.token)
@@ -290,7 +290,7 @@ def opened(url, until):
 @pytest.fixture
 def carried(url, capsys, tmp_path):
     """
-    Return a function that exports a job to a file, cancels it, and imports it again, by commands.
+    Return a function that exports a job to a file, cancels it and imports it again, all by commands.
     """
     file = tmp_path / "jobs.jsonl"
 
@@ -312,9 +312,9 @@ def carried(url, capsys, tmp_path):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
-    Each verb is answered as by one node: before a node is killed, while it is down, and after its restart.
+    Each verb is answered as by a single node: before a node is killed, while it is down, and after its restart.
 
-    Jobs that a handler pulls in the meantime run once, except those that were running when the node was killed.
+    Jobs that a handler pulls at that time run once, except those that were running when the node was killed.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)
@@ -332,7 +332,7 @@ def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
                 start_node("a", nodes[0].port)
             for (kind, client), step in itertools.product(clients.items(), STEPS):
                 for _ in range(turn):
-                    client.get("nothing")  # shifts the turns, so that other nodes get the requests
+                    client.get("nothing")  # one more request, so that the next ones reach other nodes
                 name = f"{step.__name__}-{kind.__name__}-{turn}"
                 steady.set(f"steady/{name}", delay=0, target="pull", handler="steady", payload=name)
                 step(client, name, functools.partial(open_client, kind))

@@ -35,9 +35,6 @@ def pull(server, action, **body):
 
 
 def lease(server, queue, **more):
-    """
-    Lease firings and return them.
-    """
     answer = pull(server, "lease", queue=queue, **more)
     assert answer.status == 200, answer.json
     return answer.json["leases"]
@@ -45,7 +42,7 @@ def lease(server, queue, **more):
 
 def polling(server, queue, wait=60):
     """
-    Return a connection on which a worker waits.
+    Return a connection on which a worker's long poll waits.
     """
     connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
     body = json.dumps({"queue": queue, "wait": wait})
@@ -55,7 +52,7 @@ def polling(server, queue, wait=60):
 
 def test_life_of_a_lease(server):
     """
-    A firing is leased with its job, extended, acknowledged, acknowledged again, and gone.
+    A job is leased, extended, acknowledged and acknowledged again, and then no longer exists.
     """
     fire_id = put(server, "life", "life", payload={"n": 1}, retry={"attempts": 2})
     (found,) = lease(server, "life", seconds=30)
@@ -72,7 +69,7 @@ def test_life_of_a_lease(server):
 
 def test_progress(server):
     """
-    A worker's progress is shown among the firings and in the fleet, until the firing ends.
+    A worker's progress is shown with the firings and in the fleet, until the firing ends.
     """
     fire_id = put(server, "far", "far")
     lease(server, "far", seconds=60)
@@ -94,7 +91,7 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    A late acknowledgement is refused with the outcome of the firing; the repeat has another fire id.
+    A late acknowledgement is refused with the outcome of the firing; the next attempt has another fire id.
     """
     fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
     assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]
@@ -110,7 +107,7 @@ def test_a_late_acknowledgement(server):
 
 def test_the_same_lease_again(server):
     """
-    With an Idempotency-Key, a repeated lease request whose answer was lost returns the same firings.
+    If the answer to a lease request was lost, repeating it with the same Idempotency-Key returns the same firings.
     """
     fire_id = put(server, "twice", "twice")
     body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
@@ -121,7 +118,7 @@ def test_the_same_lease_again(server):
 
 def test_a_worker_that_goes_away(server):
     """
-    A worker that disconnects while it waits takes nothing: the next worker gets the firing, as its first attempt.
+    If a worker disconnects while it waits, the next worker gets the job, as its first attempt.
     """
     for _ in range(20):
         polling(server, "gone").close()
@@ -131,7 +128,7 @@ def test_a_worker_that_goes_away(server):
 
 def test_too_many_wait(start):
     """
-    A worker beyond the maximum number of waiting ones is asked to return later; the waiting ones are served.
+    If too many workers wait, another one is asked to come back later, and the waiting ones are served.
     """
     server = start()
     waiting, answers = [], selectors.DefaultSelector()
@@ -159,7 +156,7 @@ def test_too_many_wait(start):
 
 def test_a_stop_answers_those_who_wait(start, until):
     """
-    SIGTERM while workers wait: each gets an empty answer at once, and the process exits cleanly.
+    If SIGTERM comes while workers wait, each gets an empty answer at once, and the process exits cleanly.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]
@@ -174,7 +171,7 @@ def test_a_stop_answers_those_who_wait(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends with the service, whether stopped or killed: the job fires again, as the next attempt.
+    A lease ends with the service, whether this is stopped or killed, and the job fires again as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")
@@ -206,7 +203,7 @@ def test_jobs_that_nobody_pulls_hold_nothing_up(server):
 
 def test_the_example_of_a_worker(server):
     """
-    The worker in the examples, which uses only the standard library, does its work and parks impossible jobs.
+    The example worker, which uses only the standard library, does its jobs, and rejects impossible ones as dead.
     """
     environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
     command = [sys.executable, str(WORKER), "example", "3"]
@@ -227,7 +224,7 @@ def test_the_example_of_a_worker(server):
 
 def test_the_example_without_a_service():
     """
-    The worker tries again if no service answers.
+    The example worker tries again if no service answers.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"

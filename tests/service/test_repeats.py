@@ -1,5 +1,5 @@
 """
-Idempotency keys across nodes: a repeated request is done once and answered as the first time, whichever node gets it.
+A request repeated with its idempotency key is executed once, whichever node gets it, and gets the first answer.
 """
 
 from __future__ import annotations
@@ -53,9 +53,6 @@ REQUESTS = [
 
 
 async def ask(service, method, path, body=None, key=None):
-    """
-    Return status, entity tag and document of the answer of *service*.
-    """
     data = b"" if body is None else json.dumps(body).encode()
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
     headers += [] if key is None else [(b"idempotency-key", key.encode())]
@@ -77,7 +74,7 @@ async def ask(service, method, path, body=None, key=None):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def make(request, tmp_path):
     """
-    Return a function that makes another node on one store; a store in memory has one node with several services.
+    Return a function that makes another node on one store; in memory, the services share one node.
     """
     kind = request.param
     if kind == "memory":
@@ -96,7 +93,7 @@ def make(request, tmp_path):
 @contextlib.asynccontextmanager
 async def services(*schedulers):
     """
-    Provide a service over each of *schedulers*, which are stopped at the end.
+    Serve each of *schedulers*; the services are stopped at the end.
     """
     try:
         yield [Service(scheduler, ServiceOptions()) for scheduler in schedulers]
@@ -107,7 +104,7 @@ async def services(*schedulers):
 
 async def prepare(service):
     """
-    Set the jobs that the requests are about.
+    Set the jobs that the requests refer to.
     """
     for key in ("k", "bulk/1", "bulk/2", "bulk/3"):
         assert (await ask(service, "PUT", f"/v1/jobs/{key.replace('/', '%2F')}", HOUR))[0] in {200, 201}
@@ -120,7 +117,7 @@ async def jobs_of(service):
 
 def test_each_request_again_at_another_node(make):
     """
-    A repeated request, at another node or after a restart, changes nothing and gets the first answer.
+    A request that is repeated at another node, or after a restart, changes nothing and gets the first answer.
     """
 
     async def main():
@@ -139,7 +136,7 @@ def test_each_request_again_at_another_node(make):
 
 def test_a_request_at_two_nodes_at_once(make):
     """
-    Of equal requests that reach two nodes at the same moment one is done, and both get its answer.
+    If equal requests reach two nodes at the same moment, one is executed, and both get its answer.
     """
 
     async def main():
@@ -155,7 +152,7 @@ def test_a_request_at_two_nodes_at_once(make):
 
 def test_another_request_at_another_node(make):
     """
-    A used key with a different request is refused by every node, and nothing is done; its first request is answered.
+    If a key is used again with another request, every node refuses that, and still answers the first request.
     """
 
     async def main():
@@ -181,7 +178,7 @@ def test_another_request_at_another_node(make):
 
 class DoomedStore:
     """
-    The store of a node that dies after a number of commits: the last commit is done, and its answer is lost.
+    The store of a node that dies after a number of commits; the last commit takes effect, and its answer is lost.
     """
 
     def __init__(self, store):
@@ -208,9 +205,9 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    Whatever part of a request a node has done when it dies, another node does the rest, and repeats the answer.
+    If a node dies after any part of a request, another node does the rest and gives the same answer.
 
-    The number of generations is the same as without a crash: no write was done twice.
+    As many generations are given out as without a crash, so no write was done twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
@@ -239,12 +236,12 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
 
 def test_a_store_that_keeps_none(caplog):
     """
-    A service on a store that keeps no answers says so, and keys are valid within its process.
+    A service on a store that cannot keep answers logs this, and its keys are valid within its process only.
     """
 
     class Bare:
         """
-        A third party's store, which does not support idempotency marks.
+        A third party's store that does not support idempotency keys.
         """
 
         def __init__(self, store):

@@ -1,5 +1,5 @@
 """
-Recurring jobs, counts of what falls due, shards, and MessagePack.
+Recurring jobs, counts of due jobs, shards, and MessagePack.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DEEP = eval("[" * 150 + "]" * 150)  # noqa: S307  brackets
 
 def times(document):
     """
-    Return the runs in *document*.
+    Return the times of the runs in *document*.
     """
     return [datetime.fromisoformat(run) for run in document["runs"]]
 
 
 def test_schedules(server):
     """
-    Recurring jobs, and no others, are listed with their next runs, page by page, and found by key.
+    Exactly the recurring jobs are listed with their next runs, page by page, and can be found by key.
     """
     for number in range(5):
         server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
@@ -57,7 +57,7 @@ def test_schedules(server):
 
 def test_a_page_shows_so_many_runs(server):
     """
-    With a high count a page has fewer jobs, and its cursor leads to the others.
+    If many runs are requested for each job, a page has fewer jobs, and its cursor leads to the others.
     """
     for number in range(12):
         server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
@@ -74,7 +74,7 @@ def test_a_page_shows_so_many_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    If exclusions exceed the limit of a request, a job shows the runs before that, and a preview is refused.
+    If exclusions exceed the limit of a request, a job shows the runs before that point, and a preview is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -92,7 +92,7 @@ def test_runs_that_are_not_found(server):
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
 def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
     """
-    Runs are computed in another thread than the one that serves all other requests.
+    Runs are computed outside the thread that serves the other requests.
     """
     threads = []
 
@@ -140,7 +140,7 @@ def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs are shown without storing anything; years in the future with the same weekdays are used.
+    A rule's next runs can be read without storing anything; the test uses future years with the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -167,7 +167,7 @@ def test_rules_that_are_none(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval that would keep the service busy is refused, alone and in a batch; the operator may allow it.
+    An interval so short that it would keep the service busy is refused, also in a batch, unless the operator allows it.
     """
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -185,7 +185,7 @@ def test_the_least_interval(server, start):
 
 def test_the_least_interval_of_a_line(start):
     """
-    A cron line whose runs are closer than that minimum is also refused, in a set and in a change.
+    A cron line with runs closer than the minimum interval is refused, too, in a set and in a change.
     """
     server = start("--every-min", "30s")
     for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
@@ -200,7 +200,7 @@ def test_the_least_interval_of_a_line(start):
 
 def test_a_list_of_what_comes_back(server):
     """
-    Recurring jobs can be listed alone, and a value that is neither true nor false is refused.
+    The list can be restricted to recurring jobs; a value that is neither true nor false is refused.
     """
     server.job("PUT", "l/back", {"every": 60, "target": "log"})
     server.job("PUT", "l/once", {"delay": 60, "target": "log"})
@@ -214,7 +214,7 @@ def test_a_list_of_what_comes_back(server):
 
 def test_counts_and_shards(server):
     """
-    Due jobs are counted in steps of any length, and the shards have an owner.
+    Due jobs are counted in steps of any length, and each shard has an owner.
     """
     for number in range(3):
         server.job("PUT", f"c{number}", {"at": f"{YEAR}-01-01T00:0{number}:30Z", "target": "log"})
@@ -238,7 +238,7 @@ def packed(server, document, accept=PACKED, kind=PACKED):
 
 def test_ten_thousand_in_messagepack(server):
     """
-    A batch may be MessagePack, and is answered in MessagePack on request; the results are the same.
+    A batch may be sent as MessagePack, and answered in it on request, with the same results.
     """
     items = [FAR | {"key": f"p/{n:05}", "payload": {"n": n, "text": "é"}} for n in range(10_000)]
     answer = packed(server, {"items": items})
@@ -269,7 +269,7 @@ def test_ten_thousand_in_messagepack(server):
 )
 def test_messagepack_that_is_none(server, body, status):
     """
-    A body that cannot be read or used is refused like its JSON form.
+    A MessagePack body that cannot be read or used is refused like the same body in JSON.
     """
     answer = packed(server, body)
     assert answer.status == status, answer.body
@@ -280,7 +280,7 @@ def test_messagepack_that_is_none(server, body, status):
 @pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}, DEEP])
 def test_payloads_that_json_cannot_carry(server, payload):
     """
-    MessagePack values without a JSON form, or nested too deeply, are refused, item by item.
+    MessagePack values without a JSON form, or nested too deeply, are refused item by item.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]
@@ -289,7 +289,7 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all` one bad set refuses the batch, and with `with_jobs` each result carries its job.
+    With `refuse_all` one bad set refuses the whole batch; with `with_jobs` each result has its job.
     """
     items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})
@@ -306,7 +306,7 @@ def test_batches_that_refuse_all(server):
 
 def test_skip(server):
     """
-    The next run of a recurring job is skipped, once per request; a job that fires once cannot skip.
+    Each request to skip omits the next run of a recurring job; a one-time job is refused.
     """
     server.job("PUT", "skipped", {"every": 3600, "target": "log"})
     runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]

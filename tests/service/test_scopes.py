@@ -1,5 +1,5 @@
 """
-Pauses of a handler, a queue, a target, or everything, over HTTP.
+Pausing a handler, a queue, a target or all jobs over HTTP.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tickwheel.scheduler import Scheduler, UnsupportedError
 
 def test_pause_and_resume(server, until):
     """
-    A paused scope is listed, counted and shown with its jobs, its author and its reason, until it is resumed.
+    Until it is resumed, a paused scope is listed and counted, and shown with its author, its reason and its jobs.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": "pull:scoped", "note": "moving"})
     assert answer.status == 200
@@ -48,7 +48,7 @@ def test_refused(server, scope):
 
 def test_client(server, until):
     """
-    A scheduler on the service's address has the same verbs; the service determines the author of a pause.
+    A scheduler on the service has the same verbs, and the service determines the author of a pause.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -1,5 +1,5 @@
 """
-The life of the server: start, stop, restart, and refusals to start.
+The life of a server: start, stop, restart, and starts that are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from tickwheel.scheduler import Scheduler
 
-STOP_BOUND_S = 30  # the stop may take 1.5 s here, an obstacle would last 60 s, and a loaded machine may stall
+STOP_BOUND_S = 30  # a stop takes at most 1.5 s, an obstacle lasts 60 s, and a busy machine may stall
 
 
 SLOW = """
@@ -45,7 +45,7 @@ def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def check_refusal(answer, code: int, *parts: str) -> None:
     """
-    Check that the command ended with *code* and one line that has all *parts*.
+    Check that the command ended with *code* and a single line that contains all *parts*.
     """
     assert answer.returncode == code, answer.stderr
     assert answer.stderr.count("\n") == 1, answer.stderr
@@ -56,7 +56,7 @@ def check_refusal(answer, code: int, *parts: str) -> None:
 
 def test_prints_what_to_do(start):
     """
-    The server prints the page's address, and a curl line that sets a job three seconds ahead, whose firing it prints.
+    The server prints the page's address, and a curl command for a job three seconds ahead, whose firing it prints.
     """
     server = start()
     line = server.line_with("curl ")
@@ -69,7 +69,7 @@ def test_prints_what_to_do(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_in_time(start, number):
     """
-    A stop ends within its limit with exit code 0, also with a live page and idle connections open.
+    A stop ends within its limit with exit code 0, even if a page is live and idle connections are open.
     """
     server = start()
     live = socket.create_connection((server.host, server.port))
@@ -86,7 +86,7 @@ def test_stops_in_time(start, number):
 
 def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
-    A handler that does not end does not delay a stop; its job is there after the next start.
+    If a handler does not end, the stop does not wait for it, and its job exists after the next start.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")
@@ -95,14 +95,14 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     begin = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - begin < STOP_BOUND_S
-    assert "sleeper/" in server.errors[-1]  # the warning names the run that was cut off
+    assert "sleeper/" in server.errors[-1]  # the warning names the interrupted job
     again = start("--handlers", "slow")
     again.line_with("slow begun")
 
 
 def test_a_stop_lets_handlers_end(start, tmp_path):
     """
-    A handler that runs when the stop begins may take as long as `--stop-timeout`, and its job is done.
+    A handler that runs when the stop begins may take as long as `--stop-timeout`, and then its job is done.
     """
     (tmp_path / "slow.py").write_text(SLOW.replace("wait(60)", "wait(0.5)"))
     server = start("--handlers", "slow", "--stop-timeout", "1m", environment={"TICKWHEEL_STOP_TIMEOUT": "0"})
@@ -115,7 +115,7 @@ def test_a_stop_lets_handlers_end(start, tmp_path):
 
 def test_jobs_survive_a_restart(start):
     """
-    Jobs set before a stop are there unchanged after the next start, and fire.
+    Jobs that were set before a stop are unchanged after the next start, and fire.
     """
     server = start()
     far = server.job("PUT", "far", {"delay": 3600, "target": "log", "payload": [1]}).json["job"]
@@ -129,7 +129,7 @@ def test_jobs_survive_a_restart(start):
 
 def test_jobs_survive_a_kill(start):
     """
-    Jobs acknowledged before kill -9 are there after the next start.
+    Jobs acknowledged before kill -9 exist after the next start.
     """
     server = start()
     jobs = [server.job("PUT", f"k{n}", {"delay": 3600, "target": "log"}).json["job"] for n in range(20)]
@@ -140,7 +140,7 @@ def test_jobs_survive_a_kill(start):
 
 def test_second_server_on_the_same_file(start, tmp_path):
     """
-    A file that another server fires is refused, in one line, and the first server continues.
+    If another server fires from the file, the start is refused in one line, and the first server continues.
     """
     server = start()
     check_refusal(serve(tmp_path), 6, "tickwheel.db")
@@ -149,7 +149,7 @@ def test_second_server_on_the_same_file(start, tmp_path):
 
 def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     """
-    A service whose file was moved away is not ready; when the file is back, the service is ready and fires again.
+    A service whose file was moved away is not ready; once the file is back, it is ready and fires again.
     """
     server = start("--store", "sqlite:///gone.db")
     path = tmp_path / "gone.db"
@@ -171,7 +171,7 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
 
 def test_port_in_use(start, tmp_path):
     """
-    A port in use is refused, in one line that names it.
+    A port that is in use is refused in one line that names it.
     """
     server = start()
     check_refusal(
@@ -200,14 +200,14 @@ def test_public_address_without_a_token(tmp_path, host):
 )
 def test_address_that_shows_no_trace(tmp_path, url):
     """
-    An address of traces that a page could not link to is refused, in one line that names it.
+    If the page could not link to the given address of traces, it is refused in one line that names it.
     """
     check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
 
 def test_the_page_gets_the_address_of_traces(start):
     """
-    The stream of the page contains the address of traces.
+    The page's stream contains the address of traces.
     """
     url = "https://traces.example.com/{trace_id}"
     with start("--trace-url", url).live() as live:
@@ -217,7 +217,7 @@ def test_the_page_gets_the_address_of_traces(start):
 
 def test_address_that_is_not_ours(tmp_path, monkeypatch):
     """
-    With a token, the address of another machine is refused by the system, in one line.
+    Even with a token, an address of another machine is refused by the system, reported in one line.
     """
     monkeypatch.setenv("TICKWHEEL_WRITE_TOKEN", "secret")
     answer = serve(tmp_path, "--host", "192.0.2.1")
@@ -231,7 +231,7 @@ def test_address_that_is_not_ours(tmp_path, monkeypatch):
 )
 def test_file_that_is_no_database(tmp_path, content):
     """
-    A file that is not a store is refused, in one line that names it, and stays unchanged.
+    A file that is not a store is refused in one line that names it, and stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_bytes(content)
     check_refusal(serve(tmp_path), 7, "tickwheel.db")
@@ -240,7 +240,7 @@ def test_file_that_is_no_database(tmp_path, content):
 
 def test_store_in_a_folder_that_is_not_there(tmp_path):
     """
-    A store that cannot be created is refused, in one line.
+    A store that cannot be created is refused in one line.
     """
     check_refusal(serve(tmp_path, "--store", "sqlite:///none/tickwheel.db"), 7, "none/tickwheel.db")
 
@@ -248,7 +248,7 @@ def test_store_in_a_folder_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
 def test_store_url_that_is_none(tmp_path, store):
     """
-    A URL that does not name a store is refused, in one line.
+    A URL that names no store is refused in one line.
     """
     answer = serve(tmp_path, "--store", store)
     check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
@@ -268,7 +268,7 @@ def test_store_url_that_is_none(tmp_path, store):
 )
 def test_handlers_that_cannot_be_had(tmp_path, source, part):
     """
-    A module of handlers that cannot be imported, or registers none, is refused with the reason.
+    A module of handlers that cannot be imported, or registers no handler, is refused with the reason.
     """
     if source is not None:
         (tmp_path / "mine.py").write_text(source)
@@ -277,7 +277,9 @@ def test_handlers_that_cannot_be_had(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    With tokens, a request needs one: read tokens read, write tokens write; the page's files and health are open.
+    With tokens, a request needs one: read tokens allow reads, and write tokens allow writes, too.
+
+    The page's files and the health check need no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
@@ -319,7 +321,7 @@ def test_bad_token_file(tmp_path, content, part):
 
 def test_the_timeout_of_all_handlers(start, tmp_path):
     """
-    `--handler-timeout` ends attempts of handlers that have no timeout of their own.
+    `--handler-timeout` is the timeout of all handlers without their own.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow", "--handler-timeout", "200ms")
@@ -348,7 +350,7 @@ def register(scheduler):
 
 def test_json_alone(tmp_path):
     """
-    With `--log-json` stderr has one document per line: the start, the target `log`, warnings, errors, the end.
+    With `--log-json`, stderr has one document in each line: the start, the target `log`, warnings, errors and the end.
     """
     (tmp_path / "trouble.py").write_text(TROUBLE)
     with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:
@@ -382,7 +384,7 @@ def test_json_alone(tmp_path):
 
 def test_json_refusal(tmp_path):
     """
-    An error before serving is also a document, with the exit code.
+    An error before the server starts is a document as well, with the exit code.
     """
     answer = serve(tmp_path, "--log-json", "--host", "::")
     (line,) = answer.stderr.splitlines()

@@ -1,5 +1,5 @@
 """
-JSON input: refused bodies, and the messages of the refusals.
+Strict JSON: which bodies are refused, and with which message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DECODER = msgspec.json.Decoder(Tea)
 
 def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
     """
-    Return a body whose payload is *levels* deep, including its own object.
+    Return a body that is nested *levels* deep, including the object that contains the payload.
     """
     return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
 
@@ -62,7 +62,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
 )
 def test_malformed(body):
     """
-    Any violation of strict JSON is a malformed body.
+    Any violation of strict JSON is reported as a malformed body.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -84,7 +84,7 @@ def test_malformed(body):
 )
 def test_repeated_name(body):
     """
-    A name that appears twice in one object, at any depth and in any spelling, is refused and named.
+    A name that occurs twice in an object is refused by name, at any depth and in any spelling.
     """
     with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)
@@ -105,7 +105,7 @@ def test_repeated_name(body):
 )
 def test_wrong_type(body, detail):
     """
-    A value of the wrong type is reported with its position, itself, and the expected type.
+    A value of the wrong type is reported with its position, its text and the expected type.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -118,14 +118,14 @@ def test_wrong_type(body, detail):
 )
 def test_values_come_through(value):
     """
-    Any accepted JSON value is decoded unchanged.
+    Every accepted JSON value is decoded unchanged.
     """
     assert decode(msgspec.json.encode({"payload": value}), DECODER).payload == value
 
 
 def test_depth_is_counted_outside_of_strings():
     """
-    Brackets in strings do not nest, also after an escaped quote.
+    Brackets inside strings do not count as nesting, even after an escaped quote.
     """
     assert decode(b'{"payload":"\\"' + b"[" * 1_000 + b'"}', DECODER).payload == '"' + "[" * 1_000
     assert decode(nested(LEVELS_MAX), DECODER).delay == 0
@@ -138,7 +138,7 @@ def test_depth_is_counted_outside_of_strings():
 
 def test_the_levels_of_large_bodies_are_counted():
     """
-    A body of megabytes is judged like a short one, whatever it contains.
+    A body of megabytes is refused or accepted like a short one, whatever it contains.
     """
     half = 4_000_000
     deep = (b'{"items":' + b"[" * 2 * half, b"[" * half + b"]" * half)
@@ -153,7 +153,7 @@ def test_the_levels_of_large_bodies_are_counted():
 
 def test_a_large_body_leaves_the_loop():
     """
-    A body of some hundred kilobytes is decoded in a thread, a small one on the loop.
+    A body of some hundred kilobytes is decoded in a thread, and a small one on the loop.
     """
     threads = []
 

@@ -1,5 +1,5 @@
 """
-HTTPS: a certificate of one's own, and unusable certificates.
+HTTPS with a private certificate, and certificates that cannot be used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.service import CertificateError, ServiceOptions
 
 def test_https(certificate, start, monkeypatch):
     """
-    The service speaks only HTTPS, and a client that knows the certificate sets a job, which fires.
+    The service accepts only HTTPS; a client that trusts the certificate sets a job, which fires.
     """
     cert, key = certificate()
     server = start("--tls-cert", cert, "--tls-key", key)

@@ -1,5 +1,5 @@
 """
-Tokens that expire, and tokens for keys of one prefix: their scope, refusals, and records of refusals.
+Tokens that expire and tokens for one prefix: what they allow, and how refusals are recorded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WRITE, TEAM, READER, TRICK, OLD, PULL = (name * 10 for name in ("rite", "team", 
 NOW, FAR = ({"delay": delay, "target": "log"} for delay in (0, 3600))
 KEYS = ("team/1", "team/2", "team", "teal/1", "other", "a", "a:run")
 NARROWED = {"jobs_list", "schedules_list", "schedules_next", "incidents_list", "figures_get_firings"}
-"""Lists that show a token with a prefix only its own jobs."""
+"""Lists that show only its own jobs to a token with a prefix."""
 OPEN = {"figures_healthz", "figures_readyz"}
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, server):
     """
-    Return a server with tokens for all keys, for `team/`, for `a:run`, and an expired one.
+    Return a server with tokens for all keys, for `team/`, and for `a:run`, and with an expired token.
     """
     folder = tmp_path_factory.mktemp("tokens")
     tokens = (
@@ -48,28 +48,28 @@ def guarded(tmp_path_factory, server):
 
 def bearer(token: str) -> dict[str, str]:
     """
-    Return the headers that carry *token*.
+    Return the headers with *token*.
     """
     return {"authorization": f"Bearer {token}"}
 
 
 def ask(server, path: str, body=None, token: str = TEAM, method: str | None = None):
     """
-    Request *path* with *token*: GET, or POST with a body.
+    Request *path* with *token*: by GET, or by POST if there is a body.
     """
     return server.ask(method or ("GET" if body is None else "POST"), path, body, bearer(token))
 
 
 def test_every_operation_out_of_reach(document, bodies, guarded):
     """
-    Every operation refuses a token with a prefix for a key outside it, except the lists that it narrows.
+    With a token for a prefix, every operation on a key outside it is refused, except lists, which are narrowed.
     """
     statuses = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             name = operation["operationId"]
             if name == "live_stream":
-                continue  # the stream does not end: see below
+                continue  # the stream does not end; it is tested below
             query = "?every=60" if name == "schedules_next" else ""
             address = path.replace("{key}", "other") + query
             answer = ask(guarded, address, bodies.get(name), method=method.upper())
@@ -85,7 +85,7 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
 
 def test_within_reach(guarded, until):
     """
-    A token with a prefix does everything with its keys, and its name is recorded; a read token only reads.
+    A token for a prefix allows everything with its keys, under its recorded name; a read token allows only reads.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -105,7 +105,7 @@ def test_within_reach(guarded, until):
 
 def test_lists(guarded):
     """
-    A list has only keys of the prefix, whatever prefix and cursor are requested.
+    Lists have only keys of the token's prefix, whatever prefix and cursor are requested.
     """
 
     def keys(query: str) -> list[str]:
@@ -132,7 +132,7 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    A token with a prefix sees only firings of its own keys, however many others there are, and nothing about all jobs.
+    A token for a prefix sees only firings of its keys, however many others there are, and no figures about all jobs.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -151,7 +151,7 @@ def test_firings(guarded, until):
             if name == "reach":
                 assert data == {"prefix": "team/", "can_write": True, "trace_url": None, "now": data["now"]}
             else:
-                assert data["firings"]  # an empty report would reveal that another job fired
+                assert data["firings"]  # an empty report would show that another job has fired
                 found += keys_of(data["firings"])
         assert set(found) == {"team/last"}
         assert read.event()[1]["can_write"] is False
@@ -166,7 +166,7 @@ def test_firings(guarded, until):
 
 def test_dead_letters(guarded, until):
     """
-    No search, filter or fingerprint finds dead letters of other keys, and the sums of incidents do not count them.
+    No search, filter or fingerprint finds dead letters of other keys, and the counts of incidents omit them.
     """
     body = {"delay": 0, "target": "webhook", "handler": "http://127.0.0.1:1/", "retry": {"attempts": 1}}
     for key in ("other/dead", "team/dead"):
@@ -187,9 +187,9 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_what_is_named_like_a_key(guarded):
     """
-    A token with a prefix sees in a key's history no acts on a scope or node of the same name.
+    With a token for a prefix, a key's history omits acts on a scope or node that has the same name.
 
-    It cannot read the log of acts or the minutes at all.
+    The token allows reading neither the log of acts nor the minutes.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
@@ -206,7 +206,9 @@ def test_acts_on_what_is_named_like_a_key(guarded):
 
 def test_batches(guarded):
     """
-    One key outside the prefix refuses a batch before anything is done; a filter is refused, as it may match any key.
+    A single key outside the prefix refuses the whole batch before anything is done.
+
+    A filter is refused, because it could match any key.
     """
     inside = {"do": "set", "key": "team/batch", **FAR}
     for item in (
@@ -226,7 +228,7 @@ def test_batches(guarded):
 
 def test_a_key_that_ends_like_an_action(guarded):
     """
-    A prefix is compared with the key, not with the address: `a:run` matches the key of that name, and does not run `a`.
+    The prefix is compared with the key, not with the address: `a:run` allows the key "a:run", and not running `a`.
     """
     assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
     assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200
@@ -235,7 +237,7 @@ def test_a_key_that_ends_like_an_action(guarded):
 
 def test_a_kept_answer_is_its_own(guarded):
     """
-    An Idempotency-Key that another token used does not return that token's answer.
+    A request with an Idempotency-Key that another token has used does not get that token's answer.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
@@ -244,7 +246,7 @@ def test_a_kept_answer_is_its_own(guarded):
 
 def test_expired(guarded):
     """
-    An expired token is refused as such, counted and logged by its name; no log shows a token.
+    An expired token is refused as expired, and counted and logged by its name; no log shows a token.
     """
     answer = guarded.job("GET", "team/1", headers=bearer(OLD))
     assert answer.status == 401
@@ -269,7 +271,7 @@ def test_expired(guarded):
 
 def test_what_is_open_ends_with_its_token():
     """
-    A live stream and a worker's wait end exactly when their token expires.
+    A live stream and a waiting worker's request end exactly when their token expires.
     """
     token = Token(Access.WRITE, digest_of(WRITE), until=time.time() + 4)
 
@@ -290,7 +292,7 @@ def test_what_is_open_ends_with_its_token():
 
 async def answer_of(service: Service, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """
-    Return the status and the body of the answer to a client that stays connected.
+    Return the status and body of the answer to a client that stays connected.
     """
     sent: list[Any] = []
     asked = [{"type": "http.request", "body": body, "more_body": False}]
@@ -320,7 +322,7 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
 
 def test_lines():
     """
-    A line of a file holds all properties of a token except the token itself, and is read back as it was written.
+    A line of a token file has all properties of a token except the secret, and is parsed back to the same properties.
     """
     tokens = (
         Token(Access.READ, "0" * 64),
@@ -348,7 +350,7 @@ def test_lines():
 )
 def test_bad_lines(tmp_path, rest):
     """
-    A line with extra text behind the hash is refused: a misspelt restriction never opens a token.
+    A line with extra text after the hash is refused, so that a misspelt restriction does not give full rights.
     """
     (tmp_path / "tokens").write_text(f"# tokens\nread {'0' * 64} {rest}\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -357,7 +359,7 @@ def test_bad_lines(tmp_path, rest):
 
 def test_a_token_twice(tmp_path):
     """
-    A token that is listed twice is refused, as it is not clear which line counts.
+    A token that is listed twice is refused, because it is unclear which line would count.
     """
     (tmp_path / "tokens").write_text(f"read {'0' * 64}\nwrite {'0' * 64} prefix=a\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -366,7 +368,7 @@ def test_a_token_twice(tmp_path):
 
 def test_rejections_are_logged_seldom(caplog):
     """
-    Of many refusals for one reason, one line is logged in ten seconds, with the number of refusals in between.
+    If many requests are refused for one reason, one line in ten seconds is logged, with their number.
     """
     now = [100.0]
     rejections = Rejections(lambda: now[0])

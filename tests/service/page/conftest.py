@@ -17,7 +17,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE_S = 60
 
-# Lets the next answer to an address with this text in it wait, once it is there.
+# Holds the next answer whose address contains this text, once the answer has arrived.
 HOLD = """
 const [text] = arguments, ask = window.fetch;
 window.release = null;
@@ -40,14 +40,14 @@ class Page:
 
     def open(self, server: Any) -> None:
         """
-        Open the page of *server*, and wait until it is live.
+        Open the page of *server*, and wait until its stream is live.
         """
         self.browser.get(f"http://{server.host}:{server.port}/")
         self.wait_for(lambda: self.find("#link").text == "live")
 
     def wait_for(self, is_right: Callable[[], Any]) -> Any:
         """
-        Wait until *is_right* returns a true value, and return that value; the page may change in the meantime.
+        Wait until *is_right* returns a true value while the page changes, and return that value.
         """
         from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
@@ -56,13 +56,13 @@ class Page:
 
     def find(self, selector: str) -> WebElement:
         """
-        Return the first element of a CSS *selector*.
+        Return the first element that matches a CSS *selector*.
         """
         return self.browser.find_element(By.CSS_SELECTOR, selector)
 
     def texts(self, selector: str) -> list[str]:
         """
-        Return the texts of all elements of a CSS *selector*, read at one moment.
+        Return the texts of all elements that match a CSS *selector*, read at one moment.
         """
         script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)"
         return self.browser.execute_script(script, selector)
@@ -75,7 +75,7 @@ class Page:
 
     def fill(self, selector: str, value: str) -> None:
         """
-        Set the field of *selector* to another *value*, as typing or choosing does.
+        Set the field of *selector* to *value*, like a user who types or chooses it.
         """
         script = """
         const field = document.querySelector(arguments[0]);
@@ -86,7 +86,9 @@ class Page:
 
     def click(self, selector: str, text: str | None = None) -> None:
         """
-        Click the element of *selector* as soon as it exists; with *text*, the element must have exactly this text.
+        Click the element of *selector* as soon as it exists.
+
+        If *text* is given, the element must have exactly this text.
         """
 
         def click() -> bool:
@@ -100,13 +102,13 @@ class Page:
 
     def hold(self, path: str) -> None:
         """
-        Hold the answer to the next request with *path* in its address, until `let_go`.
+        Hold the next answer whose address contains *path*, until `let_go` is called.
         """
         self.run(HOLD, path)
 
     def wait_until_held(self) -> None:
         """
-        Wait until the answer to the held request has arrived.
+        Wait until the held answer has arrived.
         """
         self.wait_for(lambda: self.run("return window.release !== null"))
 
@@ -130,12 +132,12 @@ class Page:
 @pytest.fixture
 def page(browser) -> Iterator[Page]:
     """
-    Return a page; a message on the browser's console fails the test.
+    Return a page; the test fails if the browser's console shows a message.
     """
     browser.get("about:blank")
     browser.get_log("browser")
     yield Page(browser)
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     browser.get("about:blank")
-    # A browser reports every answer that is not a success as a resource that failed to load; the tests know better.
+    # A browser reports every answer with an error status as a failed resource; the tests expect some of these.
     assert [message for message in complaints if "Failed to load resource" not in message] == []

@@ -1,5 +1,5 @@
 """
-Handlers of the server in the screenshots, and a store that stops answering on demand.
+The handlers of the screenshots' server, and a way to make its store stop answering.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
 
 def register(scheduler: Any) -> None:
     """
-    Register a handler that works and one that fails; reads fail while the store is unreachable.
+    Register a handler that works and one that fails; while `AWAY` exists, the store cannot be read.
     """
 
     @scheduler.handler("mail")

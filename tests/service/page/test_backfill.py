@@ -1,5 +1,5 @@
 """
-Backfills by a user of the page.
+Backfills on the page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ FOCUS = "return document.activeElement.textContent"
 
 def test_run_the_past_again(server, page):
     """
-    The runs in a range are counted first, set at the second press, and named; a changed range is counted again.
+    The first press of the button counts the runs in a range, and the second sets and lists them.
+
+    If the range changes, its runs are counted again.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -38,7 +40,7 @@ def test_run_the_past_again(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    The button keeps the focus while it counts and ignores presses then; the next press runs the counted jobs.
+    While it counts, the button keeps the focus and ignores presses; the next press sets the counted jobs.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -65,7 +67,7 @@ def test_with_the_keyboard(server, page):
 
 def test_a_range_that_is_none(server, page):
     """
-    A range in the future is refused with the remedy, and a job that fires once cannot be backfilled.
+    A range in the future is refused with a remedy, and a one-time job offers no backfill.
     """
     server.job("PUT", "past/again", {"every": 600, "target": "log"})
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})

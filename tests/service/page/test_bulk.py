@@ -1,5 +1,5 @@
 """
-Changes of all jobs that a search finds, and of a whole handler or target, by a user of the page.
+Changes on the page of all jobs that a search finds, or of a whole handler or target.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 def choose(page, state, verb):
     """
-    List the jobs of these tests in *state*, and choose *verb* for them.
+    List these tests' jobs that are in *state*, and choose *verb* for them.
     """
     page.find("#search [name=state]").send_keys(state)
     page.wait_for(lambda: page.texts("#jobs .key") == ["many/0", "many/1", "many/2"])
@@ -20,7 +20,7 @@ def choose(page, state, verb):
 
 def test_all_of_these(server, page):
     """
-    The found jobs are counted, and changed at the second press: moved, paused, resumed and cancelled.
+    The first press counts the found jobs, and the second moves, pauses, resumes or cancels them.
     """
     for number in range(3):
         server.job("PUT", f"many/{number}", {"delay": 3600 + number, "target": "log"})
@@ -41,7 +41,7 @@ def test_all_of_these(server, page):
     page.wait_for(lambda: page.texts("#jobs .key") == [])
     choose(page, "pending", "cancel")
     page.wait_for(lambda: page.texts("#bulk button") == ["Cancel 3 jobs"])
-    page.find("#search [name=prefix]").send_keys("x")  # another search is counted again
+    page.find("#search [name=prefix]").send_keys("x")  # another search has to be counted again
     page.wait_for(lambda: page.texts("#bulk button") == ["Count them"])
     page.click("#bulk button")
     page.wait_for(lambda: "There are none" in "".join(page.texts(".toast")))
@@ -56,7 +56,7 @@ def test_all_of_these(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by part of the key, handler, target and error, alone and together; the address contains the filters.
+    Jobs are found by part of the key, handler, target and error, alone or together; the address keeps the filters.
     """
     queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
     for key, queue in queues.items():
@@ -88,7 +88,7 @@ def test_more_filters(server, page):
 
 def test_pause_for_maintenance(server, page):
     """
-    A target chosen from the list is paused with a reason, which is shown at the top, and resumed there.
+    A target chosen from the list is paused with a reason; the top of the page shows the reason and a button to resume.
     """
     with server.live() as live:
         server.job("PUT", "logged", {"delay": 0, "target": "log"})
@@ -106,7 +106,7 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    A bulk act takes a note, is one entry of the log, and is undone for the jobs that have not run or changed since.
+    A bulk change has a note and one entry in the log; undo affects the jobs that have not run or changed since.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:
@@ -144,7 +144,7 @@ def test_undo_and_note(server, page):
 
 def test_many_are_confirmed(server, page):
     """
-    More than 100 jobs are changed only after their number was typed.
+    A change of more than 100 jobs needs confirmation by typing their number.
     """
     items = [{"do": "set", "key": f"crowd/{number:03}", "delay": 3600, "target": "log"} for number in range(101)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

@@ -1,5 +1,5 @@
 """
-Changes of a job in place by a user of the page.
+Changes of a job on the page, in its own form.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 def opened(server: Any, page: Any, key: str) -> None:
     """
-    Open the form that changes the job.
+    Open the form in which the job can be changed.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#job/{key}")
@@ -62,7 +62,7 @@ def test_tried_again(server, page):
 
 def test_undone_rule(server, page):
     """
-    Undo restores a changed rule: its grace, its phase and its next run.
+    Undo of a changed rule restores its grace, its phase and its next run.
     """
     body = {"every": 600, "misfire": "skip", "misfire_grace": 90, "max_runs": 5, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -83,7 +83,9 @@ def test_undone_rule(server, page):
 
 def test_rule(server, page):
     """
-    A recurring job gets another cron line and zone, and is due by them; with the old ones its next run stays.
+    A recurring job gets another cron line and zone, and its due time from these.
+
+    With the old ones its next run is back.
     """
     body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -107,7 +109,7 @@ def test_rule(server, page):
 
 def test_interval(server, page):
     """
-    The interval of a job is changed by text; a refused text is reported and changes nothing.
+    The interval of a job is changed as text; a refused text shows the reason and changes nothing.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log"})
     opened(server, page, "edited")
@@ -122,7 +124,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets and loses its end, its policies and its exclusions; the other fields stay, including the due time.
+    A rule gets and loses its end, its policies and its exclusions; all other fields stay, including the due time.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -159,7 +161,7 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    The grace is set and removed, and so is the time zone of an interval's exclusions; the phase stays.
+    The grace, and the zone of an interval's exclusions, can be set and removed; the phase stays.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]
@@ -184,7 +186,7 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    A paused job is changed, and the change is undone, while it waits: its pause and its due time stay.
+    If a paused job is changed, and the change undone, its pause and its due time stay.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

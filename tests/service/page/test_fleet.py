@@ -1,5 +1,5 @@
 """
-The fleet on the page: two nodes on one PostgreSQL, one of which is killed.
+The fleet view with two nodes on one PostgreSQL, one of which is killed.
 """
 
 from __future__ import annotations
@@ -8,20 +8,22 @@ import signal
 
 import pytest
 
-LEASE_S = 12  # the test must read the page within this time
+LEASE_S = 12  # the test must read the page before the lease expires
 
 
 @pytest.fixture
 def store(postgres_url):
     """
-    Return the URL of an empty store, with leases of a few seconds.
+    Return the URL of an empty store with short leases.
     """
     return f"{postgres_url}&shards=4&lease_s={LEASE_S}"
 
 
 def test_two_nodes(store, start, page):
     """
-    Each node has its lane, whichever node serves the page; a killed node is red before its leases end, and is replaced.
+    Each node has a lane, whichever node serves the page.
+
+    A killed node turns red before its leases expire, and another takes over.
     """
     first, second = start("--store", store), start("--store", store)
     page.browser.get(f"http://{first.host}:{first.port}/#fleet")
@@ -33,7 +35,7 @@ def test_two_nodes(store, start, page):
     assert state(page, here) == "this process, well"
     assert state(page, other) == "well"
     first.job("PUT", "tea", {"delay": 0, "target": "log"})
-    # the count is on the lane of the node that fired the job
+    # the lane of the node that fired the job has the count
     page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))
     lost = lanes(page)[other]
 
@@ -68,20 +70,20 @@ return getComputedStyle([...document.querySelectorAll("#lanes .lane")]
 
 def lanes(page) -> dict[str, list[int]]:
     """
-    Return the shards in each owner's lane.
+    Return the text of the shards in each owner's lane.
     """
     return dict(page.run(LANES))
 
 
 def lane(page, owner: str, part: str) -> str:
     """
-    Return the text of the *part* of the owner's lane.
+    Return the text of the *part* of the lane of *owner*.
     """
     return page.run(PART, owner, part)
 
 
 def state(page, owner: str) -> str:
     """
-    Return the text of the owner's lane.
+    Return the state shown in the lane of *owner*.
     """
     return lane(page, owner, ".state")

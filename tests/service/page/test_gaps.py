@@ -1,5 +1,5 @@
 """
-On the page: a gap after an interrupted stream, and the order of dead letters.
+The gap that the page shows after an interrupted stream, and the order of dead letters.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
-# Takes three snapshots, of the firings with these numbers, and returns the words about a gap after each.
+# Takes three snapshots with these firings, and returns the text about a gap after each.
 SNAPSHOTS = """
 const { Firings } = await import("/static/firings.js");
 const end = { lateness_ms: 1, outcome: "succeeded", attempt: 1 }, gap = document.getElementById("gap");
@@ -23,7 +23,7 @@ return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
 
 def test_a_gap_of_the_stream(start, page):
     """
-    A stream that begins without a known firing has missed some: the page shows from when to when.
+    If a stream begins after the last known firing, the page shows from when to when firings were missed.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -36,7 +36,7 @@ def test_a_gap_of_the_stream(start, page):
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters, the latest first; that is not the order of their keys.
+    Return the keys of three dead letters, latest first, which is not the order of the keys.
     """
     keys = ["latest/1", "latest/3", "latest/2"]
     with server.live() as live:
@@ -50,7 +50,7 @@ def letters(server):
 
 def test_newest_first(server, page, letters):
     """
-    Dead letters are in the order of their keys or, by choice, the latest first.
+    Dead letters are listed by key or, if the user chooses, latest first.
     """
     page.open(server)
     page.click("#views [href='#dead']")

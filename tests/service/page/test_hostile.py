@@ -1,5 +1,5 @@
 """
-Fifty attempts to run a script, through every field that is stored and shown: none runs.
+Fifty attempts to run a script, through every stored field that the page shows: none succeeds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PAYLOADS = [
 @pytest.fixture(scope="module")
 def hostile(server):
     """
-    Return a server whose jobs carry the payloads: as keys, payloads, names of handlers, and errors.
+    Return a server whose jobs carry the payloads as keys, payloads, handler names and errors.
     """
     for text in PAYLOADS:
         far = server.job(
@@ -81,9 +81,6 @@ def hostile(server):
 
 
 def test_there_are_fifty():
-    """
-    There are fifty payloads, and no two are the same.
-    """
     assert len(set(PAYLOADS)) == 50
 
 
@@ -97,7 +94,7 @@ return row.querySelector(".key").textContent;
 @pytest.mark.parametrize("state", ["pending", "dead"])
 def test_none_runs(hostile, page, state):
     """
-    All payloads are shown as text, in the lists and in every opened job, and none has run.
+    All payloads are shown as text, in the lists and in each opened job, and no script has run.
     """
     page.open(hostile)
     page.find("#search select").send_keys(state)

@@ -1,5 +1,5 @@
 """
-Dead letters as incidents on the page: grouped, searched, tried a few at a time, replayed at a rate.
+Dead letters grouped into incidents on the page: search, trial replays, and replays at a rate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of five dead letters, the latest first; the remaining letters are removed at the end.
+    Return the keys of five dead letters, latest first; the fixture removes those that are left at the end.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -40,7 +40,7 @@ def open_dead(page, server) -> None:
 
 def test_try_three(server, page, letters):
     """
-    An incident shows its error, places, number and times; three letters are replayed, and the outcome is shown.
+    An incident shows its error, places, number and times; after a replay of three letters the outcome is shown.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")
@@ -61,7 +61,7 @@ def test_try_three(server, page, letters):
 
 def test_replay_all_at_a_rate(server, page, letters):
     """
-    After a confirmation all letters of an incident are replayed, one after the other at the chosen rate.
+    After a confirmation, all letters of an incident are replayed one after another at the chosen rate.
     """
     open_dead(page, server)
     page.find(".incident select").send_keys("1 a second")
@@ -74,7 +74,7 @@ def test_replay_all_at_a_rate(server, page, letters):
 
 def test_search(server, page, letters):
     """
-    A search is part of the address, and finds letters by key, error, target and handler.
+    A search is kept in the address, and finds letters by key, error, target and handler.
     """
     open_dead(page, server)
     page.find("#incidents-search input").send_keys("INCIDENT/3")
@@ -88,7 +88,7 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident shows how many different errors its replay covers, and each of them in full, also by keyboard.
+    An incident shows how many different errors its replay affects, and the text of each, also with the keyboard.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

@@ -1,5 +1,5 @@
 """
-Handlers and queues on the page: rows, reasons, and pauses chosen from the list.
+The view of handlers and queues: rows, reasons, and pauses from the list.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import pytest
 
 QUEUE = {"target": "pull", "handler": "orphans"}
 
-# The text of a named cell of the row of a lane.
+# Returns the text of a named cell in the row of a lane.
 CELL = """
 const rows = [...document.querySelectorAll("#lane-table tbody tr")];
 const row = rows.find((each) => each.dataset.key === arguments[0]);
@@ -19,7 +19,7 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    Set more due jobs of a queue without a worker than a list shows, and one job that is due later.
+    Set more due jobs in a queue without a worker than a list shows, and one job that is due later.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
@@ -40,7 +40,7 @@ def cell(page, name):
 @pytest.mark.usefixtures("orphans")
 def test_a_queue_without_a_worker(server, page):
     """
-    Lists longer than one page: they grow by a button, as far as they can, and stay so.
+    Lists longer than a page are extended by a button, until all is shown, and stay extended.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))
@@ -60,7 +60,7 @@ def test_a_queue_without_a_worker(server, page):
 @pytest.mark.usefixtures("orphans")
 def test_pause_from_the_list(server, page):
     """
-    A press in the row chooses it in the form; a paused row is drained, and is resumed where it is.
+    A press on the row selects the lane in the form; a paused row becomes drained, and can be resumed there.
     """
     page.open(server)
     page.click("#views a", "Handlers and queues")

@@ -1,5 +1,5 @@
 """
-Lists longer than one answer: a button extends them, up to a limit, and they stay extended.
+A list longer than one answer is extended by a button, up to a limit, and stays extended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def grow(page) -> int:
 
 def test_schedules(server, page):
     """
-    Jobs that "Show more" added stay when the list is refreshed, until another prefix is typed.
+    Schedules added by "Show more" stay when the list is refreshed, until the user types another prefix.
     """
     set_all(server, "often/", 280, every=86_400)
     page.browser.get(f"http://{server.host}:{server.port}/#schedules")
@@ -47,7 +47,7 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    In the order of due times the list shows a thousand jobs and offers no more; in the order of keys it shows all.
+    In the order of due times the list ends after a thousand jobs; in the order of keys it shows all.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

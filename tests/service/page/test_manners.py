@@ -1,5 +1,5 @@
 """
-Manners of the page: shortcuts, one message per problem, and the rights of a token.
+General behaviour of the page: shortcuts, one message per problem, and the rights of a token.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 FAR = {"delay": 3600, "target": "log"}
 
-# Shows the list of firings three times ten in one turn: how many rows, and marked ones, it has then and at last.
+# Passes thirty firings to the list in one turn; returns its rows and new rows, at once and in the end.
 CROWD = """
 const { Firings } = await import("/static/firings.js");
 const end = { lateness_ms: 1, outcome: "succeeded", attempt: 1 };
@@ -25,7 +25,7 @@ while (list.children.length < 30) await new Promise(requestAnimationFrame);
 return [atOnce, count()];
 """
 
-# What is at the middle of the latest note: whether it is that note, and in which dialog.
+# Returns whether the latest note is on top at its centre, and the id of the dialog that it is in.
 COVERS = """
 const note = [...document.querySelectorAll(".toast")].at(-1), { x, y, width, height } = note.getBoundingClientRect();
 note.style.pointerEvents = "auto";
@@ -39,15 +39,12 @@ HAS_FOCUS = "return document.activeElement === document.querySelector(arguments[
 
 
 def press(page, *keys: str) -> None:
-    """
-    Press *keys*, wherever the focus is.
-    """
     ActionChains(page.browser).send_keys(*keys).perform()
 
 
 def test_keys(server, page):
     """
-    Shortcuts search, open a view and list themselves, but not while the user types or after they were turned off.
+    Shortcuts search, open a view and list themselves, except while the user types or after they were turned off.
     """
     page.open(server)
     press(page, "g", "d")
@@ -78,7 +75,7 @@ def test_keys(server, page):
 
 def test_skip_to_the_jobs(server, page):
     """
-    The skip link focuses the list, also during a search and from another view.
+    The skip link moves the focus to the list, also during a search and from another view.
     """
     filtered = "#overview?prefix=tea&state=paused"
     page.browser.get(f"http://{server.host}:{server.port}/{filtered}")
@@ -96,7 +93,7 @@ def test_skip_to_the_jobs(server, page):
 
 def test_a_crowd_is_not_marked(start, page):
     """
-    Of many firings in a second the first ten are marked as new and shown at once; the others follow together, unmarked.
+    Of many firings in a second, the first ten are shown at once and marked as new; the others follow without a mark.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -105,7 +102,7 @@ def test_a_crowd_is_not_marked(start, page):
 
 def test_one_message(start, page, tmp_path):
     """
-    While the store is unreachable exactly one message reports it; the message disappears when the store is back.
+    While the store is unreachable, exactly one message says so, and it disappears when the store is back.
     """
     away = tmp_path / "away"
     environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(away)}
@@ -128,7 +125,7 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with a reason, and with a read-only token the page says so.
+    A wrong token is refused with a reason; with a read-only token the page says that it cannot write.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -152,7 +149,7 @@ def test_tokens(start, page):
 
 def test_undo_stays(server, page):
     """
-    An undo does not disappear while it has the pointer or the focus.
+    A note with an undo stays while the pointer or the focus is on it.
     """
     server.job("PUT", "undone", FAR)
     page.open(server)
@@ -179,13 +176,13 @@ def test_undo_stays(server, page):
 
 def test_notes_before_a_dialog(server, page):
     """
-    A refusal can be read and heard over the open job, over a dialog opened later, and after that dialog is closed.
+    A refusal is visible and announced above the open job, above a dialog opened later, and after that is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
     page.browser.get(f"http://{server.host}:{server.port}/#job/noted")
     page.click("#detail summary", "Edit")
-    page.run("setTimeout = ((set) => (work, ms) => ms !== 8000 && set(work, ms))(setTimeout)")  # notes stay
+    page.run("setTimeout = ((set) => (work, ms) => ms !== 8000 && set(work, ms))(setTimeout)")  # notes do not disappear
     page.fill(".edit [name=every]", "often")
     page.click(".edit button", "Save")
     page.wait_for(lambda: "every is 'often'" in "".join(page.texts(".toast")))
@@ -207,7 +204,7 @@ def test_notes_before_a_dialog(server, page):
 
 def heard(page) -> list[str]:
     """
-    Return all texts that a screen reader announces.
+    Return all texts that a screen reader would announce.
     """
     nodes = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     return [str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
@@ -215,7 +212,7 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    An act that was not undone while its note was visible can be undone from the list, once.
+    The list of recent acts can undo an act, once, even after its note has disappeared.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)
@@ -236,7 +233,7 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    Typing opens a view, or a job by the beginning of its key; the choice is announced to a screen reader.
+    In the palette, typing finds a view, or a job by the beginning of its key; a screen reader announces the choice.
     """
     server.job("PUT", "palette/one", FAR)
     server.job("PUT", "palette/two", FAR)
@@ -272,7 +269,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    Arrow keys that are pressed before there are results do not affect the choice among later results.
+    Arrow keys pressed before there are results do not change which of the later results is chosen.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)
@@ -295,7 +292,7 @@ def test_arrows_before_anything_is_found(server, page):
 
 def test_of_what_and_of_when(server, page):
     """
-    Each figure states in visible text whether it covers this process or all, and its period.
+    Each figure says in visible text whether it is of this process or of all, and for which period.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))
@@ -326,7 +323,7 @@ def test_is_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""By view with a file of its own, an element that is there once the file has come."""
+"""By view with its own module: an element that exists once the module is loaded."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [

@@ -1,5 +1,5 @@
 """
-The page inside another application: under a prefix, beside that application's own files.
+The page inside another application, under a prefix and next to that application's own files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=I
 
 def test_a_page_under_a_prefix(page):
     """
-    The page is live, shows jobs and acts on them, even after its stream ended; its server can stop while it is open.
+    Under a prefix the page is live, shows jobs and changes them, also after its stream has ended.
+
+    Its server can stop while the page is open.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(

@@ -1,8 +1,8 @@
 """
-The questions of an operator at 3 a.m., each answered by the page in at most two clicks from a page just opened.
+An operator's questions at 3 a.m.: the page answers each in at most two clicks after it was opened.
 
-Two nodes fire the jobs of one PostgreSQL. One of them is killed, then the store takes no writes, then it stops.
-Its figures of the hour before show late jobs of one handler on one node, and slow commits in the last minutes.
+Two nodes fire the jobs of one PostgreSQL. One of them is killed, then the store takes no writes, then the store stops.
+The figures of the previous hour show late jobs of one handler on one node, and slow commits in the last minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WEBHOOK = "hook=webhook:?allow=127.0.0.1&failures_max=1"
 MINUTES = 55
 SLOW_MINUTES = 8
 OTHER = "host-b:7:before"
-"""A node that has fired within the hour."""
+"""A node that has fired jobs within the last hour."""
 
 HOUR = """
 return [...document.querySelectorAll("#hour table")].map((table) =>
@@ -36,7 +36,7 @@ return [...document.querySelectorAll("#hour table")].map((table) =>
 
 class Operator:
     """
-    Opens the page afresh for each question, and counts the clicks until it is answered.
+    Opens the page again for each question, and counts the clicks until it is answered.
     """
 
     def __init__(self, page, server):
@@ -58,7 +58,7 @@ class Operator:
 
     def reads(self, selector, pattern):
         """
-        Wait until a visible element of *selector* has text that matches *pattern*, and return the match.
+        Wait until a visible element that matches *selector* has a text that matches *pattern*, and return the match.
         """
 
         def found():
@@ -74,7 +74,7 @@ class Operator:
 @pytest.fixture
 def postgres_server(make_postgres):
     """
-    Return a server of the test's own, which it stops.
+    Return a server that only this test uses, so it may stop it.
     """
     return make_postgres()
 
@@ -82,7 +82,7 @@ def postgres_server(make_postgres):
 @pytest.fixture
 def store(postgres_server):
     """
-    Return the URL of a store with an hour behind it.
+    Return the URL of a store that has figures of the last hour.
     """
     url = f"{postgres_server.url('postgres')}&shards=4&lease_s={LEASE_S}"
     kept = make_store(url)
@@ -111,7 +111,7 @@ def store(postgres_server):
 
 def lane(name, bucket):
     """
-    Return figures of 50 starts whose lateness is in the bucket of this number.
+    Return figures of a lane with 50 starts, whose lateness is in this bucket.
     """
     lateness = [0] * BUCKETS
     lateness[bucket] = 50
@@ -121,7 +121,7 @@ def lane(name, bucket):
 @pytest.fixture
 def nodes(store, start):
     """
-    Return two nodes, each with its shards, and with work that waits, fails and is paused.
+    Return two nodes that own shards, with jobs that wait, fail and are paused.
     """
     both = [start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS)]
     both.append(start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS))
@@ -152,7 +152,7 @@ def nodes(store, start):
 
 def test_twelve_questions(nodes, page, postgres_server, until):
     """
-    Each question is answered within two clicks: about the past hour, about jobs that wait, and about each incident.
+    Each question is answered within two clicks: about the last hour, about waiting jobs, and about each incident.
     """
     first, second = nodes
     operator = Operator(page, first)
@@ -264,7 +264,7 @@ def open_hour(operator):
 
 def _let_write(server, *, is_allowed):
     """
-    Let the database take writes or refuse them, from the next connection on, and end all that there are.
+    Let the database accept writes or refuse them on new connections, and end all existing connections.
     """
     setting = "off" if is_allowed else "on"
     server.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {setting}", "template1")

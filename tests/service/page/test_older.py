@@ -1,11 +1,11 @@
 """
-The past of the river is complete: firings that no longer have a dot are still drawn and counted.
+The past of the river is complete: firings that have no dot any more are still drawn and counted.
 """
 
 from __future__ import annotations
 
-# `take` gives dots so many firings over nearly ten minutes, evenly, of which one in a thousand died; `bare` finds the
-# columns of the past without a dot.
+# `take` passes n firings, spread evenly over nearly ten minutes, to the dots; one in a thousand has died. `bare`
+# returns the columns of the past in which nothing is drawn.
 MAKE = """
 const { Dots } = await import("/static/dots.js");
 const { Axis, PAST, S } = await import("/static/axis.js");
@@ -35,14 +35,14 @@ const bare = () => {
 
 def asked(page, script: str):
     """
-    Run *script* after the dots are drawn, and return its result.
+    Run *script* after the page has drawn the dots, and return its result.
     """
     return page.run(f"return (async () => {{{MAKE}{script}}})()")
 
 
 def test_all_are_there(server, page):
     """
-    All of 20,000 firings over ten minutes are counted, and no column of the past is empty.
+    Of 20,000 firings in ten minutes all are counted, and no column of the past is empty.
     """
     page.open(server)
     text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")
@@ -53,7 +53,7 @@ def test_all_are_there(server, page):
 
 def test_what_died_is_seen(server, page):
     """
-    Among firings without a dot, the few dead ones are drawn in their colour, beside the many successes.
+    The few dead ones among firings without a dot are drawn in their colour, next to the many successes.
     """
     page.open(server)
     script = """
@@ -69,7 +69,7 @@ def test_what_died_is_seen(server, page):
 
 def test_the_first_that_died(server, page):
     """
-    The due time of the first dead firing is known, also when it no longer has a dot.
+    The time of the first dead firing is known even when it has no dot any more.
     """
     page.open(server)
     script = """
@@ -83,7 +83,7 @@ def test_the_first_that_died(server, page):
 
 def test_a_long_run(server, page):
     """
-    A firing that ends long after its dot has gone is counted once, with its outcome.
+    If a firing ends long after its dot was removed, it is counted once, with its outcome.
     """
     page.open(server)
     script = """
@@ -100,7 +100,7 @@ def test_a_long_run(server, page):
 
 def test_the_oldest_make_room(server, page):
     """
-    Firings older than the river's past make room for later ones, and are not counted with them.
+    Firings older than the river's past are removed for later ones, and are not counted with them.
     """
     page.open(server)
     script = """
@@ -114,7 +114,7 @@ def test_the_oldest_make_room(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    A repeated report adds only its new firings, and the report of a dead node adds nothing.
+    If a report is repeated, only its new firings are drawn, and a dead node's report adds none.
     """
     script = """
     const { othersOf } = await import("/static/others.js?apart");

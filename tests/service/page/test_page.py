@@ -1,5 +1,5 @@
 """
-Acts of a user of the page: see, search, move, cancel, undo, run now, replay.
+The user's acts on the page: see, search, move, cancel, undo, run now, replay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_a_job_is_shown_and_fires(server, page):
     """
-    A job set over HTTP appears with its countdown; after its firing it leaves the list, and its lateness is shown.
+    A job set over HTTP appears with a countdown; after it has fired, it leaves the list and its lateness is shown.
     """
     page.open(server)
     server.job("PUT", "shown", {"delay": 2, "handler": "works"})
@@ -29,7 +29,7 @@ def test_a_job_is_shown_and_fires(server, page):
 
 def test_cancel_and_undo(server, page):
     """
-    A cancel asks for confirmation and removes the job; undo restores it, with every digit of its payload.
+    A cancel asks for confirmation and removes the job; undo restores the job with every digit of its payload.
     """
     payload = {"big": 12345678901234567890, "exact": 1.0}
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
@@ -63,10 +63,10 @@ def test_cancel_and_undo(server, page):
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     """
-    A cancelled recurring job that is restored by undo keeps its rule, its phase and its next run.
+    If a recurring job is cancelled and restored by undo, it keeps its rule, its phase and its next run.
     """
     before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
-    if "every" in rule:  # its start has passed: it runs at once, and from then on in the phase of its start
+    if "every" in rule:  # its start is in the past, so it runs at once, and later in the phase of its start
         page.wait_for(lambda: server.job("GET", "rule").json["recurrence"].get("runs") == 1)
         before = server.job("GET", "rule").json
     if is_moved:
@@ -81,7 +81,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     page.wait_for(lambda: server.job("GET", "rule").json.get("due_at") == before["due_at"])
     after = server.job("GET", "rule").json["recurrence"]
     was = before["recurrence"]
-    if "max_runs" in was:  # a new series, with as many runs as were left
+    if "max_runs" in was:  # undo begins a new series with the remaining number of runs
         was["max_runs"] -= was.pop("runs")
         del was["succeeded_at"]
     assert after.keys() == was.keys()
@@ -95,7 +95,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    The progress of a running job is shown and updated in its dialog; the job is stopped after a confirmation.
+    A running job's dialog shows its progress as it changes; the job can be stopped after a confirmation.
     """
     go_on = tmp_path / "go on"
     server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
@@ -113,7 +113,9 @@ def test_progress_and_stop(server, page, tmp_path):
 
 def test_stop_all_of_these(server, page, tmp_path):
     """
-    All running jobs that a search finds are counted, and stopped at the second press; no other bulk act is offered.
+    The first press counts the running jobs that a search finds, and the second stops them.
+
+    No other bulk change is offered for running jobs.
     """
     for number in range(3):
         server.job("PUT", f"long/{number}", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "go on")})
@@ -151,7 +153,7 @@ def test_move(server, page):
 
 def test_pause(server, page):
     """
-    A job is paused with a reason, shown as paused in the list and in its dialog, listed among pauses, and resumed.
+    A paused job is shown with its reason in the list, in its dialog and among the pauses, and can be resumed.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -173,7 +175,7 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    Paused scopes are shown at the top, with reason and number of waiting jobs, and can be resumed.
+    The top of the page shows paused scopes with their reason and number of waiting jobs, and can resume them.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
@@ -189,7 +191,7 @@ def test_scopes(server, page):
 
 def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
     """
-    An act on an older generation is refused, and the refusal is shown.
+    A change of a generation that is no longer current is refused, and the refusal is shown.
     """
     server.job("PUT", "changed", FAR)
     page.open(server)
@@ -204,7 +206,7 @@ def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
 
 def test_run_now(server, page):
     """
-    A job that is due much later runs now after a confirmation.
+    A job that is due much later runs at once, after a confirmation.
     """
     server.job("PUT", "run/now", {"delay": 3600, "handler": "works"})
     page.open(server)
@@ -217,7 +219,7 @@ def test_run_now(server, page):
 
 def test_replay(server, page):
     """
-    A dead job is counted, listed with its error, and replayed.
+    A dead job is counted and listed with its error, and can be replayed.
     """
     page.open(server)
     server.job("PUT", "broken", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
@@ -234,20 +236,20 @@ def test_replay(server, page):
 
 def test_search_among_very_many(server, page):
     """
-    A search that could not scan all jobs shows the key that it reached, and can be continued.
+    If a search cannot scan all jobs, it shows the key up to which it has searched, and can be continued.
     """
     items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
     server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
     server.job("PUT", "many/00000", FAR)
     try:
         page.open(server)
-        page.run("performance.now = ((n) => () => (n += 2000))(0)")  # there is time for one page
+        page.run("performance.now = ((n) => () => (n += 2000))(0)")  # a search has time for one page of jobs only
         page.run("location.hash = '#overview?contains=rare'")
         page.wait_for(lambda: page.find("#jobs-empty").text == "None so far: searched up to “many/09999”.")
         assert page.find("#more").text == "Look further"
         page.run(
             "performance.now = () => 0; document.getElementById('more').click()"
-        )  # the list may be read again between
+        )  # in one script, because the list may be refreshed in between
         page.wait_for(lambda: page.texts("#jobs .key") == ["z rare"])
         assert not page.find("#jobs-empty").is_displayed()
     finally:
@@ -257,7 +259,7 @@ def test_search_among_very_many(server, page):
 
 def test_search(server, page):
     """
-    Only jobs whose keys begin with the typed text are listed; an empty result is announced.
+    Only jobs whose keys begin with the typed text are listed, and an empty list says so.
     """
     for key in ("find/a", "find/b", "other/a"):
         server.job("PUT", key, FAR)
@@ -272,7 +274,7 @@ def test_search(server, page):
 
 def test_strips_count_and_list(server, page):
     """
-    A burst shows on the strips; a cell, reached by keyboard, lists the jobs that it counts.
+    The strips show a burst of due jobs; a cell, also reached by keyboard, lists the jobs that it counts.
     """
     for n in range(12):
         server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
@@ -294,7 +296,7 @@ def test_strips_count_and_list(server, page):
 
 def test_due_range(server, page):
     """
-    A typed beginning, end, or both narrow the list and its bulk changes; the address restores them.
+    The list and its bulk changes can be restricted to a typed range of due times, and the address restores it.
     """
     for year in (2061, 2062, 2063):
         server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
@@ -330,7 +332,7 @@ def test_due_range(server, page):
 
 def test_keyboard(server, page):
     """
-    A job is opened with Enter and closed with Escape, and the focus returns to its row.
+    Enter opens a job and Escape closes it, and the focus returns to its row.
     """
     server.job("PUT", "keys", FAR)
     page.open(server)
@@ -346,7 +348,7 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    A job that is opened at the moment when another is closed is shown, and stays.
+    If a job is opened at the moment when another is closed, it is shown and stays open.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)
@@ -377,7 +379,7 @@ def test_survives_a_restart(start, page):
 
 def test_sign_in(start, page):
     """
-    If the service has tokens, the page asks for one, and works with it.
+    If the service has tokens, the page asks for one and works with it.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40})
     server.job("PUT", "secret", FAR, {"authorization": "Bearer " + "w" * 40})
@@ -393,7 +395,7 @@ def test_sign_in(start, page):
 
 def test_everything_is_its_own(server, page):
     """
-    The page loads nothing from other hosts, and its policy allows neither inline code nor other hosts.
+    The page loads nothing from other hosts, and its security policy forbids inline code and other hosts.
     """
     page.open(server)
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).origin)")
@@ -408,7 +410,7 @@ def test_everything_is_its_own(server, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits(server, page, scheme, width):
     """
-    At every width nothing overflows sideways, in light and dark.
+    Nothing overflows sideways at any width, in light and dark.
     """
     server.job("PUT", "a very long key " * 20, FAR)
     browser = page.browser
@@ -431,7 +433,7 @@ def test_fits(server, page, scheme, width):
 
 def test_contrast(server, page):
     """
-    Every text on the page has a contrast of at least 4.5 to 1 with its background, in light and dark.
+    Every text has a contrast of at least 4.5 to 1 with its background, in light and dark.
     """
     page.open(server)
     for scheme in ("light", "dark"):
@@ -468,7 +470,7 @@ for (const node of document.querySelectorAll("main *, header *")) {
 return weak;
 """
 
-# Shows another job in the very turn that closes one, as a quick answer does, and looks before and after the late event.
+# Closes a job and opens another in the same turn, like a quick answer, and looks before and after the late event.
 REOPEN = """
 const dialog = document.getElementById("detail");
 const title = document.createElement("h2");

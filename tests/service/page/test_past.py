@@ -23,7 +23,7 @@ TRIES = [
 
 def test_history(server, page):
     """
-    A job's dialog shows its history: each attempt with error, traceback and trace, including former generations.
+    A job's dialog shows every attempt with error, traceback and trace, including those of earlier generations.
     """
     page.open(server)
     for lives in (1, 2, 3):
@@ -42,7 +42,7 @@ def test_history(server, page):
 
 def test_long_history(start, page):
     """
-    A history longer than one answer is shown to its beginning, one page per press.
+    A history that is longer than one answer can be shown to its beginning, one page with each press.
     """
     server = start("--history-per-key", "1000")
     server.job("PUT", "busy", {"every": "1d", "target": "log"})
@@ -61,7 +61,7 @@ def test_long_history(start, page):
 
 def test_a_biography(server, page):
     """
-    The history of a recurring job shows who set and moved it, and each run: when, on which node, how late and how long.
+    The history of a recurring job shows who set and moved it, and each run: time, node, lateness and duration.
     """
     page.open(server)
     server.job("PUT", "lives", {"every": 3600, "handler": "works"})
@@ -74,7 +74,7 @@ def test_a_biography(server, page):
     owner = server.ask("GET", "/v1/fleet").json["owner"]
     assert [text.partition(" by ")[2] for text in told[1:]] == [
         owner.rpartition(":")[0]
-    ] * 3  # without tokens the author is the process
+    ] * 3  # without tokens the author is the name of the process
     run = re.fullmatch(r"\d\d:\d\d:\d\d succeeded \+([\d.]+) m?s, took ([\d.]+) m?s, on (.+)", told[0])
     assert run is not None, told
     assert run[3] == owner
@@ -84,7 +84,9 @@ def test_a_biography(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    Acts on the page are in the history of every job. An act by a program on a one-time job is shown only by its time.
+    Changes made on the page are in the history of every job.
+
+    For a one-time job a program's change is shown only by its time.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})
@@ -109,7 +111,7 @@ def test_acts_on_a_job_that_fires_once(server, page):
 
 def test_next_tries(server, page):
     """
-    A job shows the delays before its remaining attempts, by its retry policy.
+    A job shows the delays before its remaining attempts, from its retry policy.
     """
     page.open(server)
     for retry, said in TRIES:
@@ -122,7 +124,7 @@ def test_next_tries(server, page):
 
 def test_skip(server, page):
     """
-    The next run of a recurring job is skipped, and restored by undo.
+    The next run of a recurring job can be skipped, and undo restores it.
     """
     server.job("PUT", "skipped", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     due_at, next_at = server.ask("GET", "/v1/schedules/skipped?count=2").json["runs"]

@@ -1,5 +1,5 @@
 """
-The river of time: firings as dots, due jobs as its width, and selected spans that lead to their jobs.
+The river of time: firings as dots, due jobs as its width, and spans that can be selected.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 SOON = ["soon/0", "soon/1", "soon/2"]
-KEYS = 24  # of which hardly all are in the shards of one of two nodes
+KEYS = 24  # enough that both nodes have some of the keys in their shards
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 
-# Where a pixel of the colour that the legend has for an end is, from the middle of the canvas, or nothing.
+# Returns the place of a pixel in the legend's colour for an outcome, from the middle of the canvas, or null.
 FIND = """
 const canvas = document.getElementById("river"), marks = document.querySelectorAll("#river-ends .end > span");
 const mark = [...marks].find((each) => each.parentElement.textContent.endsWith(arguments[0]));
@@ -32,7 +32,7 @@ for (let i = 0; i < data.length; i += 4)
   }
 return null;
 """
-# How many pictures there are in a second and a half of frames.
+# Counts the different pictures of the river in a second and a half.
 PICTURES = """
 const done = arguments[0], canvas = document.getElementById("river"), seen = new Set(), begun = performance.now();
 const look = () => {
@@ -43,7 +43,7 @@ const look = () => {
 look();
 """
 
-# Counts the drawings of the river in two seconds.
+# Counts how often the river is drawn in two seconds.
 DRAWINGS = """
 const done = arguments[0], kind = CanvasRenderingContext2D.prototype, clear = kind.clearRect;
 let count = 0;
@@ -54,7 +54,7 @@ kind.clearRect = function (...place) {
 setTimeout(() => ((kind.clearRect = clear), done(count)), 2000);
 """
 
-# Leaves out the mark of the deploy that the start of a server is.
+# Removes the mark for the deploy that is recorded when a server starts.
 NO_DEPLOYS = """
 const ask = window.fetch;
 window.fetch = (path, options) =>
@@ -72,7 +72,7 @@ def attribute(page, name: str) -> str:
 @pytest.fixture
 def soon(server, page):
     """
-    Open the page with three jobs that are due in 25 minutes and one tomorrow; remaining jobs are removed at the end.
+    Open the page with three jobs due in 25 minutes and one due tomorrow; the fixture removes them at the end.
     """
     keys = [*SOON, "later"]
     for number, key in enumerate(keys):
@@ -87,7 +87,7 @@ def soon(server, page):
 @pytest.fixture
 def letter(server):
     """
-    Return the key of a job that has just died; it is removed at the end.
+    Return the key of a job that has just died; the fixture removes it at the end.
     """
     with server.live() as live:
         server.job("PUT", "letter", DEAD)
@@ -98,12 +98,12 @@ def letter(server):
 
 def test_firings_are_dots(server, page, letter):
     """
-    A firing is a dot in the colour of its outcome; the pointer shows its key and lateness, and a press opens it.
+    A firing is a dot in the colour of its outcome; pointing at it shows its key and lateness, and a press opens it.
     """
     page.open(server)
     page.wait_for(lambda: "1 died" in attribute(page, "aria-label"))
 
-    def succeeded() -> bool:  # what died covers it for as long as the two are as late at nearly the same time
+    def succeeded() -> bool:  # the dot of a dead job covers it while both have nearly the same time and lateness
         server.job("PUT", "well", {"delay": 0, "handler": "works"})
         return page.run(FIND, "succeeded") is not None
 
@@ -128,7 +128,7 @@ def test_firings_are_dots(server, page, letter):
 
 def test_firings_of_other_nodes(postgres_url, start, page):
     """
-    The river shows the firings of both nodes, states that it does, and under the pointer names the node that fired.
+    The river says that it shows the firings of both nodes, and pointing at a dot shows the name of the node.
     """
     options = ("--store", f"{postgres_url}&shards=4&lease_s=6", "--handlers", "service_handlers")
     here, there = (start(*options, environment={"PYTHONPATH": str(Path(__file__).parents[1])}) for _ in range(2))
@@ -160,7 +160,7 @@ def test_firings_of_other_nodes(postgres_url, start, page):
 @pytest.mark.usefixtures("soon")
 def test_drag(server, page):
     """
-    A span selected with the pointer leads to its jobs, which are counted and then changed.
+    The jobs in a span that was selected with the pointer are counted, and can then be changed.
     """
     river = page.find("#river")
     half = river.size["width"] / 2
@@ -182,7 +182,7 @@ def test_keys(page):
     """
     With the keyboard, a span of the future is selected, extended, announced and opened.
 
-    Its jobs are listed beside the bulk form, which counts them.
+    Its jobs are listed next to the form for bulk changes, which counts them.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
@@ -203,7 +203,7 @@ def test_keys(page):
 @pytest.mark.parametrize("verb", ["Spread", "Pause"])
 def test_a_span_is_acted_on(server, page, verb):
     """
-    The jobs due in a span, and no others, are spread or paused.
+    Only the jobs that are due in a selected span are spread or paused.
     """
     later = server.job("GET", "later").json
     page.find("#river").send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP, Keys.SHIFT, Keys.ARROW_RIGHT)
@@ -224,7 +224,7 @@ def test_a_span_is_acted_on(server, page, verb):
 
 def test_the_past(server, page, letter):
     """
-    A span in the past shows its firings and leads to its dead letters, which can be replayed.
+    A span in the past shows its firings, and leads to its dead letters, which can be replayed.
     """
     page.open(server)
     river = page.find("#river")
@@ -243,7 +243,7 @@ def test_the_past(server, page, letter):
 @pytest.mark.usefixtures("letter")
 def test_less_motion(server, page):
     """
-    The river moves in every frame, or once a second if the reader prefers less motion.
+    The river moves in every frame, or once a second for a user who prefers less motion.
     """
 
     def pictures() -> tuple[int, float]:
@@ -269,7 +269,7 @@ def test_less_motion(server, page):
 
 def test_rests(start, page):
     """
-    The river is not drawn while nothing in it moves, and flows again once a job is near.
+    The river is not drawn while nothing in it moves, and moves again once a job is near.
     """
     server = start()
     added = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_DEPLOYS})

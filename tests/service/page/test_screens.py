@@ -1,7 +1,7 @@
 """
-Every view has its screenshot in the documents and looks right, in light and dark, on a wide screen and on a phone.
+Every view has a screenshot in the documents, and fits a wide screen and a phone, in light and dark.
 
-`make screens` takes the screenshots; a run of the tests only checks that each screenshot and its view exist.
+`make screens` takes the screenshots; a run of the tests checks that each screenshot and its view exist.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import pytest
 SCREENS = Path(__file__).parents[3] / "docs" / "screens"
 DOCUMENT = SCREENS.parent / "page.md"
 BYTES_MAX = 180_000
-SCREENS_MAX, FIRINGS_MAX = 3, 5  # of the overview on a phone
+SCREENS_MAX, FIRINGS_MAX = 3, 5  # lengths of the overview and of its firings on a phone, in screens
 WIDTHS = {"wide": (1200, 780), "phone": (390, 780)}
 SCHEMES = ("light", "dark")
 AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
 IS_WRITING = os.environ.get("TICKWHEEL_SCREENS") == "write"
 KINDS = ("reminder", "cart", "trial", "lease", "session")
-LEASE_S = 64  # a node is silent for its last quarter, in which four pictures are taken
+LEASE_S = 64  # in its last quarter a killed node is shown as silent, and four pictures are taken then
 STRANGE = ("提醒/東京/日本語のキー", "مفتاح/١٢٣", "a very long key that goes on and on " * 12)
 
-# By name: the address, what is there once the view is, and what is done to get there.
+# By name: the address, an element that exists once the view is shown, and the job to open.
 VIEWS: dict[str, tuple[str, str, str | None]] = {
     "overview": ("", "#jobs .row", None),
     "dead": ("#dead", "#letters .letter", None),
@@ -111,7 +111,9 @@ def empty(start_module, tmp_path_factory) -> Any:
 @contextmanager
 def screen(page, scheme, width) -> Iterator[None]:
     """
-    Set the browser to that screen width and colour scheme, and to reduced motion, which saves CPU, except for pictures.
+    Set the browser to a screen width and colour scheme.
+
+    Except for pictures, motion is reduced to save CPU.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -157,7 +159,7 @@ def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa
 @pytest.mark.parametrize(("view", "scheme", "width"), CASES)
 def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    The view exists, fits its screen, and its screenshot in the documents is small and of the right size.
+    The view exists and fits its screen, and its screenshot in the documents is small and has the right size.
     """
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
@@ -168,7 +170,7 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
         if view == "away":
             assert page.run(SIDES, "#trouble") == page.run(SIDES, "[data-view=overview] > .panel")
         if IS_WRITING:
-            time.sleep(3)  # some seconds of rates, and the hands on their way
+            time.sleep(3)  # the rates need some seconds, and the hands of the wheel must move
             _take_picture(page, view, scheme, width)
     _check_picture(_path(view, scheme, width), size)
 
@@ -177,12 +179,12 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 @pytest.mark.parametrize(("view", "scheme", "width"), [*CASES, ("fleet", "dark", "wide")])
 def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    With the forms open, axe finds no barrier for people with low vision, without sight or without a pointer.
+    With all forms open, axe finds no barrier for users with low vision, without sight or without a pointer.
 
-    Of each list it looks at the first five rows, as the others are made in the same way.
+    It checks the first five rows of each list, because the other rows are made in the same way.
     """
     with presented(demo, empty, page, view, scheme, width):
-        _check_with_axe(page, "#detail" if view == "job" else "html")  # around a job there is the overview
+        _check_with_axe(page, "#detail" if view == "job" else "html")  # a job is shown over the overview
         if view == "overview":
             for dialog in ("keys", "acts", "palette"):
                 page.run("document.getElementById(arguments[0]).showModal()", dialog)
@@ -192,7 +194,9 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    Of two nodes on one PostgreSQL one is killed: its lane is red while its leases last, fits, and axe finds nothing.
+    Of two nodes on one PostgreSQL one is killed: its lane is red while its leases last.
+
+    The view fits its screen, and axe finds nothing.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
@@ -221,7 +225,7 @@ def test_the_fleet(postgres_url, start, page, tmp_path):
 
 def test_every_view_is_shown_here(server, page):
     """
-    The screenshots cover all views that the page links to, and the document shows every one.
+    There is a screenshot of every view that the page links to, and the document shows each of them.
     """
     page.open(server)
     assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
@@ -267,7 +271,7 @@ def _show(page: Any, server: Any, address: str, found: str, key: str | None) -> 
 
 def _node(start: Any, url: str, folder: Path) -> Any:
     """
-    Start a node on PostgreSQL, with *url* in the environment, so that no picture shows it.
+    Start a node on PostgreSQL, with *url* in the environment so that no picture shows it.
     """
     store = urlsplit(url)
     place = {f"PG{name.upper()}": value for name, value in parse_qsl(store.query)}
@@ -282,7 +286,7 @@ def _nodes(server: Any) -> Any:
 
 def _keep_busy(server: Any) -> None:
     """
-    Set jobs that fire for some minutes, one of which fails, and some that are due much later.
+    Set jobs that fire for some minutes, of which one fails, and some that are due much later.
     """
     draw = random.Random(4)
     items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]
@@ -317,7 +321,7 @@ def _check_picture(path: Path, size: dict[str, int]) -> None:
 
 def _picture(browser: Any) -> bytes:
     """
-    Return a screenshot of the visible part, compressed as far as zlib can.
+    Return a screenshot of the visible part, compressed as much as zlib can.
     """
     data = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
     place, parts, pixels = 8, [data[:8]], b""

@@ -1,5 +1,5 @@
 """
-The page on a slow line, and in another zone than that of its jobs.
+The page on a slow connection, and in a time zone other than that of its jobs.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ import pytest
 
 LATENCY_MS, BYTES_A_S = 400, 50_000
 FIRST_MS = 3_000
-REQUESTS_MAX = 6  # the page, its style, its modules, its icon, twice where the browser asks again, and the jobs
+REQUESTS_MAX = 6  # the page, its style, its modules, its icon (the browser may ask for it twice), and the jobs
 JOBS = 60
 
-# Notes when the first row is there, and the files that were loaded by then.
+# Records the time of the first row, and the files that were loaded by then.
 NOTE_FIRST = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector("#jobs .row")) return;
@@ -30,7 +30,7 @@ new MutationObserver((_, observer) => {
 @pytest.fixture
 def slow_line(page):
     """
-    Let the browser have a line of 400 ms and 400 kbit/s, and an empty cache.
+    Give the browser a connection with 400 ms latency and 400 kbit/s, and an empty cache.
     """
     command = page.browser.execute_cdp_cmd
     added = command("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_FIRST})
@@ -48,7 +48,7 @@ def slow_line(page):
 @pytest.mark.usefixtures("slow_line")
 def test_first_rows(server, page):
     """
-    The first rows need three round trips and so few bytes that they are there within three seconds on a quiet machine.
+    The first rows need three round trips and few enough bytes to appear within three seconds on a quiet machine.
     """
     items = [{"do": "set", "key": f"slow/{n}", "delay": 3600, "target": "log"} for n in range(JOBS)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})
@@ -63,7 +63,7 @@ def test_first_rows(server, page):
 
 def test_zones_are_named(server, page):
     """
-    The page names the zone of its times, and a job that recurs in another zone has its times in that one, too.
+    The page names the zone of its times; a job that recurs in another zone shows its times in that zone, too.
     """
     page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
     try:
@@ -87,7 +87,7 @@ def test_zones_are_named(server, page):
 
 def test_the_width_of_a_cell_is_stated(server, page):
     """
-    Each strip says how long a cell of it is.
+    Each strip says how long each of its cells is.
     """
     page.open(server)
     page.wait_for(lambda: len(page.texts(".strip .name")) == 3)

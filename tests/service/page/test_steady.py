@@ -1,5 +1,5 @@
 """
-Rows do not jump under the pointer or the focus: changes that would move them wait until both have left.
+Rows do not move under the pointer or the focus: changes that would move them wait until both have left.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ JUMP = """
     chart.replaceChildren();
     return [row.getBoundingClientRect().top - there];
 """
-"""Pixels by which the first row of the firings moves if the lateness chart above it is not drawn yet."""
+"""Script that returns how many pixels the first firing moves when the lateness chart above it is redrawn."""
 
 
 @pytest.fixture
 def calm(server, page):
     """
-    Open the page with three jobs that are due one after the other, under the pointer; all are removed at the end.
+    Open the page with three jobs that are due one after another; the fixture removes all jobs at the end.
     """
     for number, key in enumerate(KEYS, 1):
         server.job("PUT", key, {"delay": 1000 * number, "target": "log"})
@@ -38,15 +38,12 @@ def calm(server, page):
 
 
 def point(page, selector: str) -> None:
-    """
-    Move the pointer to an element.
-    """
     ActionChains(page.browser, duration=0).move_to_element(page.find(selector)).perform()
 
 
 def news(page, selector: str) -> str | None:
     """
-    Return a list's note about withheld rows, or None.
+    Return the note of a list about rows that it holds back, or None.
     """
     return page.run(NEWS, selector)
 
@@ -54,7 +51,9 @@ def news(page, selector: str) -> str | None:
 @pytest.mark.usefixtures("calm")
 def test_under_the_pointer(server, page):
     """
-    Rows under the pointer stay in place with current values; new ones are counted, and shown when the pointer leaves.
+    Rows under the pointer keep their place and show current values.
+
+    New rows are counted, and shown when the pointer leaves.
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
@@ -72,7 +71,7 @@ def test_under_the_pointer(server, page):
 @pytest.mark.usefixtures("calm")
 def test_with_the_focus(server, page):
     """
-    A row with the focus stays in place until the focus leaves; another search is answered at once.
+    A row with the focus keeps its place until the focus leaves; a new search is still answered at once.
     """
     page.run("document.querySelector('#jobs li:nth-child(2) .row').focus()")
     server.job("DELETE", "calm/1")
@@ -89,7 +88,7 @@ def test_with_the_focus(server, page):
 
 def test_the_first_firing(server, page):
     """
-    The row of the first firing stays in place when the lateness chart is drawn above it.
+    When the first firing arrives, its row keeps its place although the lateness chart is drawn above it.
     """
     page.open(server)
     server.job("PUT", "alone", {"delay": 0, "handler": "works"})
@@ -99,7 +98,9 @@ def test_the_first_firing(server, page):
 
 def test_firings(server, page):
     """
-    Firings that arrive while their list is under the pointer, or held, are counted, and shown afterwards.
+    While the pointer is on the list of firings, or the list is held, new firings are counted.
+
+    They are shown afterwards.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})
@@ -121,7 +122,7 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    A new dead letter waits while the others are under the pointer; a letter that is removed there disappears at once.
+    While the pointer is on the dead letters, a new one waits; a letter that is removed there disappears at once.
     """
 
     def die(key: str) -> None:

@@ -1,5 +1,5 @@
 """
-The page with an expired token, and with a token for keys of one prefix.
+The page with an expired token, and with a token for the keys with one prefix.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def service(start, tmp_path):
 @pytest.fixture
 def sign_in(service, page):
     """
-    Return a function that opens the page at an address with a token; the tab forgets the token at the end.
+    Return a function that opens an address of the page with a token; the fixture makes the tab forget it at the end.
     """
     server = service[0]
 
@@ -60,7 +60,7 @@ def sign_in(service, page):
 
 def refused(server, reason):
     """
-    Return how many requests were refused for that *reason*.
+    Return the number of requests that were refused for that *reason*.
     """
     text = server.ask("GET", "/metrics", headers={"authorization": f"Bearer {ALL}"}).body.decode()
     return float(text.partition(f'tickwheel_rejections_total{{reason="{reason}"}} ')[2].split()[0])
@@ -68,7 +68,7 @@ def refused(server, reason):
 
 def test_expired(page, sign_in):
     """
-    An expired token is refused with the reason, and a valid one opens the page.
+    An expired token is refused with the reason, and a valid one then opens the page.
     """
     sign_in(OLD)
     until = datetime.fromtimestamp(OLD_UNTIL, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -82,7 +82,7 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_before_it_is_loaded(service, page):
     """
-    A page that waits for a token in a view of all jobs does not use a restricted one; the next page does.
+    A restricted token is not used on a page that asks for a token in a view of all jobs; it is used on the next page.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -95,7 +95,7 @@ def test_before_it_is_loaded(service, page):
 
 def test_a_late_stream(service, page, sign_in):
     """
-    A page that began with a view of all jobs leaves it when the stream reports that the token is restricted.
+    If the stream reports that the token is restricted, the page leaves a view of all jobs.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
@@ -111,14 +111,14 @@ def test_a_late_stream(service, page, sign_in):
 
 def test_some_keys(service, page, sign_in):
     """
-    With a token for keys of one prefix the page shows and changes only these jobs, says so, and requests nothing else.
+    With a token for one prefix, the page shows and changes only jobs with it, says so, and requests nothing else.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):
         assert put(key, FAR).status == 201
     assert put("team/often", {"every": 3600, "target": "log"}).status == 201
     assert put("other often", {"every": 3600, "target": "log"}).status == 201
-    sign_in(TEAM, "#fleet")  # a view of all jobs
+    sign_in(TEAM, "#fleet")  # "#fleet" is a view of all jobs
     page.wait_for(lambda: page.texts("#jobs .key") == ["team/often", "team/tea", "team/toast"])
     assert page.find("#reach").text == (
         "The token of this tab is for keys that begin with “team/”. What is about all jobs is not shown."
@@ -165,7 +165,7 @@ def test_some_keys(service, page, sign_in):
 
 def test_some_keys_to_read(service, page, sign_in):
     """
-    A read token for keys of one prefix changes nothing.
+    A read token for one prefix cannot change jobs with that prefix.
     """
     server, put = service
     assert put("team/tea", FAR).status == 201

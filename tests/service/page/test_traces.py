@@ -1,5 +1,5 @@
 """
-The links to traces, on the page.
+The page links to traces.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ URL = "https://traces.example.com/{trace_id}?again={trace_id}"
 
 def test_links(start, page):
     """
-    If the service knows the address of a trace viewer, the traces of a job and of each attempt are linked.
+    If the service knows the address of a trace viewer, the page links the traces of a job and of each attempt.
     """
     server = start("--trace-url", URL)
     page.open(server)

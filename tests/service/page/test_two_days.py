@@ -1,5 +1,5 @@
 """
-The river before its dots: figures of all nodes by minute and by quarter of an hour, and marks of events.
+The part of the river before its dots: figures of all nodes by minute and by quarter of an hour, and marks of events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ const event = new WheelEvent("wheel", { deltaY: arguments[0], bubbles: true, can
 document.getElementById("river").dispatchEvent(event);
 return event.defaultPrevented;
 """
-# Two fingers that go from `arguments[0]` px apart to `arguments[1]`.
+# Moves two fingers from `arguments[0]` px apart to `arguments[1]` px apart.
 PINCH = """
 const canvas = document.getElementById("river"), { left, top, width } = canvas.getBoundingClientRect();
 canvas.setPointerCapture = () => null;
@@ -29,7 +29,7 @@ const [from, to] = arguments, fire = (name, pointerId, place) =>
 [1, -1].forEach((side, i) => fire("pointermove", 7 + i, (side * to) / 2));
 [1, -1].forEach((side, i) => fire("pointerup", 7 + i, (side * to) / 2));
 """
-# The number of pixels in the colour of deaths.
+# Returns the number of pixels in the colour of deaths.
 DIED = """
 const mark = [...document.querySelectorAll("#river-ends .end > span")].at(-1);
 const canvas = document.getElementById("river");
@@ -45,7 +45,7 @@ return found;
 
 def lane(fired, failed, dead):
     """
-    Return figures of firings that started some 100 ms late.
+    Return figures of firings that started about 100 ms late.
     """
     lateness = [0] * BUCKETS
     lateness[5] = fired
@@ -55,7 +55,7 @@ def lane(fired, failed, dead):
 @pytest.fixture
 def kept(start, tmp_path):
     """
-    Return a server whose store has figures of two nodes, half an hour and thirty hours old, and a death.
+    Return a server whose store has figures of two nodes, from half an hour and thirty hours ago, and a death.
     """
     store = make_store(f"sqlite:///{tmp_path}/tickwheel.db")
     scheduler = Scheduler(store)
@@ -71,7 +71,9 @@ def kept(start, tmp_path):
 
 def test_two_days(kept, page):
     """
-    Keys, wheel and pinch zoom the past out to two days; it has all nodes' figures, and a death as a mark and a word.
+    Keys, wheel and pinch zoom the past out to two days, with the figures of all nodes.
+
+    A death is shown as a mark and as text.
     """
 
     def label() -> str:

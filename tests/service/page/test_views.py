@@ -1,5 +1,5 @@
 """
-Acts of a user in the other views (dead letters, schedules, the fleet, the wheel), and with a read token.
+The other views (dead letters, schedules, fleet and wheel), and all views with a read token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tickwheel.cli.output import printable
 
-# Which element has the focus, whether the browser would show that, and the outline that it has.
+# Returns the element with the focus, whether the browser shows a focus ring, and the outline style.
 OUTLINE = """
 const node = document.activeElement;
 return [node.tagName, node.matches(":focus-visible"), getComputedStyle(node).outlineStyle];
@@ -25,7 +25,7 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters; the remaining letters are removed at the end.
+    Return the keys of three dead letters; the fixture removes those that are left at the end.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -53,7 +53,7 @@ def open_view(page, server, name: str) -> None:
 
 def test_replay_from_the_letters(server, page, letters):
     """
-    Dead letters are counted in the tab and listed with their error; one is replayed, and dies again.
+    The tab counts the dead letters, and the list shows their errors; a replayed letter dies again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -80,7 +80,7 @@ def test_remove_from_the_letters(server, page, letters):
 
 def test_replay_all(server, page, letters):
     """
-    All letters are replayed after a confirmation.
+    After a confirmation all letters are replayed.
     """
     before = {key: server.job("GET", key).json["generation"] for key in letters}
     open_view(page, server, "dead")
@@ -92,7 +92,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    An answer that arrives after a newer one does not bring removed letters back.
+    If an answer arrives after a newer one, it does not bring removed letters back.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -106,7 +106,7 @@ def test_a_late_answer(server, page, letters):
 
 def test_schedules(server, page):
     """
-    Recurring jobs are listed with their rule and next runs, found by prefix, and opened.
+    Recurring jobs are listed with their rule and next runs, can be found by prefix, and opened.
     """
     server.job("PUT", "sched/cron", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     server.job("PUT", "sched/every", {"every": 7200, "target": "log"})
@@ -126,7 +126,7 @@ def test_schedules(server, page):
 
 def test_fleet_of_one(server, page):
     """
-    The fleet shows the shard of a SQLite file in the lane of its owner, and how well its store keeps up.
+    The fleet shows the shard of a SQLite file in its owner's lane, and the speed of the store's commits.
     """
     open_view(page, server, "fleet")
     page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
@@ -139,7 +139,7 @@ def test_fleet_of_one(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job within the horizon is in a slot of the near wheel, and the hands keep moving.
+    A job within the horizon is in a slot of the near wheel, whose hands move.
     """
     server.job("PUT", "soon", {"delay": 50, "handler": "works"})
     open_view(page, server, "wheel")
@@ -153,7 +153,7 @@ def test_the_wheel_turns(server, page):
 
 def test_the_wheel_goes_on_in_the_store(server, page):
     """
-    A job of next year is in an outer ring; its slot shows its span and leads to the job, and so does the table.
+    A job of next year is in an outer ring; its slot shows a span and leads to the job, and so does the table.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -173,7 +173,7 @@ def test_the_wheel_goes_on_in_the_store(server, page):
 
 def test_views_are_addresses(server, page):
     """
-    A view has an address, works with the browser's Back, and is reached by keyboard; the others are hidden.
+    A view has an address, works with the browser's Back button and is reached by keyboard; the other views are hidden.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -189,7 +189,7 @@ def test_views_are_addresses(server, page):
 @pytest.mark.parametrize("name", ["toString", "constructor", "nothing"])
 def test_what_is_no_view(server, page, name):
     """
-    An address without a known view leads to the overview.
+    An address that names no view shows the overview.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#{name}")
@@ -199,7 +199,7 @@ def test_what_is_no_view(server, page, name):
 
 def test_no_outline_around_the_page(server, page):
     """
-    An element focused by a deep link has no outline around the page, even for a user of the keyboard.
+    If a deep link moves the focus to an element, the page has no outline around it, even for keyboard users.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -212,7 +212,7 @@ def test_no_outline_around_the_page(server, page):
 
 def test_a_job_is_an_address(server, page):
     """
-    A job has an address, whatever its key, and works with Back; closing it restores the address of the view.
+    Every job has an address, whatever its key, and works with Back; closing the job restores the view's address.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
@@ -239,7 +239,7 @@ def test_a_job_is_an_address(server, page):
 
 def test_filters_are_addresses(server, page):
     """
-    The search is in the address, and the page restores it from there.
+    The search is kept in the address, and restored from it.
     """
     for key in ("links/a", "links/b", "other"):
         server.job("PUT", key, {"delay": 3600, "target": "log"})
@@ -269,7 +269,7 @@ def test_filters_are_addresses(server, page):
 
 def test_with_a_read_token(start, page):
     """
-    With a read token every view is visible, without controls that write.
+    With a read token every view can be seen, without the controls that write.
     """
     tokens = {"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40}
     server = start(environment=tokens)
@@ -281,7 +281,7 @@ def test_with_a_read_token(start, page):
     page.wait_for(lambda: page.run("return document.body.classList.contains('read-only')"))
     page.open_job("seen")
     is_shown = (
-        "return document.querySelector(arguments[0]).checkVisibility()"  # in one step, as the view is drawn again
+        "return document.querySelector(arguments[0]).checkVisibility()"  # in one script, as the view may be redrawn
     )
     page.wait_for(lambda: page.run(is_shown, "#detail dl"))
     assert not page.run(is_shown, "#detail .writes")
