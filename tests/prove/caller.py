@@ -1,9 +1,9 @@
 """
-A caller that continuously sets, replaces, moves and cancels jobs, and the verdict on the starts that follow.
+A caller that continuously sets, replaces, moves and cancels jobs, and the check of the starts that follow.
 
-The caller may switch to another URL at any time. Each answered call is recorded; each start is a line `SERIAL STARTED
-DUE` of the handler, whose payload is the serial number of a set. Generations do not matter, so a migration may change
-them.
+The caller may switch to another URL at any time. Each answered call is recorded. The handler writes a line `SERIAL
+STARTED DUE` for each start, where the serial number of the set is the job's payload. Generations are not compared,
+because a migration may change them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE_S: Final = 60.0
 BETWEEN_S: Final = 0.02
 AGAIN_S: Final = 0.05
 PATIENT: Final = RetryPolicy(attempts=1000)
-"""A failover costs each running job an attempt, and no job may die of that."""
+"""A failover costs each running job an attempt, and no job may die because of that."""
 RECENT: Final = 60
 
 
@@ -93,7 +93,7 @@ class Counts:
     @property
     def is_good(self) -> bool:
         """
-        True if some calls were acknowledged, and nothing went wrong.
+        True if some calls were acknowledged, and no fault was found.
         """
         return self.acknowledged > 0 and not (self.lost or self.overtaken or self.early)
 
@@ -117,7 +117,7 @@ class Caller:
 
     def use(self, url: str) -> None:
         self._url = url
-        self._wanted.clear()  # a call to the store may have set it since
+        self._wanted.clear()  # a call to the store may have set the event since
         if self._thread.ident is None:
             self._thread.start()
         is_answered = self._wanted.wait(PATIENCE_S)
@@ -186,7 +186,7 @@ class Caller:
 
     def _set(self, key: str) -> None:
         """
-        Set a new job, repeatedly until there is an answer.
+        Set a new job, and repeat the call until there is an answer.
         """
         self._serial += 1
         serial, step = self._serial, self._step
@@ -207,7 +207,7 @@ class Caller:
         """
         Replace exactly the job that was set.
 
-        Without the condition, a job that a migration has moved would be set in the old store as well.
+        Without the condition, a job that a migration has moved would be set again in the old store.
         """
         self._serial += 1
         serial, step, asked_at = self._serial, self._step, time.time()
@@ -268,7 +268,7 @@ class Caller:
 
 def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict[str, Counts]:
     """
-    Count for each step the faults with the jobs that were set in it.
+    Count, for each step, the faults in the jobs that were set during it.
     """
     counts = {step: Counts(caller.acknowledged[step], pause_s=caller.pauses.get(step, 0.0)) for step in steps}
     found: dict[int, list[Start]] = {}

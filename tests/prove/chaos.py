@@ -1,7 +1,7 @@
 """
-`tickwheel chaos` at its defaults: servers 150 ms away, and faults of the service, the target and the store.
+The command `tickwheel chaos` with its defaults.
 
-    python tests/prove/chaos.py --kind sqlite|postgres|redis [--seconds 30] [--seed 7]
+Servers 150 ms away, and faults of the service, the target and the store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from redis_servers import Redis  # isort: skip - as before
 @contextmanager
 def url_of(kind: str) -> Iterator[str]:
     """
-    Lend the URL of an empty store of that *kind*; "" for the file that chaos makes itself.
+    Provide the URL of an empty store of that *kind*, or "" for the file that chaos makes itself.
     """
     if kind == "sqlite":
         yield ""

@@ -1,5 +1,5 @@
 """
-Engines and stores with faults that appear when a clock is set.
+Engines and stores with faults that show only when a clock is set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    A running job that is asked to stop expires at that moment; a clock step undoes or shifts the expiry.
+    A running job that is asked to stop expires at that moment, so a clock step undoes or shifts the expiry.
     """
     real = _plan.decide
 
@@ -49,14 +49,14 @@ def stops_until_the_clock_is_set() -> Any:
 
 def trusts_ends_of_a_later_clock() -> Any:
     """
-    A lease lasts until its stored end, although the server's clock was set back.
+    A lease lasts until its stored end, even if the server's clock was set back.
     """
     return mock.patch.object(Cluster, "_cut_leases")
 
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After a redate, records of that generation are ignored for a while, even records of its retry.
+    After the due time of a generation was rewritten, its later records are ignored for a while, even those of a retry.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -67,7 +67,7 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Clocks are not compared: staged jobs stay filed by the clock before its step.
+    Clocks are not compared, so staged jobs stay filed by the clock before its step.
     """
 
     @contextmanager
@@ -84,21 +84,21 @@ def sees_no_step() -> Any:
 
 def follows_the_wall_clock() -> Any:
     """
-    Jobs that count elapsed time keep their old instants after a clock step.
+    Jobs that count elapsed time keep their old due times after a clock step.
     """
     return mock.patch.object(RelativeJobs, "base", return_value=None)
 
 
 def knows_clocks_a_thousandth_apart() -> Any:
     """
-    Clock rates are assumed to differ by at most 0.1 %.
+    The engine assumes that clock rates differ by at most 0.1 %.
     """
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
 
 
 def counts_delays_by_its_own_clock() -> Any:
     """
-    A process that sets jobs computes their delays from its own day-old estimate of the store's time.
+    A process that sets jobs computes their due times from its own estimate of the store's time, which is a day old.
     """
     every = ExitStack()
     for name in ("_counted_set", "_counted"):
@@ -109,7 +109,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    A clock that runs a tenth faster or slower counts as one that was set, at each renewal.
+    A clock that runs a tenth faster or slower is taken, at each renewal, for a clock that was set.
     """
     sample = _storeclock.StoreClock.sample
 

@@ -27,7 +27,11 @@ __all__ = ["Result", "prove"]
 STEPS_S = (3600.0, -3600.0, 86_400.0, -86_400.0)
 PATIENCE_S = 20.0
 PROMPT_MS = 1_500.0
-"""Maximum lateness of a job, in ms: 500 to notice a step, 1000 for a busy machine. A missed step costs an hour."""
+"""
+Maximum lateness of a job, in ms: 500 to notice a step, and 1000 for a busy machine.
+
+A step that is not noticed costs an hour.
+"""
 
 
 class SettableClock(MonotonicClock):
@@ -59,19 +63,19 @@ def prove(url: str, jobs: int, seed: int) -> Result:
         lateness.append(firing.lateness_ms)  # type: ignore[attr-defined]
 
     scheduler.start()
-    steps = [step for step in STEPS_S for step in (step, -step)]  # each step, and back again
+    steps = [step for step in STEPS_S for step in (step, -step)]  # each step, followed by the step back
     try:
         for number in range(jobs):
             scheduler.set(f"job-{number}", delay=dice.uniform(0, 2), payload=f"job-{number}", handler="count")
             if number % max(1, jobs // len(steps)) == 0 and steps:
-                time.sleep(0.4)  # some jobs fall due between two steps
+                time.sleep(0.4)  # some jobs become due between two steps
                 clock.step_ns += int(steps.pop(0) * 1e9)
         clock.step_ns = 0
-        time.sleep(2.5)  # the longest delay, by a clock that is no longer stepped
+        time.sleep(2.5)  # longer than the longest delay; the clock is not stepped any more
         deadline = time.monotonic() + PATIENCE_S
         while len(runs) < jobs and time.monotonic() < deadline:
-            time.sleep(0.02)  # bounded by the deadline, as a lost job gives no signal
-        time.sleep(0.5)  # a second run of any job would come now
+            time.sleep(0.02)  # no signal reports a lost job, so the deadline bounds this
+        time.sleep(0.5)  # if any job runs twice, the second run comes now
         with suppress(StoreError):
             scheduler.stats()
     finally:

@@ -1,10 +1,11 @@
 """
-The proof of the clock, on SQLite: the time of day of a process is set back, ahead, and away and back again.
+The proof of the clock, on SQLite: a process has its time of day set back, ahead, and away and back again.
 
     python tests/prove/clock_trips.py [--trips 12] [--seed 7] [--only back]
 
-The scheduler runs in a process with an interposed `clock_gettime`, in an hour that this one sets. It has one far job,
-one of `every=1`, a cron line of seconds, and jobs with `delay=` and `at=` are set continuously. Requirements:
+The scheduler runs in a process with an interposed `clock_gettime`, whose offset this process sets during the test. It
+has one job far ahead, one with `every=1`, and one with a cron line for every second; jobs with `delay=` and `at=` are
+set continuously. Requirements:
 
     every    keeps its phase by elapsed time, and is never silent for longer than 2 s
     cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
@@ -33,25 +34,27 @@ from typing import Any, Final
 __all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
-"""Seconds after the beginning, and the error of the time of day from then on, in seconds."""
+"""A step of the clock: seconds since the beginning, and the error of the time of day from then on, in seconds."""
 
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
-"""If two sets and a pause take this much longer than the pause, the machine is slow, and the run is not evidence."""
+"""
+If two sets and a pause take this much longer than the pause, the machine is too slow for the run to prove anything.
+"""
 TRIES: Final = 3
 SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
-"""Time to read the two clocks one after the other, and a millisecond of rounding."""
+"""Tolerance for early jobs: the time to read the two clocks one after the other, and a millisecond of rounding."""
 PHASE_S: Final = 0.25
-"""Maximum shift of a run in a rhythm of one second on a busy machine; a step may shift it by any amount."""
+"""Maximum shift of a run with an interval of one second on a busy machine; a clock step may shift it by any amount."""
 
 
 def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
     """
-    Return the steps of the clock, by name.
+    Return the clock steps of each scenario, by its name.
     """
     dice = random.Random(seed)
     at, wander = 3.0, []
@@ -81,7 +84,7 @@ def build_clock(folder: Path) -> Path:
 @contextmanager
 def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
     """
-    Provide the environment of a process whose clock can be set, and the function that sets it, in seconds.
+    Provide the environment of a process whose clock can be set, and a function that sets its error in seconds.
     """
     library, shared = build_clock(folder), folder / "offset"
     shared.write_bytes(bytes(8))
@@ -118,7 +121,7 @@ def run(steps: list[Step], folder: Path, seed: int) -> dict[str, Any]:
 
 def live(length: float, folder: Path, seed: int) -> None:
     """
-    Run the scheduler for *length* seconds, and print the runs and the requests.
+    Run the scheduler for *length* seconds, and print its runs and the requests.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415 - only here: the other process only judges
 
@@ -155,7 +158,7 @@ def live(length: float, folder: Path, seed: int) -> None:
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
     """
-    Return the time of day at the beginning, before it was set.
+    Return the time of day at the beginning, before the clock was set.
     """
     if not known:
         known.append(time.time() - (time.monotonic() - began))
@@ -167,7 +170,7 @@ def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - 
 
 def judge(told: dict[str, Any]) -> list[str]:
     """
-    Return the faults in a scheduler's record, in words; times count from its beginning.
+    Return the faults in a scheduler's record, in words; times are counted from its beginning.
     """
     steps, length = [tuple(step) for step in told["steps"]], told["length"]
     runs: dict[str, list[float]] = {}
@@ -177,7 +180,7 @@ def judge(told: dict[str, Any]) -> list[str]:
     for key in ("every", "cron"):
         times = [0.0, *(at for at in runs.get(key, []) if at <= length), length]
         gap, at = max((b - a, a) for a, b in pairwise(times))
-        if gap > SILENT_S + PHASE_S:  # a second left out is a gap of two, whose ends a busy machine shifts
+        if gap > SILENT_S + PHASE_S:  # two seconds if one is left out; a busy machine shifts both ends
             wrong.append(f"{key} was silent for {gap:.1f} s from {at:.1f} s on")
     first = runs["every"][0] if "every" in runs else 0.0
     shifts = [abs((at - first + 0.5) % 1.0 - 0.5) for at in runs.get("every", [])]
@@ -202,16 +205,16 @@ def _judge_delay(key: str, due: float, found: list[float]) -> list[str]:
 
 def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], steps: list[Step]) -> list[str]:
     """
-    Judge a job requested at *asked*, for a time of day after its beginning, and watched until the end.
+    Return the faults of a job that was requested at *asked* for a given time of day, and watched until the end.
 
-    The detection of a step takes a moment, so a job that is due within a second of one may run by either clock.
+    It takes a moment to detect a clock step, so a job that is due within a second of a step may run by either clock.
     """
     at, wall, watched = asked
     due = _first_shown(wall, at, steps)
-    if due is None or due > watched:  # the wall clock did not show it in this run
+    if due is None or due > watched:  # the wall clock never showed the job's time in this run
         soon = [at for at in found if not _shown_around(wall, at, steps)]
         return [f"{key} ran {len(soon)} times, and its instant never came"] if soon else []
-    if not found and _fleeting(due, wall, steps, STALLED_S):  # it comes once more, when the clock shows it again
+    if not found and _fleeting(due, wall, steps, STALLED_S):  # the job may run when the clock shows its time again
         return []
     if len(found) != 1:
         return [f"{key}, due at {due:.2f} s, ran {len(found)} times"]
@@ -224,7 +227,7 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
 
 def _first_shown(wall: float, asked: float, steps: list[Step]) -> float | None:
     """
-    Return the first time from *asked* on at which the time of day read *wall* or more.
+    Return the first time from *asked* on at which the time of day was *wall* or later.
     """
     for index, (start, off) in enumerate(steps):
         end = steps[index + 1][0] if index + 1 < len(steps) else float("inf")

@@ -1,9 +1,9 @@
 """
-The proof of the calendar: real cron lines beside croniter, and every zone through every change of a year.
+The proof of the calendar: real cron lines compared with croniter, and every zone through every change of a year.
 
     python tests/prove/crons.py [--firings 1000] [--year 2026]
 
-Each difference from croniter must be of a documented class (docs/decisions/cron-calendar.md):
+Each difference from croniter must belong to a documented class (docs/decisions/cron-calendar.md):
 
     overlap   croniter fires again in the second pass of a doubled hour; we fire once
     gap       croniter fires an hour later or skips instants in a lost hour; we fire when the hour has passed
@@ -46,7 +46,9 @@ def real_lines() -> list[str]:
 
 def compare(line: str, zone: ZoneInfo, firings: int) -> tuple[Counter[str], list[str]]:
     """
-    Return the number of differences between croniter and us over the next *firings* by class, and the unexplained ones.
+    Compare the next *firings* of a line with croniter's.
+
+    Return the number of differences of each class, and the unexplained differences.
     """
     ours = set(_ours(line, zone, firings))
     theirs = set(_theirs(line, zone, firings))
@@ -108,7 +110,9 @@ def changes(zone: ZoneInfo, year: int) -> list[int]:
 
 def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
-    Return the faults of daily and hourly lines around *change*: a day left out, a firing twice, a wrong step.
+    Return the faults of daily and hourly lines around a *change* of the zone.
+
+    An omitted day, a double firing, or a wrong step.
     """
     found: list[str] = []
     noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)
@@ -116,7 +120,7 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     end = int((noon + timedelta(days=4)).timestamp()) * 1000
     for line in DAILY:
         instants = _between(line, zone, start, end)
-        # A match in a gap that ends the day fires at midnight, and belongs to the day before.
+        # A match in a gap at the end of the day fires at midnight, and belongs to the day before.
         days = [{datetime.fromtimestamp(each / 1000 - back, zone).date() for each in instants} for back in (0, 1)]
         gaps = [(later - earlier) / 3_600_000 for earlier, later in itertools.pairwise(instants)]
         if len(instants) != 4 or max(map(len, days)) != 4 or not all(22 <= gap <= 26 for gap in gaps):
@@ -124,7 +128,8 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     for line, beat in zip(HOURLY, (900_000, 3_600_000), strict=True):
         instants = _between(line, zone, start, end)
         steps = {later - earlier for earlier, later in itertools.pairwise(instants)}
-        # Zones that change by less than an hour take one short and one long step; nothing is left out for longer.
+        # In zones that change by less than an hour, one step is short and one is long, and nothing is omitted for
+        # longer.
         if max(steps) > beat + HOUR_S * 1000 / 2 or min(steps) <= 0:
             found.append(f"{line!r} in {zone.key}: steps of {sorted(steps)} ms")
     return found

@@ -1,12 +1,12 @@
 """
 Runs the tests that read the time of day at instants that break programs, and records the list of these tests.
 
-    python tests/prove/dates.py            run those that tests/wall_clock.txt lists
+    python tests/prove/dates.py            run the tests that tests/wall_clock.txt lists
     python tests/prove/dates.py --record   list them again: run the quick tests with a clock that counts its readers
-    python tests/prove/dates.py --record tests/service    list those of a folder again, and leave the others as they are
+    python tests/prove/dates.py --record tests/service    list the tests of a folder again, and keep all others listed
 
-The time of day is that of an interposed clock, which leaves the monotonic one alone. Debian's libfaketime does not:
-with its own monotonic clock the drivers hang, and with the system's one `time.sleep` fails.
+An interposed clock gives the time of day, and leaves the monotonic clock alone. Debian's libfaketime cannot do that:
+with its own monotonic clock the drivers hang, and with the system's monotonic clock `time.sleep` fails.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from clock_trips import build_clock
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "wall_clock.txt"
 LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "service/page")
-"""Folders whose tests start third-party programs, have a clock of their own, or do not depend on dates."""
+"""Folders whose tests are not run: they start third-party programs, have their own clock, or do not depend on dates."""
 CPU_S, LASTED_S = 0.1, 2.0
-"""A test that uses more CPU, or lasts longer, is not run eleven times; nor is more than one case of a function."""
+"""Maximum CPU and duration of a test that is run eleven times; of each function, only one case is."""
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
     ("2026-11-28 15:59:58", "UTC", "Saturday afternoon, Sunday in Tokyo"),
@@ -50,14 +50,14 @@ INSTANTS = (
 
 def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """
-    Run the listed tests, beginning each at *instant*, in its zone.
+    Run the listed tests in a zone, and let each of them begin at *instant*.
     """
     text, zone, _ = instant
     names = LIST.read_text("utf-8").splitlines()
     files = sorted({name.partition("::")[0] for name in names})
     since = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
     with tempfile.NamedTemporaryFile(prefix="tickwheel-offset-") as offset:
-        offset.write(struct.pack("<q", int((since - time.time()) * 1e9)))  # files of tests may read the clock, too
+        offset.write(struct.pack("<q", int((since - time.time()) * 1e9)))  # importing a test file may read the clock
         offset.flush()
         clock = {"LD_PRELOAD": str(library), "INTERPOSED_OFFSET": offset.name, "TZ": zone}
         command = [*PYTEST, f"--only-listed={LIST}", f"--from-instant={since}", *arguments, *files]
@@ -66,7 +66,7 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
 
 def record(library: Path, arguments: list[str]) -> int:
     """
-    List the quick tests that read the time of day; those of files that did not run stay listed as they are.
+    Write the list of quick tests that read the time of day; tests in files that did not run stay in the list.
     """
     reads, found, costs = (library.with_name(name) for name in ("reads", "found", "costs"))
     reads.write_bytes(bytes(8))
@@ -95,7 +95,7 @@ def main() -> int:
         library = build_clock(Path(folder))
         if options.record:
             return record(library, arguments)
-        with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:  # they wait for more than half of the time
+        with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:  # the tests wait for more than half of the time
             answers = list(pool.map(lambda instant: run(library, instant, arguments), instants))
     for instant, answer in zip(instants, answers, strict=True):
         if answer.returncode:

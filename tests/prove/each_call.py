@@ -1,10 +1,10 @@
 """
-Every store call fails once, before and after its effect, and with a foreign error, in two simulated minutes.
+Every store call fails once before its effect, once after it, and once with a foreign error, in two simulated minutes.
 
     python tests/prove/each_call.py [--seeds 2] [--every 4]
 
-With `--every N`, one call in N fails, and other ones after their effect than before. A call that only reads has no
-effect. The simulations run in as many processes as there are cores.
+With `--every N`, one call in N fails; the calls that fail after their effect are not those that fail before it. A call
+that only reads has no effect. The simulations run in as many processes as there are cores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    A failure: the kind, and the number of the call in the plan of *seed*.
+    One failure: its kind, and the number of the failing call in the plan of *seed*.
     """
 
     seed: int
@@ -41,7 +41,7 @@ class Case:
 @dataclass(slots=True)
 class Result:
     """
-    The outcome of the failures.
+    The results of the failures.
     """
 
     failures: int = 0
@@ -62,14 +62,14 @@ class Result:
 
 def plan_of(seed: int) -> Plan:
     """
-    Return the small plan of *seed*; an odd one is SQLite.
+    Return the small plan of *seed*; with an odd seed it uses SQLite.
     """
     return Plan(seed, hours=0.04, asks=20, breaks=0)
 
 
 def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
     """
-    Yield one case in *every*, from *first* on, of the plan of *seed*.
+    Yield one case in *every* from the plan of *seed*, starting with number *first*.
     """
     calls = simulate(plan_of(seed)).calls_made
     for turn, how in enumerate(How):
@@ -89,7 +89,7 @@ def violations(case: Case) -> list[str]:
 
 def prove(seed: int, every: int = 1, first: int = 0) -> Result:
     """
-    Fail one call in *every* of the plan of *seed*, from *first* on, both ways.
+    Fail one call in *every* in the plan of *seed*, starting with number *first*, before and after its effect.
     """
     result = Result()
     for case in cases(seed, every, first):

@@ -1,10 +1,10 @@
 """
-The proof that nothing is early: jobs due at any fraction of a millisecond, by the clock of their store.
+The proof that no job is early: jobs are due at any fraction of a millisecond, by the clock of their store.
 
     python tests/prove/early.py --jobs 100000 [--store URL]
 
-The server, if there is one, runs on this machine, so its clock can be read here to the nanosecond, at the first line of
-the handler. Without a URL the store is a SQLite file.
+The server, if there is one, runs on this machine, so the first line of the handler can read the server's clock to the
+nanosecond. Without a URL the store is a SQLite file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE_S = 300.0
 
 def prove(url: str, jobs: int, seed: int) -> tuple[int, float]:
     """
-    Fire *jobs* and return the number of early ones, and the least lateness in ms.
+    Fire *jobs*, and return the number of early ones and the smallest lateness in ms.
     """
     dice = random.Random(seed)
     early: list[str] = []

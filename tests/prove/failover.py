@@ -3,13 +3,16 @@ The proof of the failover: a primary is lost under load, and another server take
 
     python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
-Two owners fire while this process sets and cancels jobs; midway, in the middle of a bulk set, the primary is killed.
-Each call of the bulk set is repeated until it is answered. In PostgreSQL its standby is promoted: with `sync` every
-commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before, so that it lacks the writes
-that were answered in that window. A Redis `cluster` promotes one of two replicas, of which one must have each answered
-write: nothing may be lost; with `partitions` it is a store of three, of which one loses its master. `sentinels` promote
-a replica that no write waits for. Missing writes must be from the window, and no generation may be given, and no
-attempt begin, twice.
+Two owners fire jobs while this process sets and cancels jobs. Midway, during a bulk set, the primary is killed. Each
+call of the bulk set is repeated until it is answered.
+
+In PostgreSQL the standby is promoted. With `sync` every commit waits for the standby, and nothing may be lost. With
+`async` the standby is cut off two seconds earlier, so it lacks the writes answered in that window. A Redis `cluster`
+promotes one of two replicas; one replica must have each answered write, and nothing may be lost. With `partitions` the
+store has three partitions, one of which loses its master. With `sentinels` the promoted replica is one for which no
+write waits.
+
+Missing writes must be from the window. No generation may be used twice, and no attempt may begin twice.
 """
 
 from __future__ import annotations
@@ -41,19 +44,19 @@ SILENT_S = 5.0
 PATIENCE_S = 120.0
 LAG_S = 2.0
 LOT = 100
-"""Number of jobs in a call of the bulk set."""
+"""Number of jobs in each call of the bulk set."""
 BULK_S = 10.0
-"""Time over which the jobs of the bulk set are due."""
+"""Period in seconds in which the jobs of the bulk set are due."""
 AGAIN_S = 0.05
-"""Wait before a call of the bulk set is made again."""
+"""Seconds until a call of the bulk set is repeated."""
 SETTLED_S = 3.0
-"""After an outage the leases are taken again; only then are jobs expected to fire in time."""
+"""Seconds after an outage in which leases are acquired again; only then are jobs expected to fire in time."""
 PATIENT = RetryPolicy(attempts=1000)
 
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Run one of the two owners until it is killed or asked to end.
+    Run one of the two owners until it is killed or asked to stop.
     """
     scheduler = Scheduler(url)
 
@@ -83,7 +86,7 @@ OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 @dataclass(slots=True)
 class Told:
     """
-    The answers that this process received, with their times.
+    The answers that this process has received, with their times.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -95,7 +98,7 @@ class Told:
 @dataclass(slots=True)
 class Result:
     """
-    The outcome; real losses by asynchronous replication are counted separately.
+    The result; writes that asynchronous replication really lost are counted separately.
     """
 
     acknowledged: int
@@ -111,7 +114,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if nothing went wrong.
+        True if no fault was found.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.left
         return not wrong and self.silent_s < SILENT_S
@@ -123,7 +126,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
     """
     while time.time() < until_s:
         key = f"job-{len(told.sets)}-{dice.randrange(10**9)}"
-        with suppress(StoreError):  # without an answer there is no promise
+        with suppress(StoreError):  # without an answer nothing is promised
             job = client.set(key, delay=dice.uniform(0.0, 3.0), handler="work", retry=PATIENT).job
             assert job is not None
             told.sets.append((key, job.generation, time.time()))
@@ -138,7 +141,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
 
 def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
     """
-    Set *count* jobs, `LOT` per call, and repeat each call until it is answered; set *half* midway.
+    Set *count* jobs, `LOT` in each call, and repeat each call until it is answered; set the event *half* midway.
     """
     answered_at = time.monotonic()
     for first in range(0, count, LOT):
@@ -163,10 +166,10 @@ def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event
 
 def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
     """
-    Lose the primary in the middle of *seconds*.
+    Lose the primary after half of *seconds*, and return the result.
     """
     dice = random.Random(seed)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for this signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the owners inherit this, and wait for the signal
     told = Told()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -182,7 +185,7 @@ def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
         try:
             until(lambda: len((folder / "up").read_text().split()) == len(nodes))
             ask(client, dice, told, time.time() + seconds / 2)
-            cut = time.time() - 0.2  # recently answered writes may still be on their way to the standby
+            cut = time.time() - 0.2  # writes answered just before may still be on their way to the standby
             if mode == "async":
                 group.detach()
                 ask(client, dice, told, time.time() + LAG_S)

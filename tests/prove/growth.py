@@ -3,10 +3,10 @@ The proof of growth: the commands of docs/scale.md, from one file to a Redis Clu
 
     python tests/prove/growth.py [--seconds 12]
 
-The section "The steps, command by command" of the page has the commands. This program runs its blocks in one shell, one
-after the other, with real servers; a comment `# callers use URL` gives the caller another URL. The caller continuously
-sets, replaces, moves and cancels jobs, for some seconds after each step. No acknowledged job may be lost, start after
-an answer that forbids it, or start early; the longest pause is reported.
+The commands are in the section "The steps, command by command" of the page. This program runs the blocks of that
+section in one shell, one after another, with real servers. A comment `# callers use URL` gives the caller another URL.
+The caller continuously sets, replaces, moves and cancels jobs, for some seconds after each step. No acknowledged job
+may be lost, start after an answer that forbids it, or start early. The longest pause is reported.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ STEP: Final = re.compile(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.
 BLOCK: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALLERS: Final = re.compile(r"^# callers use (\S+)$", re.MULTILINE)
 PATIENCE_S: Final = 900.0
-"""The last resort, as two nodes start in one block, also on a busy machine; a node that ends also ends its block."""
+"""Maximum number of seconds that one block may take: two nodes may start in it, on a busy machine."""
 SERVERS: Final = 6
 NODES: Final = 3
 OWN_USER: Final = ("pg_basebackup", "pg_ctl")
 """Programs that refuse to run as root, or whose files the server must own."""
 STARTED: Final = "started"
-"""The file in the shell's folder to which the handler writes."""
+"""Name of the file in the shell's folder to which the handler writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Step:
     One step of the page.
 
     Attributes:
-        name: Its heading.
-        parts: Its commands, cut where the callers get another URL: each part with that URL, or "" for none.
+        name: The heading of the step.
+        parts: The commands, cut where the callers get another URL; each part has that URL, or "" if it stays the same.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Step:
 
 def steps_of(page: str) -> list[Step]:
     """
-    Return the steps in the text of the *page*.
+    Return the steps in the text of *page*.
     """
     section = SECTION.search(page)
     assert section, "the page has no section of steps"
@@ -96,7 +96,7 @@ def register(scheduler: Scheduler) -> None:
 
 class Shell:
     """
-    A bash process, which keeps variables and background processes between commands.
+    A bash process that keeps variables and background processes from one command to the next.
     """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
@@ -112,7 +112,7 @@ class Shell:
             cwd=folder,
             env=environment,
             pass_fds=(writes,),
-            start_new_session=True,  # a session, so that the shell can be ended with all its processes
+            start_new_session=True,  # a session of its own, so that the shell can be killed with all its processes
         )
         os.close(writes)
         self.run("set -E; trap 'failed=$BASH_COMMAND' ERR")
@@ -147,7 +147,7 @@ class Shell:
 
     def _said(self) -> str:
         """
-        Return the end of its programs' log.
+        Return the end of the log of the shell's programs.
         """
         return (self._folder / "log").read_text(errors="replace")[-4000:]
 
@@ -155,7 +155,7 @@ class Shell:
 @contextmanager
 def prepared() -> Iterator[tuple[Path, Shell]]:
     """
-    Provide a folder and a shell in it, with a PostgreSQL and with names and ports for everything that the page starts.
+    Provide a folder with a shell and a PostgreSQL, and the names and ports that the page needs.
     """
     with ExitStack() as stack:
         primary = stack.enter_context(postgres())
@@ -168,7 +168,7 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
         folder.chmod(0o755)
         places = [str(Path(sys.executable).parent), str(Path(find("pg_ctl")).parent), os.environ["PATH"]]
         ports = free_ports(SERVERS + NODES)
-        # the caller in this process connects with these variables
+        # the caller, which runs in this process, connects with these variables
         os.environ |= {"PGUSER": "tick", "PGHOST": str(primary.folder)}
         shell = Shell(
             folder,
@@ -194,9 +194,9 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
 
 def free_ports(count: int) -> list[int]:
     """
-    Return free ports of the loopback interface; the ports 10,000 above, for a cluster's nodes, are also free.
+    Return free ports of the loopback interface whose ports 10,000 above, for the nodes of a cluster, are free as well.
 
-    They are below the range for outgoing connections, which could take them again before they are used.
+    They are below the range for outgoing connections, which could otherwise take them before they are used.
     """
     found: list[int] = []
     for port in random.sample(range(12_000, 22_000), 1_000):
@@ -219,12 +219,12 @@ def _end_standby(data: Path) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             os.kill(process, 0)
-            time.sleep(0.02)  # the page started the process, so nothing else reports its end
+            time.sleep(0.02)  # the page started the process, so no signal reports its end
 
 
 def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
     """
-    Run all *steps*, each with some *seconds* of calls after it, and count.
+    Run all *steps*, with some *seconds* of calls after each, and count the faults.
     """
     caller = Caller(seed)
     with prepared() as (folder, shell):
@@ -239,13 +239,13 @@ def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
                     if word:
                         url = shell.value(word)
                         caller.use(url)
-                time.sleep(seconds)  # the caller goes on meanwhile
+                time.sleep(seconds)  # the caller makes its calls during this time
             caller.stop()
             client = Scheduler(url)  # the scheduler is not started, so it fires nothing
             until(lambda: is_empty(client))
             client.stop()
         finally:
-            with suppress(Exception):  # the first error is the one to show
+            with suppress(Exception):  # the first error is shown, and not a later one
                 caller.stop()
         lines = (folder / STARTED).read_text().split("\n")
     starts = [Start(int(serial), float(at), float(due)) for serial, at, due in map(str.split, lines[:-1])]
@@ -254,7 +254,7 @@ def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
 
 def table(found: dict[str, Counts]) -> str:
     """
-    Return the rows of the page's table.
+    Return the rows of the table in the page.
     """
     rows = ["| step | acknowledged | lost | overtaken | early | longest pause of calls | latest start |"]
     rows.append("|---|---|---|---|---|---|---|")
@@ -268,7 +268,7 @@ def table(found: dict[str, Counts]) -> str:
 
 def main() -> int:
     """
-    Read the command line, prove, print the table and one line.
+    Read the command line, run the proof, and print the table and a summary line.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12.0, help="how long calls go on after each step")

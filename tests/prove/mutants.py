@@ -1,7 +1,7 @@
 """
-Engines and stores with one fault each, which the simulation must find.
+Engines and stores, each with one fault that the simulation must find.
 
-Each is a context manager that introduces the fault and removes it at the end.
+Each function returns a context manager that introduces the fault and removes it at the end.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The prefetcher derives its progress from the clock, a second ahead of its reads; overdue jobs are not swept.
+    The prefetcher takes the clock, a second ahead of its reads, for its progress; overdue jobs are not swept.
     """
     read_on = Prefetcher._read_on
 
@@ -88,14 +88,14 @@ def cursor_from_now() -> Any:
 
 def knows_itself_by_host_and_pid() -> Any:
     """
-    An owner's name consists only of host and process id, as in its former life.
+    An owner's name consists only of host and process id, so it is the same as before a restart.
     """
     return mock.patch.object(_core, "one_life", lambda name, _: name)
 
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Each attempt to start uses another name, so that a lease whose grant was not received belongs to a stranger.
+    Each attempt to start uses another name, so a lease whose grant was lost seems to belong to another owner.
     """
     start = Core._start
 
@@ -108,7 +108,7 @@ def is_somebody_else_at_each_start() -> Any:
 
 def drops_an_arm() -> Any:
     """
-    One in fifty staged jobs gets no timer.
+    One staged job in fifty gets no timer.
     """
     add = ClaimBatcher.add
     number = itertools.count(1)
@@ -121,7 +121,7 @@ def drops_an_arm() -> Any:
 
 def fires_early() -> Any:
     """
-    The estimate of the store's clock is two milliseconds ahead.
+    The engine's estimate of the store's clock is two milliseconds ahead.
     """
     clock = _storeclock.StoreClock
     now, earliest = clock.now, clock.earliest
@@ -133,7 +133,7 @@ def fires_early() -> Any:
 
 def fires_twice() -> Any:
     """
-    One in fifty firings is dispatched twice.
+    One firing in fifty is dispatched twice.
     """
     fire, start = Dispatcher.fire, StagedJobs.start
     number = itertools.count(1)
@@ -163,21 +163,21 @@ def hears_nothing() -> Any:
 
 def takes_notes_unfenced() -> Any:
     """
-    Notes are given to any caller, with any epoch.
+    Notes are given to any caller, whatever its epoch.
     """
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
 
 def takes_a_standby_for_its_primary() -> Any:
     """
-    A failover is not detected: generations and epochs continue from the standby's sequences.
+    A failover is not detected, so generations and epochs continue from the standby's sequences.
     """
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
 
 
 def starts_over_when_emptied() -> Any:
     """
-    Emptied tables are initialised again: generations and epochs begin at 1.
+    If its tables were emptied, the store initialises them again, and generations and epochs begin at 1.
     """
     return mock.patch.object(Cluster, "_leaps_when_emptied", return_value=False)
 
@@ -203,21 +203,21 @@ def refuses_ends_in_a_tail() -> Any:
 
 def begins_what_it_cannot_run() -> Any:
     """
-    A node takes every job, even those without a handler here.
+    A node takes every job, even if it lacks the handler.
     """
     return mock.patch.object(Registry, "can_run", return_value=True)
 
 
 def takes_nothing_up() -> Any:
     """
-    Jobs that one node has set aside are not claimed by the others.
+    A job that one node has marked as unroutable is not claimed by any other.
     """
     return mock.patch.object(Loader, "take_up")
 
 
 def never_looks_back() -> Any:
     """
-    There is no regular sweep, so a job with a lost hint is never found.
+    There is no regular sweep, so a job whose notification was lost is never found.
     """
     return both(mock.patch.object(OverdueSweeper, "sweep"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 
@@ -232,7 +232,9 @@ def reads_the_scopes_once() -> Any:
 @contextmanager
 def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
     """
-    Combine several faults: if there are two ways to learn of a job, one fault alone does no harm.
+    Combine several faults.
+
+    If there are two ways to learn of a job, a fault in one of them has no effect alone.
     """
     with ExitStack() as stack:
         for fault in faults:
@@ -242,7 +244,7 @@ def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
 
 def answers_before_the_commit() -> Any:
     """
-    A set is answered before its commit.
+    A set is answered before it is committed.
     """
     fail = writer.Writer._fail
 
@@ -266,7 +268,7 @@ def is_a_set(entry: Any) -> bool:
 
 def invented(write: Any) -> Any:
     """
-    Return an answer that no store gave.
+    Return an answer that the store never gave.
     """
     from tickwheel.jobs.model import Answer, Outcome  # noqa: PLC0415 - here alone
 
@@ -275,7 +277,7 @@ def invented(write: Any) -> Any:
 
 def settles_what_never_ran() -> Any:
     """
-    The end of one in fifty attempts is reported as a success, whatever happened.
+    One attempt in fifty is reported as a success without regard to its end.
     """
     attempt = Dispatcher.attempt
     number = itertools.count(1)
@@ -291,7 +293,7 @@ def settles_what_never_ran() -> Any:
 
 def ends_with_its_thread() -> Any:
     """
-    An unexpected error of the store ends the thread that called it.
+    An unexpected error of the store ends the thread that made the call.
     """
     failed = Hooks.failed
 
@@ -305,7 +307,7 @@ def ends_with_its_thread() -> Any:
 
 def takes_a_thread_for_started() -> Any:
     """
-    A thread that the system refused to start counts as started.
+    A thread counts as started even if the system refused to start it.
     """
     start = ThreadStarter.start
 
@@ -318,7 +320,7 @@ def takes_a_thread_for_started() -> Any:
 
 def loses_an_end() -> Any:
     """
-    One in fifty ends is never written.
+    One end in fifty is never written.
     """
     post = Completer._post
     number = itertools.count(1)
@@ -335,7 +337,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    An attempt that was already withdrawn is released again for each request, whatever its state.
+    An attempt that was already withdrawn is withdrawn again for each request, whatever its state.
     """
     withdraw = StagedJobs.withdraw
 
@@ -348,7 +350,7 @@ def gives_back_twice() -> Any:
 
 def says_cancelled() -> Any:
     """
-    The store cancels a running job, and answers so.
+    The store answers that a running job is cancelled, and removes the job.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -365,7 +367,7 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    A running job that is asked to stop does not expire: if its node dies, or its attempt fails, it is retried.
+    A running job that was asked to stop does not expire, so it is retried if its node dies or its attempt fails.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -380,7 +382,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    One handler may occupy all places and all running slots, and no place is lent.
+    One handler may occupy all workers and all running slots, and no worker is lent to other handlers.
     """
     return both(
         mock.patch.object(_workers, "share_of", lambda places: places),
@@ -403,17 +405,17 @@ def has_no_shares() -> Any:
 
 def lends_nothing() -> Any:
     """
-    An idle lane has to wait until another lane releases a place.
+    An idle lane borrows no worker: it waits until another lane releases one.
     """
     return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_workers, _lanes, _claims)))
 
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    After a takeover, a lane that is full here is read from its position in another shard.
+    After a takeover, a full lane is read from the position that it has in another shard.
 
-    The other ways to learn of its jobs are disabled: overdue jobs are not swept, and the shard is never read from its
-    beginning.
+    The other ways to learn of the jobs in that lane are disabled: overdue jobs are not swept, and the shard is never
+    read from its beginning.
     """
     own = Prefetcher.own
 
@@ -429,7 +431,7 @@ def forgets_the_position_of_a_lane() -> Any:
 
 def looks_past_a_lane() -> Any:
     """
-    A lane is read by its cursor only, which does no harm while the cursor is right.
+    A lane is read from its cursor only, which has no effect as long as the cursor is right.
     """
     look = OverdueSweeper.sweep
 
@@ -442,7 +444,7 @@ def looks_past_a_lane() -> Any:
 
 def keeps_what_is_leased() -> Any:
     """
-    An owner that has lost a shard keeps the leases that workers have from it.
+    An owner that has lost a shard keeps the leases that it gave to workers.
     """
     return mock.patch.object(Engine, "_let_go")
 
@@ -459,16 +461,14 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""For each rare fault, the first seed of the days that can show it: one day in sixteen."""
+"""By name, the first seed whose day can show the fault; one day in sixteen can."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
     "trusts_ends_of_a_later_clock": Plan(4),
     "takes_a_retry_for_outdated": Plan(4),
 }
-"""
-By name, the first of the days for faults that need a whole day: one day in eight, a busy one if necessary.
-"""
+"""By name, the first day of the faults that need a whole day; one day in eight can show them, if busy enough."""
 
 AT_ONCE = {
     "cursor_from_now": Plan(0, 0.25, 20, 4, last_s=900),
@@ -479,7 +479,7 @@ AT_ONCE = {
     "never_looks_back": Plan(4, 0.25, 20, 4, last_s=900),
     "refuses_ends_in_a_tail": Plan(10, 0.25, 20, 8, last_s=900),
 }
-"""By name, a quarter of an hour in which the fault shows. Its end is short: lost jobs are waited for until then."""
+"""By name, a quarter of an hour in which the fault shows; at its end, lost jobs are waited for only a short time."""
 
 SOON = {
     "settles_without_epoch": 0,
@@ -514,7 +514,7 @@ SOON = {
     "waits_for_a_statement_that_hangs": 26,
     "lends_nothing": 19,
 }
-"""By name, the seed of an hour that shows the fault; 0 for the other faults."""
+"""By name, the seed of an hour that shows the fault; other faults use seed 0."""
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
 """Faults that need two simulated hours, because an hour does not show them."""
@@ -527,8 +527,10 @@ ON_A_FILE = {
     "has_no_shares",
 }
 """
-Faults about the time of day, which a file takes from its machine, about leases, which end only on a cluster, and about
-the jobs that one node may have begun.
+Faults that show on a file.
+
+They concern the time of day, which a file takes from its machine; leases, which expire only on a cluster; and the
+number of jobs that a node may run.
 """
 
 
@@ -576,12 +578,12 @@ TOGETHER = (
         ),
     ),
 )
-"""The first day, and faults that break the promise in different ways, so that one day can show all of them."""
+"""A day, and faults that break the promise in different ways, so that this day can show all of them."""
 
 
 def starts_what_is_armed() -> Any:
     """
-    A job that is cancelled, moved or replaced just before its instant keeps its timer.
+    A job that is cancelled, moved or replaced just before its due time keeps its timer.
     """
     return forgets_to_withdraw(lambda entry: entry.call is None)
 
@@ -595,7 +597,7 @@ def starts_what_is_queued() -> Any:
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    The answers are not applied to entries for which *is_kept* returns True.
+    Answers are not applied to entries for which *is_kept* returns True.
     """
     withdraw = StagedJobs.withdraw
 
@@ -658,4 +660,4 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "lends_nothing": (lends_nothing, {"silent"}),
     "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
-"""By name, the fault and the kinds of violation of which it must cause at least one."""
+"""By name, the fault and the kinds of violation, of which it must cause at least one."""

@@ -21,14 +21,16 @@ def run_command(
     line_of: Callable[[Any], str],
 ) -> int:
     """
-    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if the proof failed.
+    Run one node if the command line asks for that; otherwise run the proof, and print one line.
+
+    Return 1 if the proof failed.
 
     Args:
         description: Text of --help.
         rounds: Default number of rounds.
-        own: Runs a node, by the proof's folder, the store's URL and its name.
-        prove: Runs the proof, by the store's URL, the rounds and the seed.
-        line_of: Returns the line to print for its result.
+        own: Runs a node; takes the proof's folder, the store's URL and the node's name.
+        prove: Runs the proof; takes the store's URL, the rounds and the seed.
+        line_of: Returns the line to print for the result of *prove*.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)

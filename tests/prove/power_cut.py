@@ -1,12 +1,12 @@
 """
-The power-cut proof: a store on a recorded disk, the power cut at any step, and the file opened again.
+The power-cut proof: a store on a recorded disk loses power at any step, and the file is opened again.
 
     python tests/prove/power_cut.py --cuts 300
 
-Every batch acknowledged before the cut must be there, the batch in progress completely or not at all, and the file must
-be sound. Time goes on between the batches, so that far jobs become near and are sorted, some at a time, and keys are
-merged into runs; every other file begins with an older schema, and jobs in it. With `--synchronous normal` or `off`
-rows must be missing: then the exit code is 1.
+Every batch acknowledged before the cut must exist, the batch in progress must exist completely or not at all, and the
+file must be sound. Time passes between the batches, so that far jobs come near and are sorted step by step, and keys
+are merged into runs. Every other file begins with an older schema and has jobs in it. With `--synchronous normal` or
+`off` rows must be missing; then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 @dataclass(slots=True)
 class Result:
     """
-    The outcome of the cuts.
+    The result of all cuts.
     """
 
     cuts: int = 0
@@ -56,7 +56,7 @@ class Result:
 
     def add(self, what: str) -> None:
         """
-        Keep the first few faults.
+        Record a fault; only the first few are kept.
         """
         self.said = (*self.said, what)[:5]
 
@@ -67,7 +67,7 @@ Image = dict[str, tuple[int, int, int, str]]
 @dataclass(slots=True)
 class Run:
     """
-    One workload: the disk, and for each answered batch the number of steps by then and the jobs.
+    One workload: the disk and, for each answered batch, its jobs and the number of disk steps so far.
     """
 
     disk: RecordedDisk
@@ -88,7 +88,7 @@ def run(seed: int, synchronous: str) -> Run:
         with mock.patch.object(_connections, "_CHECKPOINT_PAGES", dice.choice((20, 100, 4000))):
             store.open()
             (lease,) = store.acquire("owner")
-            store._connections.limit_log(dice.choice((10, 60, 4000)))  # checkpoints in the midst of it all
+            store._connections.limit_log(dice.choice((10, 60, 4000)))  # so that checkpoints run during the workload
         answered.append((len(disk.steps), _image(store)))
         far = mock.patch.multiple(_far, _STRETCH=2, _GONE_MAX=dice.choice((-9_999, 10)))
         with mock.patch.multiple(_runs, **FEW), far:
@@ -103,7 +103,7 @@ def run(seed: int, synchronous: str) -> Run:
 
 def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     """
-    Make a file of the older schema on the disk, and return its contents.
+    Make a file with the older schema on the disk, and return its contents.
     """
     connection = _connections.sqlite3.connect(path.as_uri(), timeout=5.0)
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -126,7 +126,7 @@ def _store(path: Path, synchronous: str, clock: ManualClock) -> SqliteStore:
     if synchronous != "off":
         return SqliteStore(path, synchronous=synchronous, clock=clock)
     store = SqliteStore(path, clock=clock)
-    store._synchronous = "off"  # no user can have it: the proof must be able to fail
+    store._synchronous = "off"  # users cannot set this; it shows that the proof can fail
     return store
 
 

@@ -1,9 +1,9 @@
 """
-Check all executions of the model of the protocol, `model/protocol.pml`, and that it finds each known fault.
+Checks all executions of the protocol's model, `model/protocol.pml`, and that the check finds each known fault.
 
     python tests/prove/protocol_model.py [--fault NAME] [--trail]
 
-Needs `spin` and a C compiler. The last line has the number of states, and of the faults found.
+Needs `spin` and a C compiler. The last line has the number of states, and the number of faults found.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "a start does not ask for the lease": ("UNTRUSTED_START",),
     "a former owner's writes are taken": ("UNFENCED_WRITES",),
 }
-"""The switches of each fault; the model must find all of them."""
+"""The switches of each fault, all of which the model must find."""
 
 ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "fenced notes, without looking back": ("NO_LOOK_BACK",),
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
-"""Disabled parts that the remaining ones must replace: either of the two remedies for lost notes is enough."""
+"""
+Parts that are switched off, because the other parts must suffice: of two remedies for lost notes, either is enough.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ class Checked:
 
     Attributes:
         states: Number of states.
-        broken: The failed assertion, or "" if all hold in every execution.
-        trail: The steps that lead to it.
+        broken: The assertion that failed, or "" if none did in any execution.
+        trail: The steps that lead to the failure.
     """
 
     states: int
@@ -54,10 +56,10 @@ class Checked:
 
 def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
-    Build the checker for the model with *defines* and run it to the end, or to the first violation.
+    Build the checker for the model with *defines*, and run it to the end or to the first violation.
 
-    With *circles*, search for an endless course of events instead: if there were one, the assertion for the end would
-    prove nothing.
+    With *circles*, search for an execution that never ends. If there were one, the assertion about the end would prove
+    nothing.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:
@@ -70,9 +72,9 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
             return done.stdout
 
         run("spin", "-a", *switches, str(MODEL))
-        # No reduction: it may not be combined with what waits for the end.
+        # Without reduction, because it cannot be combined with the parts that wait for the end.
         switched = ["-w", "-DNOREDUCE", "-DMEMLIM=3000", "-DNP" if circles else "-DSAFETY"]
-        level = "-O0" if defines in FAULTS.values() else "-O2"  # a fault is found before faster code pays
+        level = "-O0" if defines in FAULTS.values() else "-O2"  # a fault is found before optimised code is compiled
         run("cc", level, *switched, "-o", "pan", "pan.c")
         found = run("./pan", "-m200000", *(["-l"] if circles else []))
         if "max search depth too small" in found or "out of memory" in found:

@@ -1,10 +1,10 @@
 """
-All proofs of the durable scheduler, one after the other, and one table.
+Runs all proofs of the durable scheduler one after another, and prints one table.
 
     python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
 
-Each proof is a separate program, whose last line has its counts. The exit code is 0 if all of them held; a failed proof
-is printed with the command, including the seed, that repeats it. The short form runs each in a smaller size, on days
+Each proof is a separate program, whose last line has its counts. The exit code is 0 if all of them held. For a failed
+proof, the command that repeats it is printed, with its seed. The short form runs each proof in a smaller size, on days
 drawn at random.
 """
 
@@ -41,7 +41,7 @@ SIZES = {
     "quiet": (60, 12, "seconds of statistics, dumb peers, lacking equipment, rates of clocks and full receivers"),
     "firings": (1000, 100, "firings of each cron line"),
 }
-"""By option, the size in the long form and in the short one, and its meaning."""
+"""By option: its size in the long form, its size in the short form, and its meaning."""
 QUIET = (
     ("statistics", "statistics", ("PostgreSQL",)),
     ("peer", "dumb peer", ("PostgreSQL", "Redis")),
@@ -49,7 +49,7 @@ QUIET = (
     ("rates", "rate of clocks", ("PostgreSQL", "Redis")),
     ("receiver", "full receiver", ("SQLite", "PostgreSQL", "Redis")),
 )
-"""Each row of `quiet.py`, its name, and the stores on which it runs."""
+"""Rows of `quiet.py`: what each proves, and the stores on which it runs."""
 DAYS = 10**6
 """Number of days from which the short form draws."""
 
@@ -57,13 +57,13 @@ DAYS = 10**6
 @dataclass(frozen=True, slots=True)
 class Proof:
     """
-    One line of the table.
+    One row of the table.
 
     Attributes:
-        name: The proven property.
+        name: The property to prove.
         command: The program and its arguments.
-        database: Name of its PostgreSQL database; "redis" for that server; "" for neither.
-        expects: The exit code; 1 if the program has to find a fault.
+        database: Name of its PostgreSQL database; "redis" for a Redis; "" if it needs no server.
+        expects: The expected exit code; 1 if the program has to find a fault.
     """
 
     name: str
@@ -161,7 +161,7 @@ def children_cpu_s() -> float:
 
 def again(command: list[str], line: str) -> list[str]:
     """
-    Return *command* with the seed in *line*.
+    Return *command* with the seed that *line* names.
     """
     seed = re.search(r"seed (\d+)", line)
     return [

@@ -1,16 +1,16 @@
 """
-The proof that no job is silent: jobs are set, moved and cancelled under a bad condition without a crash.
+The proof that no job is silent: jobs are set, moved and cancelled under a bad condition, without a crash.
 
     python tests/prove/quiet.py statistics|peer|equipment|rates|receiver [--seconds 20] --store URL
 
-statistics  the server's statistics are those of an empty table, and then a burst comes (PostgreSQL) peer        the
-only node is behind a proxy whose connections repeatedly accept everything and answer nothing equipment   of three nodes
-one lacks the data of a zone, one the library of cron lines, and one a handler rates       the clocks of three nodes run
-a tenth slower, a twentieth faster and a tenth faster than the server's receiver    a webhook's receiver takes twenty
-messages a second, and answers the rest with 429 and Retry-After
+    statistics  the server has the statistics of empty tables, and then a burst comes (PostgreSQL)
+    peer        the only node is behind a proxy, whose connections repeatedly accept everything and answer nothing
+    equipment   of three nodes one lacks a zone's data, one the library of cron lines, and one a handler
+    rates       the clocks of three nodes run a tenth slower, a twentieth faster and a tenth faster than the server's
+    receiver    a webhook's receiver takes twenty messages a second, and answers all others with 429 and Retry-After
 
-This process stamps each firing that comes through a pipe, by the clock of the server. The longest silence is the
-largest lateness of a job; for a full receiver, the longest time between two accepted messages.
+This process stamps each firing that comes through a pipe with the time of the server's clock. The longest silence is
+the largest lateness of a job or, for a full receiver, the longest time between two accepted messages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PATIENCE_S: Final = 90.0
 BURST: Final = 10_000
 ZONE: Final = "Proof/Zone"
 A_SECOND: Final = 20
-"""The number of messages that a full receiver takes in a second."""
+"""Number of messages that a full receiver takes in a second."""
 
 
 @dataclass(slots=True)
@@ -63,10 +63,10 @@ class Told:
     The answers to callers, and the firings.
 
     Attributes:
-        due: By key, when each job that was acknowledged is due, in seconds.
-        cancelled: By key, when its cancel was answered.
-        doubted: The keys of which a call had an unknown end.
-        fired: The key of each firing, its instant by the store and when it came, in seconds.
+        due: The due time of each acknowledged job by key, in seconds.
+        cancelled: The time of the answer to each cancel, by key.
+        doubted: The keys of calls with an unknown outcome.
+        fired: For each firing its key, the store's time, and the time of its arrival here, in seconds.
     """
 
     due: dict[str, float] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    The figures of one row of the table.
+    The result of one condition.
     """
 
     acknowledged: int
@@ -116,7 +116,7 @@ def own(url: str, handlers: list[str]) -> None:
 
 class Nodes:
     """
-    The processes that fire; *told* records their firings.
+    The processes that fire jobs; *told* records their firings.
     """
 
     def __init__(self, told: Told) -> None:
@@ -182,7 +182,7 @@ class Callers:
     @property
     def client(self) -> Scheduler:
         """
-        The scheduler that makes their calls.
+        The scheduler that makes the calls.
         """
         return self._client
 
@@ -227,7 +227,7 @@ class Callers:
 
 def judged(told: Told, client: Scheduler, nodes: Nodes, more: str = "") -> Result:
     """
-    Let the remaining jobs fire, end the *nodes*, and return the figures.
+    Let the remaining jobs fire, stop the *nodes*, and return the result.
     """
     until(lambda: drained(client))
     nodes.stop()
@@ -255,7 +255,7 @@ def drained(client: Scheduler) -> bool:
 
 def statistics(url: str, seconds: float, seed: int) -> Result:
     """
-    Repeatedly let the server believe that its tables are empty, and then send bursts.
+    Repeatedly make the server believe that its tables are empty, and then send bursts.
     """
     import psycopg  # noqa: PLC0415 - this row needs it alone
 
@@ -267,7 +267,7 @@ def statistics(url: str, seconds: float, seed: int) -> Result:
             ends = time.monotonic() + seconds
             for turn in range(100):
                 server.execute("VACUUM ANALYZE")
-                with server.transaction():  # as after each drain
+                with server.transaction():  # as they are after the tables were emptied
                     server.execute("UPDATE pg_class SET reltuples = 0, relpages = 0 WHERE relname LIKE 'tickwheel%'")
                 requests = [SetRequest(f"burst-{turn}-{n}", delay=1, handler="h") for n in range(BURST // 10)]
                 for first in range(0, len(requests), 1_000):
@@ -288,11 +288,11 @@ def peer(url: str, seconds: float, seed: int) -> Result:
     line, far = line_to(url)
     try:
         with nodes_of(told) as nodes, ExitStack() as stack:
-            nodes.start(far, "h")  # started before there are jobs: its first line reports that it is up
+            nodes.start(far, "h")  # started before there are jobs, so that its first line reports that it is up
             callers = stack.enter_context(Callers(url, told, ("h",), seed))
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
-                time.sleep(dice.uniform(1.0, 4.0))  # meanwhile the connection works
+                time.sleep(dice.uniform(1.0, 4.0))  # the connection works during this time
                 line.silence()
                 count += 1
             callers.end()
@@ -316,7 +316,7 @@ def line_to(url: str) -> tuple[Line, str]:
 
 def equipment(url: str, seconds: float, seed: int) -> Result:
     """
-    Let nodes lack a zone, a library and a handler, while recurring jobs need them all.
+    Let nodes lack a zone, a library and a handler, while recurring jobs need all three.
     """
     told = Told()
     with tempfile.TemporaryDirectory() as made, nodes_of(told) as nodes:
@@ -342,7 +342,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
                     {"every": 2, "tz": ZONE, "exclude": ["2041-05-01"]},
                 ][number % 3]
                 client.set(key, handler=("h", "other")[number % 2], retry=RetryPolicy(attempts=3), **rule)
-            time.sleep(seconds)  # meanwhile the series run
+            time.sleep(seconds)  # the series run during this time
             callers.end()
             result = judged(told, client, nodes)
             runs = Counter(key for key, _, _ in told.fired)
@@ -355,7 +355,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
 
 def rates(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the nodes' clocks, and their waits, run at other rates than the server's.
+    Let the clocks of the nodes, and so their waits, run at other rates than the server's clock.
     """
     compiler = shutil.which("cc")
     assert compiler is not None, "the rates of clocks need a C compiler: install one"
@@ -367,7 +367,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
         for rate in ("0.9", "1.05", "1.1"):
             nodes.start(url, "h", LD_PRELOAD=str(library), CLOCK_RATE=rate)
         with Callers(url, told, ("h",), seed) as callers:
-            time.sleep(seconds)  # meanwhile the callers continue
+            time.sleep(seconds)  # the callers continue during this time
             callers.end()
             return judged(told, callers.client, nodes)
 
@@ -466,7 +466,9 @@ def prove(row: str, url: str, seconds: float, seed: int) -> Result:
 
 def main() -> int:
     """
-    Run one node if the command line requests that; otherwise prove, print one line, and return 1 if the proof failed.
+    Run one node if the command line asks for that; otherwise run the proof, and print one line.
+
+    Return 1 if the proof failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=[*ROWS, "own"])

@@ -1,8 +1,8 @@
 """
-A disk under SQLite that records the order of all writes, so that the effect of a power cut can be computed later.
+A disk under SQLite that records the order of all writes, from which the effect of a power cut can be computed.
 
-The store runs its own SQL on its own connections; only the library beneath them is APSW's SQLite, whose virtual file
-system passes every write and every sync on, and records it.
+The store runs its own SQL on its own connections. Only the library below them is replaced, by APSW's SQLite, whose
+virtual file system passes on every write and every sync, and records it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tickwheel.stores.sqlite import _connections
 __all__ = ["RecordedDisk"]
 
 SECTOR = 512
-"""Number of bytes that a disk writes completely, or not at all."""
+"""Number of bytes that a disk writes either completely or not at all."""
 
 _OPEN_FLAGS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -34,7 +34,7 @@ class Step:
     """
     One operation on one file.
 
-    A write has data; a truncate has the new size as its place; a sync and a removal have neither.
+    A write has data. A truncate has the new size as its place. A sync and a removal have neither.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Step:
 @dataclass(slots=True)
 class RecordedDisk:
     """
-    The recorded steps, and the contents of the disk after a power cut behind any of them.
+    The recorded steps, and the contents of the disk after a power cut behind any of the steps.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -54,7 +54,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        Put every connection that a store opens from now on onto this disk.
+        Put every connection that a store opens from now on on this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)
@@ -71,7 +71,7 @@ class RecordedDisk:
         """
         Return the files as they may be after a power cut behind the first *count* steps.
 
-        Synced data exists. Of other data there is nothing, the beginning, any part, or any sector of any part.
+        All synced data exists. Of other data there may be nothing, the beginning, any part, or any sectors of any part.
         """
         durable: dict[str, bytearray] = {}
         loose: dict[str, list[Step]] = {}
@@ -158,7 +158,7 @@ class _Vfs(apsw.VFS):
 
 class _Cursor:
     """
-    Rows as apsw reads them, and how many rows were changed, which apsw's own cursor does not report.
+    Rows in the form of sqlite3, and the number of changed rows, which apsw's own cursor does not report.
     """
 
     def __init__(self, inner: apsw.Cursor, rowcount: int) -> None:
@@ -173,7 +173,7 @@ class _Cursor:
 
 class _Connection:
     """
-    The part of `sqlite3.Connection` that the store uses.
+    The part of `sqlite3.Connection` that the store uses, on a connection of apsw.
     """
 
     def __init__(self, uri: str, vfs: str, timeout: float) -> None:

@@ -3,11 +3,13 @@ The proof of the rolling deployment: nodes of two versions, each with a handler 
 
     python tests/prove/rolling.py --rounds 2 --store URL
 
-In each round three nodes are given the other version one after the other, while this process sets and cancels jobs of
-both versions' handlers, some of which take longer than the start of a node. Nothing may be lost, die, or be started
+In each round three nodes get the other version, one after another, while this process sets and cancels jobs for the
+handlers of both versions. Some of these jobs take longer than the start of a node. No job may be lost, die or start
 twice: running jobs stay with their nodes while shards change hands. No job may be silent for 5 s while a live node has
-its handler. The URL is of a store with leases, with `lease_s=1`. A run in which the machine itself stalled for longer
-than a lease, so that jobs began twice or late, is not evidence: it is repeated, three times at most.
+its handler.
+
+The URL names a store with leases, and has `lease_s=1`. If the machine stalls for longer than a lease, so that jobs
+begin twice or late, the run proves nothing and is repeated, at most three times.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ HANDLERS: Final = ("both", "first", "second")
 NODES: Final = 3
 SILENT_S: Final = 5.0
 BETWEEN_S: Final = 1.5
-"""Seconds from one node's replacement to the next: some renewals of a lease of a second."""
+"""Seconds from the replacement of one node to that of the next: some renewals of a lease of one second."""
 PATIENCE_S: Final = 60.0
 TRIES: Final = 3
 
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Run a node of the version with which *name* begins, until asked to end.
+    Run a node of the version with which *name* begins, until it is asked to stop.
     """
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name, workers=64))
 
@@ -68,7 +70,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Told:
     """
-    The received answers: for each life, the time of its set, and for some, of their cancel.
+    The received answers: the time of each set, and of each cancel, by key and generation.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -77,10 +79,6 @@ class Told:
 
 @dataclass(slots=True)
 class Result:
-    """
-    The outcome.
-    """
-
     acknowledged: int
     lost: int
     overtaken: int
@@ -96,14 +94,14 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if there were no faults, and some jobs had to wait for a node with their handler.
+        True if no fault was found, and some jobs had to wait for a node with their handler.
         """
         return self.is_sound and not self.beside and self.silent_s < SILENT_S
 
     @property
     def is_sound(self) -> bool:
         """
-        True if there were no faults that a stall of the machine does not explain.
+        True if no fault was found, except for faults that a stall of the machine can explain.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0
@@ -128,7 +126,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.E
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Deploy the other version *rounds* times; repeat the run if the machine stalled.
+    Deploy the other version *rounds* times, and repeat the run if the machine stalled.
     """
     for _ in range(TRIES):
         result = deploy(url, rounds, seed)
@@ -140,7 +138,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def deploy(url: str, rounds: int, seed: int) -> Result:
     dice, told, is_over = random.Random(seed), Told(), threading.Event()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the nodes wait for this signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the nodes inherit this, and wait for the signal
     with tempfile.TemporaryDirectory() as made, Scheduler(url) as client:
         folder = Path(made)
         for name in ("fired", "died", "up", "down", "stalled"):
@@ -187,7 +185,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
     """
-    Return the time since which a live node has had *handler* without a gap until *at*.
+    Return the time from which, until *at*, a live node has had *handler* without a gap.
     """
     spans = sorted(
         (float(since), down.get(name, float("inf")))

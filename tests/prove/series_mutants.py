@@ -1,5 +1,5 @@
 """
-Engines with faults in recurring jobs.
+Engines with faults in handling recurring jobs.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ def skips_a_run() -> Any:
 
 def makes_up_for_nothing() -> Any:
     """
-    Instants that pass during a run are left out, whatever the overlap policy is.
+    Due times that pass during a run are omitted, with any overlap policy.
     """
     return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
 
 
 def lets_it_run_on() -> Any:
     """
-    A run continues when the next one is due, although the policy is to cancel it.
+    A run continues when the next one becomes due, although the policy is to stop it.
     """
     return mock.patch.object(OverlapCanceller, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:
     """
-    A job that is requested to run now continues with the instant after that, even if it skipped that one.
+    After a `run_now`, a job continues with the due time after the run, even if that one had been skipped.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 
 
 def begins_again_when_set() -> Any:
     """
-    A set of the same rule begins a new series, which forgets owed runs.
+    Setting the same rule again begins a new series and forgets the runs that were owed.
     """
     return mock.patch.object(_rules, "_is_kept", return_value=False)

@@ -1,11 +1,11 @@
 """
-The proof of the server's clock: a node dies, and before its leases end the clock of its database is set.
+The proof of the server's clock: a node dies, and the clock of its database is set before its leases expire.
 
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
 The server is a real one with an interposed clock, which is set back by an hour and right again, and by some seconds.
-Two nodes share jobs of `every=1`; one of them is killed each time. However the clock is set, the other node must
-continue all of them: no job may be silent for longer than the promise allows.
+Two nodes share jobs with `every=1`, and one of them is killed each time. However the clock is set, the other node must
+continue all the jobs: none may be silent for longer than the promise allows.
 """
 
 from __future__ import annotations
@@ -36,19 +36,15 @@ __all__ = ["Result", "prove"]
 
 JOBS = 24
 OFF_S = (-3600.0, 0.0, -5.0, 0.0)
-"""The successive errors of the clock, in seconds."""
+"""The errors of the clock one after another, in seconds."""
 DYING_S = 0.3
-"""Seconds from a node's death to the step: its leases of a second are still valid then."""
+"""Seconds from a node's death to the clock step: the node's leases of one second are still valid then."""
 TAKEOVER_S = 8.0
 SILENT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """
-    The outcome.
-    """
-
     steps: int
     runs: int
     silent_s: float
@@ -61,7 +57,7 @@ class Result:
 @contextmanager
 def server(kind: str, environment: dict[str, str]) -> Iterator[str]:
     """
-    Provide the URL of a server of that *kind* that runs in *environment*, with leases of a second.
+    Provide the URL of a server of that *kind*, which runs in *environment*; its leases last one second.
     """
     with mock.patch.dict(os.environ, environment):
         lent = postgres() if kind == "postgres" else redis_url()
@@ -84,11 +80,11 @@ def node(folder: Path, url: str) -> Scheduler:
 
 def prove(kind: str, rounds: int) -> Result:
     """
-    Set the clock *rounds* times through all of its settings.
+    Set the clock to all of its errors, *rounds* times.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        folder.chmod(0o755)  # PostgreSQL runs as the user nobody
+        folder.chmod(0o755)  # PostgreSQL runs as the user "nobody"
         with interposed(folder) as (environment, set_by), server(kind, environment) as url:
             command = [sys.executable, __file__, "--kind", kind, "--own", made, "--store", url]
             survivor, looker = node(folder, url), open_store(url)

@@ -1,5 +1,5 @@
 """
-Real servers for the proofs that run as programs; tests get theirs from fixtures.
+Real servers for proofs that run as programs; tests get their servers from fixtures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def postgres_pair(*, is_synchronous: bool) -> Iterator[Any]:
 @contextmanager
 def redis_url() -> Iterator[str]:
     """
-    Provide the URL of a running Redis that syncs each answer, with leases of a second.
+    Provide the URL of a running Redis that syncs before each answer; leases last one second.
     """
     with lend(redis_servers.Redis) as make:
         server = make("--appendonly", "yes", "--appendfsync", "always")

@@ -1,11 +1,11 @@
 """
-The proof of the zombie: two owners on one store, one of them repeatedly suspended by SIGSTOP past its lease.
+The proof of the zombie: of two owners on one store, one is repeatedly suspended by SIGSTOP past its lease.
 
     python tests/prove/sigstop.py --rounds 3 --store URL
 
-The other one takes over. When the suspended one continues, all its settles must be refused; nothing may be lost, and no
-generation of a job may be settled twice. This process continuously sets jobs, of which the owners are notified: none
-may be silent for 5 s, whichever owner was suspended when it was set. The URL is of a store with leases, with
+The other owner takes over. When the suspended one continues, all its acknowledgements must be refused. No job may be
+lost, and no generation may be settled twice. This process continuously sets jobs, and the owners are notified of them:
+none may be silent for 5 s, whichever owner was suspended when it was set. The URL names a store with leases, and has
 `lease_s=1`.
 """
 
@@ -33,12 +33,12 @@ __all__ = ["Result", "prove"]
 JOBS_A_ROUND = 150
 STOPPED_S = 3.5
 GOING_ON_S = 3.0
-"""Seconds for which notes are kept after an owner continues."""
+"""Seconds for which notes are left after an owner continues."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""Maximum seconds of patience: a busy machine loses leases of a second even if no owner is suspended."""
+"""Maximum number of seconds to wait: a busy machine loses leases of one second even if no owner is suspended."""
 PATIENT = RetryPolicy(attempts=1000)
-"""A lost lease costs running jobs an attempt, and a job that is always running must not die of that."""
+"""A retry policy with many attempts: a lost lease costs running jobs an attempt, and no job may die because of that."""
 
 
 def append(path: Path, line: str) -> None:
@@ -54,7 +54,7 @@ def append(path: Path, line: str) -> None:
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Run one of the two owners until asked to end.
+    Run one of the two owners until it is asked to stop.
     """
     scheduler = Scheduler(url)
 
@@ -82,7 +82,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Result:
     """
-    The numbers that the files of the processes add up to.
+    The sums of the numbers in the files of the processes.
     """
 
     jobs: int
@@ -98,7 +98,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if nothing went wrong, and a zombie was refused.
+        True if no fault was found, and a zombie's write was refused.
         """
         wrong = self.lost or self.unfinished or self.early or self.settled_twice
         return not wrong and self.refused > 0 and self.notes > 0 and self.silent_s < SILENT_S
@@ -106,10 +106,10 @@ class Result:
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Suspend one of two owners during its work, *rounds* times.
+    Suspend one of two owners while it works, *rounds* times.
     """
     dice = random.Random(seed)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for this signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the owners inherit this, and wait for the signal
     client = Scheduler(url)
     keys: list[str] = []
     noted: dict[str, float] = {}
@@ -121,7 +121,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
         nodes = {name: subprocess.Popen([*command, name]) for name in ("one", "two")}
         try:
             until(lambda: len((folder / "up").read_text().split()) == len(nodes))
-            time.sleep(1.5)  # by now both have their share of the shards
+            time.sleep(1.5)  # by then both have their share of the shards
             for number in range(rounds):
                 for job in range(JOBS_A_ROUND):
                     key = f"job-{number}-{job}"
@@ -147,7 +147,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    Set jobs that are due at once or soon for *seconds*, and record when each can first be expected to fire.
+    For *seconds*, set jobs that are due at once or soon, and record the earliest time at which each may fire.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -160,7 +160,7 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 
 def until(condition: object) -> None:
     """
-    Wait until *condition* holds, or until the patience ends: the counts show that.
+    Wait until *condition* holds, or until the time is up, which the counts then show.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -180,7 +180,7 @@ def is_empty(client: Scheduler) -> bool:
 
 def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
-    Count the owners' records; a job that is *left* in the store is neither lost nor done.
+    Count the owners' records; a job that is *left* in the store counts neither as lost nor as done.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]

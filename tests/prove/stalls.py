@@ -1,5 +1,5 @@
 """
-Measures stalls: the time for which the machine kept a process from running, for the judges of proofs on real clocks.
+Measures for how long the machine kept a process from running, for proofs on real clocks.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final, Self
 __all__ = ["STALLED_S", "Stalls"]
 
 STALLED_S: Final = 0.4
-"""A lease of a second is renewed three times in it, and lost in a stall of two thirds of it."""
+"""Length in seconds of a stall that can lose a lease of one second, which is renewed three times in a second."""
 _NAP_S: Final = 0.02
 
 
 class Stalls:
     """
-    Watches the process from `with` on; `longest_s` is the maximum oversleep of its naps.
+    Watches the process within a `with` statement; `longest_s` is the longest time by which a sleep was late.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-The parts of the proof of growth; `make prove` runs all of it.
+Parts of the proof of growth; `make prove` runs the whole proof.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
 
 def test_the_page_has_every_step():
     """
-    The page goes from a file to a cluster that loses a master, and gives callers the URL of each store.
+    The page leads from a file to a cluster that loses a master, and gives callers the URL of each store.
     """
     assert [step.name for step in STEPS] == [
         "One file",
@@ -45,7 +45,7 @@ def test_the_page_has_every_step():
 
 def test_callers_are_followed_by_a_second_migration():
     """
-    Wherever jobs move, the callers get the new URL, and then the same command runs again.
+    At each step at which jobs move, the callers get the new URL, and then the same command runs again.
     """
     moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
     assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]
@@ -59,7 +59,7 @@ def test_callers_are_followed_by_a_second_migration():
 @needs_bash
 def test_the_page_is_bash():
     """
-    Every block is valid bash, and every command and option of ours exists.
+    Every block is valid bash, and every command and option of tickwheel in it exists.
     """
     done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -70,7 +70,7 @@ def test_the_page_is_bash():
 
 def test_steps_are_cut_where_callers_change():
     """
-    A step is its blocks, cut at the comments; other text and other sections are left out.
+    A step consists of its blocks, cut at the comments; other text and other sections are omitted.
     """
     section = "## The steps, command by command\n\ntext\n\n### One\n\ntext\n\n```\na\n# callers use $B\nc\n```\n\n"
     page = f"### Not this\n\n{section}```\nd\n```\n\n### Two\n\n```\ne\n```\n\n## Another\n\n```\nf\n```\n"
@@ -79,9 +79,6 @@ def test_steps_are_cut_where_callers_change():
 
 @pytest.fixture
 def shell(tmp_path):
-    """
-    Return a shell in a folder of its own.
-    """
     made = Shell(tmp_path, dict(os.environ))
     yield made
     made.end()
@@ -90,7 +87,7 @@ def shell(tmp_path):
 @needs_bash
 def test_a_shell_goes_on(shell, tmp_path):
     """
-    Variables, functions and processes persist from one command to the next, and no command reads the following ones.
+    Variables, functions and processes last from one command to the next, and no command reads those after it.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')
@@ -104,7 +101,7 @@ def test_a_shell_goes_on(shell, tmp_path):
 @needs_bash
 def test_a_command_that_fails_is_named(shell, code):
     """
-    A failing command raises, wherever it is in a block, and so does a shell that ends.
+    A failing command raises at any place in a block, and so does a shell that ends.
     """
     with pytest.raises(RuntimeError, match=r"false|exit"):
         shell.run(code)
@@ -113,19 +110,19 @@ def test_a_command_that_fails_is_named(shell, code):
 @needs_bash
 def test_a_shell_takes_its_processes_along(tmp_path):
     """
-    The end of a shell ends everything that it has started.
+    When a shell ends, all processes that it has started end.
     """
     shell = Shell(tmp_path, dict(os.environ))
     shell.run("mkfifo pipe; sleep 100 > pipe &")
-    with (tmp_path / "pipe").open() as pipe:  # returns after the process has opened it, too
+    with (tmp_path / "pipe").open() as pipe:  # returns once the process has opened it, too
         shell.end()
-        assert pipe.read() == ""  # returns after the process has ended
+        assert pipe.read() == ""  # returns once the process has ended
 
 
 @needs_bash
 def test_a_node_that_ends_is_not_waited_for(shell):
     """
-    The page's function that starts a node fails once the node has ended, however long it may wait for an answer.
+    The page's function that starts a node fails as soon as the node ends, however long it may wait for an answer.
     """
     shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
     shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')
@@ -136,7 +133,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
 
 class Told(Caller):
     """
-    A caller that has already made some calls.
+    A caller that has made some calls.
     """
 
     def __init__(self, *lives):
@@ -165,7 +162,7 @@ class Told(Caller):
 )
 def test_what_went_wrong_is_found(changes, starts, wrong):
     """
-    A job that never starts is found lost, one that starts after an answer against it overtaken, and an early one early.
+    The judge finds a job that never starts, one that starts after an answer against it, and one that starts early.
     """
     life = Life("step", "key", 1, 7, asked_at=10.0, answered_at=10.5, due=12.0)
     for name, value in changes.items():
@@ -180,14 +177,14 @@ def test_what_went_wrong_is_found(changes, starts, wrong):
 
 def test_a_step_without_an_answer_is_not_good():
     """
-    A caller that never got an answer proves nothing.
+    A step in which the caller got no answer does not count as good.
     """
     assert not judge(["step"], Caller(seed=0), [])["step"].is_good
 
 
 def test_a_caller_changes_its_store(tmp_path):
     """
-    A caller continues in the store that it is given, and everything that it set is lost if nothing fires there.
+    A caller continues on the store that it is given; if nothing fires there, all its jobs count as lost.
     """
     caller = Caller(seed=1)
     try:

@@ -1,5 +1,5 @@
 """
-The checker of histories, on a good history with single changes.
+The checker of histories, tested on a good history with single changes.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def kinds(events):
 
 def place(events, kind, condition=bool):
     """
-    Return the position of the first event of *kind* for which *condition* holds.
+    Return the position of the first event of *kind* for which *condition* is true.
     """
     return next(n for n, event in enumerate(events) if isinstance(event, kind) and condition(event))
 
 
 def is_write(kind, outcome, **fields):
     """
-    Return a condition on commits.
+    Return a condition that is true for the commits of such a write.
     """
     return lambda event: (
         isinstance(event.write, kind)
@@ -86,14 +86,14 @@ def changed(events, index, event):
 
 def test_good(events):
     """
-    The good history, from which all others are made, has no violation.
+    The good history, from which all others are derived, has no violation.
     """
     assert kinds(events) == set()
 
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    Without its begin, its firing and its settle, a job is overdue at the end.
+    Without its begin, its firing and its settle, a job counts as lost at the end.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -116,7 +116,7 @@ def _sets_again(event, key, at):
 
 def test_time_promised_by_a_node_that_has_not_the_job(events):
     """
-    A healthy node that does not own a job's shard promises no worker time for it.
+    A healthy node that does not own a job's shard must not promise more time to the job's worker.
     """
     index = place(events, Committed, lambda event: event.at > 600 * 10**9 and is_write(Set, Outcome.CREATED)(event))
     job = events[index].answer.job
@@ -126,7 +126,7 @@ def test_time_promised_by_a_node_that_has_not_the_job(events):
 
 def test_early(events):
     """
-    A firing at which the store read a millisecond less than the due time is early.
+    A firing is early if the store's clock reads a millisecond less than the due time.
     """
     index = place(events, Fired)
     assert "early" in kinds(changed(events, index, replace(events[index], store_ms=events[index].due_at - 1)))
@@ -134,7 +134,7 @@ def test_early(events):
 
 def test_twice(events):
     """
-    Two firings with only one counted attempt are found.
+    Two firings with only one counted attempt are reported.
     """
     index = place(events, Fired)
     assert "twice" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -142,7 +142,7 @@ def test_twice(events):
 
 def test_not_counted(events):
     """
-    A firing whose Begin write is missing from the history had no counted attempt, and is reported.
+    A firing without a Begin write in the history is reported, because its attempt was not counted.
     """
     index = place(events, Committed, is_write(Begin, Outcome.BEGUN))
     assert "twice" in kinds((*events[:index], *events[index + 1 :]))
@@ -150,7 +150,7 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    A settle with an old epoch that took effect is a zombie's.
+    If a settle with an old epoch takes effect, a zombie is reported.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
@@ -159,7 +159,7 @@ def test_zombie(events):
 
 def test_epoch_that_does_not_grow(events):
     """
-    A grant with an epoch that was used before lets a zombie in.
+    A grant with an epoch that was used before is reported, because it would admit a zombie.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -167,7 +167,7 @@ def test_epoch_that_does_not_grow(events):
 
 def test_repeated(events):
     """
-    An epoch that is granted twice, or a generation that is given to two lives, is found.
+    An epoch that is granted twice is reported, and so is a generation that two jobs get.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "repeated" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -181,7 +181,7 @@ def test_repeated(events):
 
 def test_notes_taken_by_a_zombie(events):
     """
-    Notes taken under an old epoch are missing for the owner.
+    If notes are read under an old epoch, a zombie is reported, because the owner misses these notes.
     """
     taken = Taken(events[-1].at, 0, -7, "n0.1")
     assert "zombie" in kinds((*events, taken))
@@ -189,7 +189,7 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    An answer with a generation that no commit made is found untrue.
+    An answer with a generation that no commit has made is reported.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
@@ -197,7 +197,7 @@ def test_untruthful_answer(events):
 
 def test_refused_and_done(events):
     """
-    A set that was answered as refused, but took effect, is found.
+    A set that took effect although its answer was a refusal is reported.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
@@ -205,7 +205,7 @@ def test_refused_and_done(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    A begin whose answer differs from the model of a store is found.
+    An answer to a begin that differs from the model of a store is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -215,7 +215,7 @@ def test_wrong_answer_of_the_store(events):
 
 def test_settled_without_running(events):
     """
-    A job that is settled without a firing is found to be dropped.
+    A job that is settled without a firing is reported.
     """
     done = {(each.key, each.generation) for each in events if isinstance(each, Ended) and each.kind == "JobSucceeded"}
     fired = Counter((each.key, each.generation) for each in events if isinstance(each, Fired))
@@ -226,7 +226,7 @@ def test_settled_without_running(events):
 
 def test_told_and_not_written(events):
     """
-    An end that was reported but never written is found.
+    An end that was reported but never written is a violation.
     """
     index = place(events, Ended, lambda event: event.kind == "JobSucceeded")
     told = replace(events[index], attempt=9)
@@ -236,7 +236,7 @@ def test_told_and_not_written(events):
 @pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
 def test_series(events, shift_ms):
     """
-    A next run that omits a due time, falls between two, or goes back is found.
+    A next run that omits a due time, is between two, or goes back in time is reported.
     """
 
     def has_next(event):
@@ -252,7 +252,7 @@ def test_series(events, shift_ms):
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_a_series_that_dies(events, is_cut_off):
     """
-    The end of a series is found, unless the process has ended in each of its attempts.
+    The end of a series is reported, unless each attempt of its run was interrupted by the end of its process.
     """
     is_next = is_write(Settle, Outcome.SETTLED, how=Settled.DONE)
     index = place(events, Committed, lambda event: is_next(event) and event.write.due_at is not None)
@@ -295,7 +295,7 @@ def test_late(events):
 @pytest.mark.parametrize(("what", "found"), [("step n", True), ("pause n", False), ("failover", False)])
 def test_beside(events, what, found):
     """
-    A job that begins on another node while it runs is found, unless its node could not keep its lease.
+    A job that begins on another node while it runs is reported, unless the first node could not keep its lease.
     """
     index = place(events, Fired)
     fired = events[index]
@@ -307,7 +307,7 @@ def test_beside(events, what, found):
 
 def test_again_after_its_end_is_not_beside(events):
     """
-    A job may begin elsewhere once its attempt has ended.
+    Once its attempt has ended, a job may begin on another node.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED, how=Settled.AGAIN))
     commit = events[index]
@@ -319,7 +319,7 @@ def test_again_after_its_end_is_not_beside(events):
 
 def test_handler(events):
     """
-    An attempt that began, or a job that was claimed, on a node without its handler is found.
+    If a node begins or claims a job without having its handler, this is reported.
     """
     nodes = {event.machine: event.handlers for event in events if isinstance(event, Deployed)}
 
@@ -339,7 +339,7 @@ def test_handler(events):
 
 def test_silent_after_it_was_taken_up(events):
     """
-    A job that begins a minute after a healthy node claimed it is found.
+    A job that begins a minute after a healthy node has claimed it counts as silent.
     """
     calm = tuple(event for event in events if not isinstance(event, Fault))
     index = place(calm, TakenUp)
@@ -353,7 +353,7 @@ def test_silent_after_it_was_taken_up(events):
 
 def test_payload(events):
     """
-    A firing with the payload of another life is found.
+    A firing with the payload of another generation is reported.
     """
     index = place(events, Fired)
     assert "payload" in kinds(changed(events, index, replace(events[index], payload={"call": -1})))
@@ -361,7 +361,7 @@ def test_payload(events):
 
 def test_failed_simulation(events):
     """
-    A failed simulation and a history without an end do not count as good.
+    A simulation that failed does not count as good, nor does a history without an end.
     """
     assert "lost" in kinds((*events, Fault(0, "the simulation failed: x")))
     assert "lost" in kinds([event for event in events if not isinstance(event, Finished)])
@@ -369,7 +369,7 @@ def test_failed_simulation(events):
 
 def test_calls_are_matched(events):
     """
-    An answer to a call with another request is found untrue.
+    If a call with another request gets the answer, the answer is reported as untrue.
     """
     index = place(events, Called, lambda event: event.verb == "set")
     assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))
@@ -377,7 +377,9 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Return *events* with the firing of a job whose begin fulfils *condition* delayed by *delay_ns*, from begin to end.
+    Delay the firing of a job by *delay_ns*, from its begin to its end; *condition* selects the begin.
+
+    Return the events.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -398,7 +400,7 @@ def delayed(events, condition, delay_ns):
 @pytest.mark.parametrize(("delay_s", "found"), [(4.0, False), (6.0, True)])
 def test_silent(events, delay_s, found):
     """
-    A job that a healthy owner begins six seconds late was forgotten for too long; four seconds are allowed.
+    A job that a healthy owner begins six seconds late counts as silent; four seconds are allowed.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted | Finished)]
 
@@ -417,7 +419,7 @@ def test_silent(events, delay_s, found):
 @pytest.mark.parametrize(("outcome", "above"), [("cancelled", 0), ("moved", 1), ("replaced", 1)])
 def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
     """
-    A handler that begins after an answer that its generation is cancelled, moved or replaced is found.
+    A handler that begins after the answer that its generation is cancelled, moved or replaced is reported.
     """
     at = place(events, Fired, lambda event: event.key.startswith("key"))
     fired = events[at]
@@ -430,7 +432,7 @@ def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
 
 def test_a_start_while_it_is_paused_is_overtaken(events):
     """
-    A handler that begins after an answer that its job is paused is found.
+    A handler that begins after the answer that its job is paused is reported.
     """
     at = place(events, Fired, lambda event: event.attempt == 1)
     fired = events[at]
@@ -453,7 +455,7 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
 @pytest.mark.parametrize(("seconds", "found"), [(3, False), (30, True)])
 def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
     """
-    A handler that begins half a minute after everything was paused is found; three seconds are allowed.
+    A handler that begins half a minute after all jobs were paused is reported; three seconds are allowed.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted)]
     at = place(events, Fired, lambda event: all(not -60 <= (fault - event.at) / 1e9 <= 100 for fault in faults))
@@ -465,7 +467,7 @@ def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
 
 def test_what_is_paused_is_not_taken_up(events):
     """
-    A node that is given jobs whose scope is paused is found.
+    A node that claims jobs of a paused scope is reported.
     """
     index = place(events, TakenUp)
     paused, resumed = Scoped(events[index].at, ("handler",)), Scoped(events[index].at, ())
@@ -475,7 +477,7 @@ def test_what_is_paused_is_not_taken_up(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delay_that_a_line_held_up(waited_s, found):
     """
-    A delay counts from its commit, if that was later than its due time: the job could not begin before.
+    If a set with a delay is committed later than its due time, lateness counts from the commit.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
@@ -491,7 +493,9 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
 @pytest.mark.parametrize(("handler", "busy", "found"), [("h", 18, False), ("h", 17, True), ("single", 1, False)])
 def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     """
-    A job may wait while its lane has its share of the workers, 18 of 24, and with a limit while any attempt is running.
+    A job may wait while the attempts of its lane use its share of workers, 18 of 24.
+
+    With a limit of one, it may wait while any attempt of its lane runs.
     """
     health, s = Health(), 10**9
     health.deployed(Deployed(0, "n0.1", (handler,)))
@@ -526,7 +530,7 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_a_node_may_go_by_a_servers_former_clock_until_it_renews(behind, before_s, found):
     """
-    A delay set just after the server's clock was set back is not judged by the new clock.
+    A delay that is set just after the server's clock was set back is not judged by the new clock.
     """
     doctored, at = behind
     if before_s is not None:

@@ -1,5 +1,5 @@
 """
-The model of the protocol, checked for every order of events; `make prove` also checks that each course ends.
+The model of the protocol is checked for every order of events; `make prove` also checks that every execution ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_holds():
 @pytest.mark.parametrize("name", FAULTS)
 def test_finds(name):
     """
-    The model finds each known fault that is reintroduced, and shows the steps that lead to it.
+    If a known fault is put back into the model, the check finds it, and shows the steps that lead to it.
     """
     found = check(FAULTS[name])
     assert found.broken

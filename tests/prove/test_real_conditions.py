@@ -1,5 +1,5 @@
 """
-Real faults around the store: a disk without room, a contended key, more jobs than memory has room for.
+Real conditions around a store: a full disk, a contended key, and more jobs than memory has room for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ FULL_DISK = """
 
 def test_a_disk_without_room(tmp_path):
     """
-    If a file cannot grow, the write fails with a message, earlier writes stay, and everything works once there is room.
+    If a file cannot grow, the write fails with a message and earlier writes stay.
+
+    Everything works again once there is room.
     """
     path = tmp_path / "jobs.db"
     program = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)]
@@ -51,7 +53,7 @@ def test_a_disk_without_room(tmp_path):
     assert said.startswith("StoreError")
     assert "disk" in said
     assert 5 < told < 200
-    assert counted in {told + 1, told + 2}  # the failed write may be there: its commit had been sent
+    assert counted in {told + 1, told + 2}  # the failed write may be there, because its commit had been sent
     scheduler = Scheduler(f"sqlite:///{path}")
     assert all(scheduler.get(f"key-{number}") is not None for number in range(told))
     scheduler.stop()
@@ -85,7 +87,7 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    More jobs due at one moment than may be staged all run once, and the limit of staged jobs holds.
+    If more jobs are due at one moment than may be staged, all run once, and the limit of staged jobs holds.
     """
     count, staged_max = 20_000, 1_000
     ran = []

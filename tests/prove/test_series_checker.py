@@ -1,5 +1,5 @@
 """
-The checker of series, when a clock is set between a run_now and the scheduled due time.
+The checker of series, if a clock is set between a `run_now` and the scheduled due time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def committed(second, store_ms, write, outcome):
 )
 def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    After a step of an hour, elapsed time still waits for the same length, and a cron line for the same time of day.
+    After a clock step of an hour, an interval still waits for the same elapsed time, and a cron job for the same hour.
     """
     weather = Weather()
     series = Series(weather)

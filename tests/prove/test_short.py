@@ -1,5 +1,5 @@
 """
-The other proofs in their short form; `make prove` runs the long one.
+The other proofs in their short form; `make prove` runs the long form.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def proven(run_proof):
     """
-    Return a function that runs a program of this folder, and returns its exit code and its last line.
+    Return a function that runs a program of this folder, and returns its exit code and its last line of output.
     """
 
     def run(*command):
         done = run_proof([sys.executable, str(HERE / command[0]), *command[1:]], 300)
         assert done.stdout, done.stderr
-        print(done.stdout)  # for a failure
+        print(done.stdout)  # shown if the test fails
         return done.returncode, done.stdout.strip().splitlines()[-1]
 
     return run
@@ -33,7 +33,7 @@ def proven(run_proof):
 
 def test_power_cuts(proven):
     """
-    Whatever part of the unsynced data a power cut leaves, every answered write is there and the file is sound.
+    Whichever part of the unsynced data survives a power cut, every answered write exists and the file is sound.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "40", "--seed", "1")
@@ -44,7 +44,9 @@ def test_power_cuts(proven):
 @pytest.mark.parametrize("synchronous", ["normal", "off"])
 def test_power_cuts_can_lose(proven, synchronous):
     """
-    The same cuts lose acknowledged writes if SQLite does not wait for the disk, so the proof can fail.
+    If SQLite does not wait for the disk, the same power cuts lose acknowledged writes.
+
+    This shows that the proof can fail.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "20", "--seed", "1", "--synchronous", synchronous)
@@ -55,7 +57,7 @@ def test_power_cuts_can_lose(proven, synchronous):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_call_fails_once(seed):
     """
-    One in some hundred store calls is failed, before and after its effect, and nothing is lost or run twice.
+    One of several hundred store calls fails, before and after its effect, and no job is lost or run twice.
     """
     from each_call import prove  # noqa: PLC0415 - a program of this folder
 
@@ -68,7 +70,7 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    While the time of day is set by an hour and a day, both ways, a store with its own clock fires all jobs normally.
+    If the time of day is set by an hour and by a day, both ways, a store with its own clock fires all jobs normally.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -104,7 +106,7 @@ def test_none_is_early(proven, store):
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
 def test_clock_trips(proven, scenario):
     """
-    After a short step back and right again, intervals, cron lines, delays and instants are right.
+    After a short step back and right again, intervals, cron lines, delays and instants fire at the right times.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -117,7 +119,7 @@ def test_clock_trips(proven, scenario):
 @pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
 def test_clock_of_the_server(proven, kind, client):
     """
-    A node dies and its server's clock is set, back and right again: the other node continues all jobs in time.
+    If a node dies and its server's clock is set back and right again, the other node continues all jobs in time.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -131,7 +133,7 @@ def test_clock_of_the_server(proven, kind, client):
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
-    A standby promoted under load gives no id twice, and lacks only writes that never reached it.
+    A standby promoted under load uses no number twice, and lacks only writes that never reached it.
     """
     if mode in {"sync", "async"}:
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -145,7 +147,7 @@ def test_failover(proven, mode):
 @pytest.mark.slow
 def test_a_stopped_owner_is_refused(proven):
     """
-    The settles of an owner that was suspended past its lease are refused, and nothing is lost.
+    If an owner was suspended past its lease, its acknowledgements are refused, and nothing is lost.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -172,7 +174,7 @@ def test_a_rolling_deployment(proven):
 
 def test_cron_differences_belong_to_a_class():
     """
-    At clock changes croniter and we differ only in the documented classes.
+    At clock changes we differ from croniter only in the documented ways.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     if not crons.SOURCE.exists():
@@ -186,7 +188,7 @@ def test_cron_differences_belong_to_a_class():
 
 def test_zones_around_their_changes():
     """
-    In zones with gaps at midnight, at the day's end, and of half an hour, no day is omitted and nothing fires twice.
+    In zones with gaps at midnight, at the end of the day, and of half an hour, no day is omitted or fires twice.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):

@@ -1,5 +1,5 @@
 """
-The simulation in its short form: good days, the same day twice, and engines with a fault that it must find.
+The simulation in its short form: good days, one day twice, and faulty engines that it must detect.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""The seeds, counted from the first, among which a fault must appear: for frequent, rare and long faults."""
+"""Numbers of seeds, from the first on, within which a fault must appear: for frequent, rare and long faults."""
 HOURS_MAX = 5
 """Number of short days that are tried before the long ones."""
 CROWDED = 10
-"""The seed of a day on which a crowd of callers requests the same jobs."""
+"""The seed of a day on which many callers request the same jobs."""
 PULLED = (8, 9)
-"""The seeds of days on which workers pull, on a cluster and on a file."""
+"""The seeds of days on which workers pull, one on a cluster and one on a file."""
 FULL_LANES = (18, 19)
-"""The seeds of days on which lanes have more jobs than there is room for, on a cluster and on a file."""
+"""The seeds of days on which lanes have more jobs than there is room for, one on a cluster and one on a file."""
 RATES, EQUIPMENT = 20, 30
-"""The seeds of days on which clocks run at other rates and statements hang, and on which nodes lack equipment."""
+"""
+The seed of a day with other clock rates and hanging statements, and the seed of a day on which nodes lack equipment.
+"""
 
 
 @pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
@@ -45,7 +47,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("plan", dict.fromkeys(AT_ONCE.values()), ids=lambda plan: f"{plan.seed}-{plan.breaks}")
 def test_a_quarter_of_an_hour_without_violations(plan):
     """
-    A quarter of an hour with a short end breaks nothing, so each violation on such a day shows the faulty engine.
+    A quarter of an hour with a short end breaks nothing, so a violation on such a day shows that an engine is faulty.
     """
     assert check_history(simulate(plan), plan.shards) == []
 
@@ -75,7 +77,7 @@ def test_an_hour_without_violations(seed):
 @pytest.mark.parametrize("seed", [2, 3])
 def test_one_seed_is_one_history(seed):
     """
-    One seed gives the same history to the byte, here and in another process with other hashes.
+    One seed gives the same history byte for byte, also in another process with other hashes.
     """
     program = f"from simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(__file__).parent)}
@@ -89,16 +91,16 @@ def test_one_seed_is_one_history(seed):
 
 def test_other_seeds_are_other_histories():
     """
-    Two seeds of one kind of world give two histories.
+    Two seeds on the same kind of store give two different histories.
     """
     assert simulate(Plan(2, 1.0, 20, 2)).digest() != simulate(Plan(4, 1.0, 20, 2)).digest()
 
 
 def days_of(name):
     """
-    Yield the days on which the fault of this *name* may show, first the shortest.
+    Yield the days on which the fault *name* may show, shortest first.
 
-    A change of the engine makes other days of the same seeds, so there are several.
+    There are several, because a change of the engine changes the day of a seed.
     """
     if name in AT_ONCE:
         first = AT_ONCE[name]
@@ -128,7 +130,7 @@ def test_a_faulty_engine_is_found(name):
 @pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
 def test_faulty_engines_are_found_together(first, names):
     """
-    Several faults on one day break the promise, each in another way, within a few seeds.
+    Several faults on one day break the promise within a few seeds, each in its own way.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

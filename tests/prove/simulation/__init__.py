@@ -1,10 +1,10 @@
 """
-A deterministic simulation of the durable scheduler, and the checker of what happened in it.
+A deterministic simulation of the durable scheduler, and a checker of its histories.
 
     python -m simulation --seeds 200
 
-Several nodes run the engine's real code, threads and all, on simulated time, over a real store at the far end of a bad
-line, and are killed, paused, cut off and have their clocks set. One seed is one day, the same to the byte each time.
+Several nodes run the engine's real code with its threads, on simulated time, over a real store behind a bad line. They
+are killed, paused and cut off, and their clocks are set. One seed is one day, the same to the byte each time.
 """
 
 from __future__ import annotations

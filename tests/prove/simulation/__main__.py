@@ -1,5 +1,5 @@
 """
-Simulate many days, print each day that breaks the promise with its seed, and one line at the end.
+Simulate many days, print each day that breaks the promise with its seed, and a summary line at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from simulation import run_seeds
 
 _SHOWN = 5
-"""Number of violations of a day that are printed; the first is the one to examine."""
+"""Maximum number of violations of a day that are printed; the first is the one to examine."""
 
 
 def main() -> int:

@@ -1,8 +1,9 @@
 """
-Overlapping runs: the same generation of a job, on two nodes at once, or twice on one.
+Overlapping runs: the same generation of a job runs on two nodes at once, or twice on one.
 
-It is not a fault if the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a bad
-line, or another server took over, or the server's clock was set forward past its end.
+An overlap is excused if the first node died, was stopped, or could not keep its lease. It cannot keep its lease if it
+was paused, cut off or on a bad line, if another server took over, or if the server's clock was set forward past the
+lease's end.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from simulation.history import Fault, Fired
 __all__ = ["Beside"]
 
 _AFTER_NS: Final = 85 * 10**9
-"""Time after a fault in which it may still cost a lease or delay a write: a lease of 60 s, and a renewal every 20 s."""
+"""
+Time after a fault in which it may still cost a lease or delay a write: a lease lasts 60 s and is renewed every 20 s.
+"""
 _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 
 class Beside:
     """
-    The running attempts by node, from the events so far.
+    The attempts that run, from the events so far.
     """
 
     def __init__(self) -> None:
@@ -31,7 +34,7 @@ class Beside:
 
     def begun(self, event: Fired) -> str | None:
         """
-        Record a start; return the node on which the job was already running, unless a fault excuses that.
+        Record a start. Return the node on which the job was already running, unless a fault excuses the overlap.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)

@@ -1,5 +1,5 @@
 """
-Compares the requests and answers of callers with the writes that took effect in the store.
+Compares callers' requests and answers with the writes that took effect in the store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, 
 __all__ = ["Callers"]
 
 _BEHIND_MS: Final = 2.0
-"""Each of two times is rounded down to a millisecond."""
+"""Tolerance in ms: each of two times is rounded down to a millisecond."""
 _VERBS: Final[dict[str, type]] = {
     "set": Set,
     "move": Move,
@@ -30,7 +30,7 @@ _VERBS: Final[dict[str, type]] = {
 
 class Callers:
     """
-    All calls of a history, by their numbers.
+    All calls of a history, by number.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Callers:
 
     def due_too_soon(self, event: Committed) -> str | None:
         """
-        Return the fault if a job was set for sooner than requested, by the clock of its store.
+        Return the fault if a write made a job due sooner than requested, by the clock of the store.
         """
         write, job = event.write, event.answer.job
         asked = decode_payload(write.job.payload) if isinstance(write, Set) else {}
@@ -77,7 +77,7 @@ class Callers:
 
     def asked_at(self, event: Committed) -> int:
         """
-        Return when the set that took effect was requested; for another write, when it took effect.
+        Return the time at which the set that took effect was requested; for another write, the time of its effect.
         """
         if not isinstance(event.write, Set):
             return event.at
@@ -85,19 +85,19 @@ class Callers:
 
     def key_of(self, call: int) -> str:
         """
-        Return the key that *call* was about.
+        Return the key to which *call* refers.
         """
         return self._called[call].key
 
     def judge(self) -> Iterator[tuple[int, str]]:
         """
-        Yield the times and the text of untrue answers to callers.
+        Yield the time and the text of each untrue answer to a caller.
         """
         for number, called in self._called.items():
             answered = self._answered.get(number)
             if answered is None or answered.outcome == "unknown":
                 continue
-            if called.verb == "skip":  # it reads, and may write nothing
+            if called.verb == "skip":  # a skip reads first, and may write nothing
                 continue
             if answered.outcome == "refused":
                 if called.verb == "set" and number in self._set_by:

@@ -1,5 +1,5 @@
 """
-The simulated database that leases shards by its own clock, like the PostgreSQL store.
+The simulated database, which leases shards by its own clock, like the PostgreSQL store.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 __all__ = ["Cluster"]
 
 _LAG: Final = 5
-"""Number by which the sequences of a standby lag behind."""
+"""Number by which a standby's sequences lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
-"""First number of the draining shards, which hold running jobs of shards that were handed over."""
+"""Number of the first draining shard; draining shards hold the running jobs of shards that were handed over."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class _Shard:
 
 class Cluster:
     """
-    A database with leases that identifies owners only by their names.
+    A database with leases, which identifies owners only by their names.
     """
 
     abilities = Abilities(has_notify=True, has_many_owners=True)
@@ -74,7 +74,7 @@ class Cluster:
 
     def crash(self, connection: Connection) -> None:
         """
-        Do nothing: its leases run out, and writes that it sent may still arrive.
+        Do nothing: the leases expire, and writes that were sent may still arrive.
         """
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
@@ -108,7 +108,7 @@ class Cluster:
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Consume the notes, as PostgreSQL does: an answer that is lost in transit loses them.
+        Consume the notes as PostgreSQL does; if the answer is lost in transit, the notes are lost, too.
         """
         number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)
@@ -202,7 +202,7 @@ class Cluster:
 
     def _cut_leases(self, now: int) -> None:
         """
-        Make leases that were written before the clock was set back end one length from *now* on.
+        Shorten leases that were written before the clock was set back, so that they expire one length from *now*.
         """
         latest = now + self._lease_ms
         self._seen = {name: min(until, latest) for name, until in self._seen.items()}
@@ -218,7 +218,7 @@ class Cluster:
 
     def _leave_tail(self, shard: _Shard) -> None:
         """
-        Leave running jobs of *shard* to their owner, under the same epoch.
+        Leave the running jobs of *shard* to their owner, under the same epoch.
         """
         number = _FIRST_TAIL + shard.epoch
         if self._table.leave(shard.number, number):
@@ -234,7 +234,7 @@ class Cluster:
 
     def fail_over(self) -> None:
         """
-        Switch to a standby that has all the rows, and sequences that lag behind the numbers given out.
+        Switch to a standby that has all rows, but whose sequences lag behind the numbers that were given out.
         """
         self._epoch = max(0, self._epoch - _LAG)
         self._table.leap(-_LAG)
@@ -250,7 +250,7 @@ class Cluster:
 
     def lose_all(self) -> None:
         """
-        Return with emptied tables, as a store recreates them: sequences leap, and no shard has an owner.
+        Empty the tables, as if a store had created them again: sequences leap ahead, and no shard has an owner.
         """
         for shard in list(self._shards.values()):
             self._free(shard)
@@ -292,7 +292,7 @@ class Cluster:
 
     def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
-        Return the requests about jobs of *shards* that are still valid and have no answer.
+        Return the requests about jobs of *shards* that are still valid and unanswered.
         """
         table, now = self._table, self.now_ms()
         self._asked_at = {name: at for name, at in self._asked_at.items() if holds(name[2], now - at)}
@@ -306,7 +306,7 @@ class Cluster:
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return the number of running jobs, and of jobs overdue by a second.
+        Return the number of jobs that are running or overdue by more than a second.
         """
         return self._table.count()["running"], len(self._table.upcoming(0, self.now_ms() - 1000, 10))
 

@@ -58,31 +58,31 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
     ["snooze", "fail"],
 ]
 QUEUE: Final = "scans"
-"""The queue from which workers pull."""
+"""Name of the queue from which workers pull."""
 LIMITED: Final = ("single", "hung", "slow", "wide")
-"""Handlers whose jobs wait for one another: a due job begins once none of its lane is in progress."""
+"""Handlers with a limit of one: a due job begins once no other job of its lane is in progress."""
 QUEUEING: Final = (*LIMITED, QUEUE)
-"""These handlers, and the queue of jobs that wait for a worker."""
+"""The limited handlers, and the queue of jobs that wait for a worker."""
 WORKERS: Final = 24
-"""The number of jobs that a node runs at once."""
+"""Number of jobs that a node runs at a time."""
 RUNNING_MAX: Final = 200
-"""The number of keys that are in use at once, except those that hang."""
+"""Maximum number of keys in use at a time, without those of hanging jobs."""
 LONG_EACH_S: Final = 600
-"""Seconds between the due times of runs, some of which last longer."""
+"""Seconds between the due times of runs, some of which last longer than that."""
 VERSIONED: Final = ("first", "second")
-"""Handlers; each node has one of the two."""
+"""Two handlers, of which each node has one."""
 EQUIPPED: Final = "equipped/"
-"""The keys of jobs that need equipment begin with this; its name follows."""
+"""Prefix of the keys of jobs that need equipment; the name of the equipment follows."""
 LOSS: Final = "loss "
-"""A break that takes equipment away from a node begins with this."""
+"""Prefix of a fault that takes equipment from a node."""
 _FIRST_TEN_S: Final = 400.0
-"""The first full ten minutes of the day."""
+"""Length of the first ten minutes of the day, in seconds."""
 FROM_AFAR: Final = "afar/"
-"""Prefix of keys that are set by a process which fires nothing."""
+"""Prefix of the keys that a process sets which fires nothing."""
 HERD: Final = 220
-"""Number of hanging jobs: on a file, more than one node may have begun."""
+"""Number of hanging jobs: more than one node may run, on a file."""
 _CROWDED: Final = (16, 10)
-"""One day in this many, from this seed on, has a crowd of callers with the same jobs; these days are of a cluster."""
+"""On one day in this many, starting with this seed, many callers request the same jobs; these days are on a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -95,18 +95,18 @@ _SCOPES: Final = (
 """The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""Probability that a step of the server's clock follows the death of a node, on days with such steps."""
+"""Probability that the server's clock is set after the death of a node, on days with such steps."""
 _BESIDE: Final = 10
 """Number of jobs of another handler that are due at the same time."""
 _DEAD_S: Final = 200.0
-"""Seconds for which a node that is killed beside a crowd is dead: longer than its leases last."""
+"""Seconds for which a node that is killed during a burst stays dead: longer than its leases last."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """
-    A request of a caller, with its time in seconds after the beginning of the day.
+    A request of a caller, and its time in seconds after the beginning of the day.
     """
 
     at: float
@@ -118,7 +118,7 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Break:
     """
-    A fault and its duration in seconds; *node* is drawn when it happens.
+    A fault, and its duration in seconds; the node is drawn when it happens, unless it is given.
     """
 
     at: float
@@ -129,7 +129,7 @@ class Break:
 
 def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests over *length* seconds, in order: some in bursts, most of them for soon.
+    Return *count* requests over *length* seconds, in order: some in bursts, and most for jobs that are due soon.
     """
     found: list[Ask] = []
     keys = [f"key-{number}" for number in range(max(8, count // 8))]
@@ -143,7 +143,7 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests of a process that fires nothing, and is silent for long in between.
+    Return *count* requests of a process that fires nothing, and makes long pauses between requests.
     """
     found: list[Ask] = []
     for number in range(count):
@@ -154,7 +154,7 @@ def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     """
-    Return requests for jobs that are due, or run, during a fault; many of them outlive a lease.
+    Return requests for jobs that are due or running during a fault; many of them run longer than a lease.
     """
     found: list[Ask] = []
     for each in breaks:
@@ -173,7 +173,7 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
     Return requests for jobs that workers pull, most of which are in progress during a fault.
 
-    They are drawn separately, like a crowd's.
+    They are drawn from a separate source, like those of `crowd`.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -191,9 +191,9 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
 
 def races(dice: random.Random, length: float, count: int, broken: list[Break]) -> list[Ask]:
     """
-    Return requests for bursts of jobs, more than there are workers, and for changes to them around their due times.
+    Return requests for bursts of more jobs than there are workers, and for changes of these jobs near their due times.
 
-    The last burst is during a fault of the line, if there is one: withdrawals are then written late, or twice.
+    The last burst is during a fault of the line, if there is one, so that withdrawals are written late, or twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -206,7 +206,7 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
         for number in range(100):
             key = f"race-{race}-{number}"
             found.append(Ask(at, "set", key, _setter(key, [], takes, delay=delay)))
-            for _ in range(dice.choice((0, 0, 1, 1, 2))):  # two are of callers who do not know of each other
+            for _ in range(dice.choice((0, 0, 1, 1, 2))):  # if there are two, the callers do not know of each other
                 verb = dice.choice(("cancel", "move", "set", "pause"))
                 change = {
                     "cancel": _canceller(key),
@@ -220,15 +220,15 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
 
 def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
-    Return requests for a burst that waits for workers, several for each of its jobs, on a bad line; on few days.
+    Return requests for a burst of jobs on a bad line, several for each job; on few days only.
 
-    The first callers change nothing, so a job is given back and begun again, as the same attempt. If the write of the
-    withdrawn attempt's end fails on the line, it is repeated half a second later. If another request has withdrawn the
-    job again by then, that write ends the next try, which waits for a worker: then the job is pending in the store, the
-    last caller cancels it, and it still starts. So an attempt must be withdrawn only once, for any number of
-    requests.
+    The jobs wait for workers. The first callers change nothing, so each attempt is withdrawn and claimed again with the
+    same number. If the write that ends a withdrawn attempt fails on the line, it is repeated half a second later. If by
+    then another request has withdrawn the attempt again, that write ends the next try, which waits for a worker. The
+    job is then pending in the store, the last caller cancels it, and it still starts. So an attempt must be
+    withdrawn only once, however many requests there are.
 
-    The draws here are separate, so that the other days stay the same.
+    The requests are drawn from a separate source, so that the other days stay the same.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -250,7 +250,7 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
     """
     Return requests for a burst of hanging jobs in a calm period, and for other jobs that do not hang.
 
-    They are more than may be begun at once, and are soon cancelled. A day of minutes has no room for them.
+    The jobs are more than a node may run, and are cancelled soon. A day of some minutes has no room for them.
     """
     start = _calm_from(dice, length, others, broken)
     return [] if start is None else _herd(start, "hung", HERD)
@@ -258,10 +258,11 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
 
 def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break], *, nodes: int) -> list[Ask | Break]:
     """
-    Return requests for lanes with more jobs than the *nodes* have room for, and for others; drawn separately.
+    Return requests for lanes with more jobs than the *nodes* have room for, and for other lanes.
 
-    The jobs of one lane end slowly, and a node is killed while they wait. The next owners of its shards already have
-    more jobs of that lane in memory than they have room for. The jobs of the other lane hang, and take all places.
+    They are drawn from a separate source. The jobs of one lane end slowly, and a node is killed while they wait. The
+    next owners of its shards already have more jobs of that lane than they have room for. The jobs of the other lane
+    hang, and occupy all workers.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []
@@ -280,7 +281,7 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
 
 def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> float | None:
     """
-    Return the beginning of some calm minutes, apart from the races and crowds of *others*, or None.
+    Return the beginning of some calm minutes without races and crowds of *others*, if there are any.
     """
     if length < _HERD_S:
         return None
@@ -295,7 +296,7 @@ def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: li
 
 def _herd(start: float, handler: str, count: int) -> list[Ask]:
     """
-    Return requests for *count* jobs that hang, and for others beside them.
+    Return requests for *count* hanging jobs, and for other jobs at the same time.
     """
     found: list[Ask] = []
     for number in range(count):
@@ -307,7 +308,7 @@ def _herd(start: float, handler: str, count: int) -> list[Ask]:
 
 def _beside(start: float, count: int) -> list[Ask]:
     """
-    Return requests for *count* jobs that end at once, one a second.
+    Return requests for *count* jobs, one a second, that end at once.
     """
     keys = [f"beside-{number}" for number in range(count)]
     return [Ask(start + at, "set", key, _setter(key, [], delay=1.0)) for at, key in enumerate(keys)]
@@ -343,7 +344,7 @@ def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
     Return requests to pause some of the jobs of *others*, some before their due time and some after it.
 
-    Most are resumed; the rest stay pending to the end, and do not count as missed.
+    Most of these jobs are resumed. The rest stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:
@@ -378,7 +379,7 @@ def _stopper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def series(dice: random.Random) -> list[Ask]:
     """
-    Return the requests for the recurring jobs, each set once, at the beginning.
+    Return the requests that set the recurring jobs, each once at the beginning.
     """
     found: list[Ask] = []
     for misfire in ("once", "all", "skip"):
@@ -394,7 +395,7 @@ def series(dice: random.Random) -> list[Ask]:
 
 def steers(seed: int, length: float) -> list[Ask]:
     """
-    Return repeated requests for recurring jobs that are run now, delayed and advanced; drawn separately.
+    Return repeated requests that run recurring jobs now, delay them and advance them; drawn from a separate source.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -424,7 +425,7 @@ def _skipper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def overlaps(dice: random.Random) -> list[Ask]:
     """
-    Return the requests for recurring jobs whose runs may last past the next due time.
+    Return the requests that set recurring jobs whose runs may last past the next due time.
     """
     found: list[Ask] = []
     for policy in Overlap:
@@ -444,9 +445,9 @@ def _plan(dice: random.Random, key: str) -> list[str]:
 
 def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
-    Return requests for jobs that need a target, a zone or a kind of rule, and the moments at which nodes lose these.
+    Return requests for jobs that need a target, a zone or a kind of rule, and the moments when nodes lose these.
 
-    They are drawn separately. Only a node with the equipment is used to set such a job.
+    They are drawn from a separate source. Only a node with the equipment is used to set such a job.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {
@@ -460,7 +461,7 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
             call = _setter(key, dice.choice(([], ["fail"])), takes, name, misfire=misfire, **rule)
             found.append(Ask(start, "set", key, call))
             instant = _FIRST_TEN_S if name == "zoned" else start + 600.0
-            while (instant := instant + 600.0) < length:  # while it runs, if that is where it does
+            while (instant := instant + 600.0) < length:  # while the job runs, if it runs on that node
                 lost = dice.choice((100.0, 400.0))
                 found.append(Break(instant + dice.uniform(0.0, takes), f"{LOSS}{name}", lost))
     for number in range(count):
@@ -472,7 +473,7 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
 
 def needed_by(key: str) -> str:
     """
-    Return the name of the equipment that the job *key* needs, or "".
+    Return the name of the equipment that the job *key* needs, or "" if it needs none.
     """
     return key.removeprefix(EQUIPPED).partition("/")[0] if key.startswith(EQUIPPED) else ""
 
@@ -513,7 +514,9 @@ def _setter(
 
 def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
-    Yield *count* pauses in order of time: each of one handler, of all handlers, or of everything. They may overlap.
+    Yield *count* pauses in order of time, each of one handler, all handlers, or all jobs.
+
+    They may overlap.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))
@@ -521,13 +524,13 @@ def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
 
 def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) -> Iterator[Break]:
     """
-    Yield about *count* faults, in order, with occasional hours of calm.
+    Yield about *count* faults in order, with some calm hours in between.
     """
     kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step", "deploy"]
     if is_cluster:
         kinds.append("failover")
     else:
-        kinds += ["step"] * 5  # the time of day is the store's clock
+        kinds += ["step"] * 5  # on a file, the time of day is the store's clock
     moments = sorted(dice.uniform(60.0, length * 0.97) for _ in range(count))
     for at in moments:
         what = dice.choice(kinds)

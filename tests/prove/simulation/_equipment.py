@@ -1,7 +1,7 @@
 """
-The equipment of nodes: a target, the data of a time zone and a kind of rule, which some lives of a node lack.
+The equipment of nodes: a target, the data of a time zone and a kind of rule; after some starts a node lacks a part.
 
-All nodes run in one process, so the calling task's machine determines whether a piece is missing.
+All nodes run in one process, so the machine of the calling task determines whether a part is missing.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from tickwheel.jobs.recurrence import Recurrence
 __all__ = ["EQUIPMENT", "RULES", "TARGET", "ZONE", "equipment"]
 
 EQUIPMENT: Final = ("zoned", "ruled", "sent")
-"""The pieces that a life may lack, named as the handlers of the jobs that need them."""
+"""Parts that a node may lack, named like the handlers of the jobs that need them."""
 TARGET: Final = "sent"
-"""The name of the target."""
+"""Name of the target."""
 ZONE: Final = "Africa/Abidjan"
 """A zone whose clock is that of UTC."""
 _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)
 """
-The equipment that a rule needs: a node that has never seen such a rule claims the job, and marks it as unroutable.
+Equipment that a rule needs.
+
+A node that has never seen such a rule claims the job, and then marks it as unroutable.
 """
 
 
 @contextmanager
 def equipment() -> Iterator[None]:
     """
-    Hide each machine's missing equipment, while the context lasts.
+    Hide the equipment that each machine lacks, while the context lasts.
     """
     read = Recurrence.from_text
     readers: dict[str, Any] = {part: _reader(name, unreadable.READERS[part]) for name, part in _PARTS.items()}

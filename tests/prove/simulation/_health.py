@@ -1,11 +1,12 @@
 """
-The health of owners, from the events of a history, as needed for the bar on silence.
+The health of owners, from the events of a history, which the limit on silence needs.
 
-A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
-to renew its lease since. The bar holds from then on, even for jobs that were overdue before. For a job whose handler
-the owner lacks it holds from when a healthy node has the handler, and a shard to take the job up into. Jobs of a lane
-may wait for one another: the bar holds for them while fewer attempts of their lane than its share of the workers are in
-progress at their owner; for a lane with a limit, while none is.
+A shard is healthy while its owner's node lives, is not paused, cut off or on a bad line, and has had the time to renew
+its lease since. From then on the limit holds, even for jobs that were overdue before.
+
+For a job whose handler the owner lacks, the limit holds from the time when a healthy node has the handler, and a shard
+into which it can claim the job. Jobs of a lane may wait for one another: for them the limit holds while their owner
+runs fewer attempts of the lane than its share of the workers, or none, if the lane has a limit.
 """
 
 from __future__ import annotations
@@ -22,29 +23,31 @@ from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, S
 __all__ = ["Health"]
 
 _SILENT_NS: Final = 5 * 10**9
-"""Maximum silence."""
+"""Maximum silence of a job, in ns."""
 _AHEAD_NS: Final = 5 * 10**9
 """
-Time by which an attempt may be counted early: the arming window, and two clocks a tenth apart between two renewals of a
-lease.
+Time by which an attempt may be counted early, in ns.
+
+It is the arming window, and the difference of two clocks a tenth apart between two renewals of a lease.
 """
 
 _RECOVERY_NS: Final = 45 * 10**9
 """
-Time after a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed times out before that.
+Recovery time after a fault: a lease of 60 s is renewed every 20 s, and a call that is lost on the line times out before
+that.
 """
 _TAKEOVER_NS: Final = 85 * 10**9
-"""Time after a node's death: it keeps its shards until its lease of 60 s ends, and others check every 20 s."""
+"""Time from a node's death to a takeover: its leases of 60 s expire, and other nodes check every 20 s."""
 _CUT_NS: Final = 105 * 10**9
-"""Time after the server's clock was set: at the next renewal a dead node's lease is shortened to its length."""
+"""Time from a step of the server's clock to a takeover: the next renewal shortens a dead node's lease to its length."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
-"""Faults that concern all nodes: the end of the day, another server, or a server that has lost all data."""
+"""Faults that affect all nodes: the end of the day, another server, or a server that has lost all data."""
 
 
 class Health:
     """
-    The health at the latest event.
+    The health at the time of the latest event.
     """
 
     def __init__(self) -> None:
@@ -57,11 +60,11 @@ class Health:
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._running: dict[tuple[str, int], str] = {}
         self._under_way: dict[tuple[str, int], tuple[str, str]] = {}
-        """By key and generation, the node and handler of each attempt in progress."""
+        """The node and handler of each attempt in progress, by key and generation."""
         self._attempts: Counter[tuple[str, str]] = Counter()
-        """Number of these attempts by node and handler."""
+        """The number of attempts in progress, by node and handler."""
         self._room_since: dict[tuple[str, str], int] = {}
-        """The time since which the attempts of a node and handler are fewer than its share."""
+        """The time from which a node has run fewer attempts of a handler than its share, by node and handler."""
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._paused: dict[str, int] = {}
@@ -87,7 +90,7 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time since which *job* could have been begun; *at* if something still prevents it.
+        Return the time from which *job* could have been begun, or *at* if something still prevents it.
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
@@ -109,7 +112,7 @@ class Health:
 
     def _lane_room_since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time since which the lane of *job* has room at the owner of *shard*; *at* if it has none.
+        Return the time from which the lane of *job* has room at the owner of *shard*, or *at* if it has none.
         """
         lane = (self._owners.get(shard, ""), job.handler)
         return at if self._attempts[lane] >= _share(job.handler) else self._room_since.get(lane, 0)
@@ -124,20 +127,20 @@ class Health:
 
     def paused_since(self, job: Job) -> int | None:
         """
-        Return the time since which *job* is paused by its scope, or None.
+        Return the time from which *job* is paused by its scope, or None.
         """
         scope = scope_over(job.target, job.handler, self._paused)
         return None if scope is None else self._paused[scope]
 
     def resumed(self, job: Job) -> int:
         """
-        Return when the last pause of a scope of *job* ended.
+        Return the time at which the last pause of a scope of *job* ended.
         """
         return max(self._resumed.get(scope, 0) for scope in ("*", job.target, f"{job.target}:{job.handler}"))
 
     def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
         """
-        Return True if *machine* has been healthy for long enough to know that the scope of *job* was paused.
+        Return True if *machine* has been healthy for long enough to know that the scope of *job* is paused.
         """
         since = self.paused_since(job)
         owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]
@@ -147,7 +150,7 @@ class Health:
 
     def is_deaf(self, machine: str, shard: int, at: int) -> bool:
         """
-        Return True if *shard* has another owner, and *machine* has been healthy for long enough to know this owner.
+        Return True if *machine* has been healthy for long enough to know that *shard* has another owner.
         """
         owner, node = self._owners.get(shard), _node(machine)
         if owner is None or owner == machine or self._broken[node]:
@@ -160,7 +163,7 @@ class Health:
 
     def _shards_of(self, handler: str) -> list[int]:
         """
-        Return the shards of nodes that have *handler*.
+        Return the shards of the nodes that have *handler*.
         """
         return [shard for shard, owner in self._owners.items() if handler in self._handlers.get(owner, ())]
 
@@ -178,7 +181,7 @@ class Health:
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the running *job* if its node died, and a healthy owner has had the time to recover it.
+        Yield the running *job* if its node died and a healthy owner has had the time to recover it.
         """
         waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
@@ -193,14 +196,14 @@ class Health:
 
     def left(self, event: Left) -> None:
         """
-        Record that a shard is draining, with the same owner.
+        Record that a shard is draining under the same owner.
         """
         self._owners[event.tail] = self._owners[event.shard]
         self._well_since[event.tail] = self._well_since[event.shard]
 
     def granted(self, event: Granted) -> None:
         """
-        Record an owner; attempts of the former owner are not waited for.
+        Record a new owner; attempts of the former owner are not waited for.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at
@@ -251,8 +254,8 @@ class Health:
         """
         Record a begin, an end, or a delay that the owner itself has set.
 
-        A write that was in transit while the clock was set, or from a node that had not yet noticed that, is not judged
-        by the new clock.
+        The new clock does not judge a write that was in transit while the clock was set, or that comes from a node that
+        had not yet noticed the step.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
@@ -264,7 +267,7 @@ class Health:
             and self._owners.get(shard) == event.machine
             and not is_of_former_clock
         ):
-            # a bad line may have delayed the write until then
+            # a bad line may have delayed the write until after the due time
             due = event.at + max(0, job.due_at - event.store_ms) * 1_000_000
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
@@ -285,7 +288,7 @@ class Health:
 
     def unheard(self, key: str) -> None:
         """
-        Record that the answer about *key* was lost, so its owner cannot know by which clock it counts.
+        Record that the answer about *key* was lost, so its owner cannot know which clock the delay follows.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 

@@ -1,9 +1,9 @@
 """
-The interleaver: threads that run one at a time, chosen by a seed, on time that passes only while all wait.
+The interleaver runs threads one at a time, chosen by a seed; simulated time passes only while all of them wait.
 
-Every task is a real thread that holds the baton while it runs. It passes the baton on when it would block, and, drawn
-by the seed, where a thread could be preempted. So the engine's own code runs, including its locks and threads, and two
-runs of one seed take the same turns.
+Every task is a real thread that holds the baton while it runs. It passes the baton on where it would block and, if the
+seed says so, where a thread could be preempted. So the engine's own code runs with its locks and threads, and two runs
+of one seed take the same turns.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _PREEMPTED: Final = 0.04
 """Probability that a task is preempted when it takes a lock."""
 
 _STACK: Final = 512 * 1024
-"""Stack size of each thread; there are some dozens at a time."""
+"""Stack size of each thread in bytes; some dozens of threads exist at a time."""
 
 _REAL_PATIENCE_S: Final = 120.0
-"""Maximum seconds of one step on the real clock; only a task that really blocks takes that long."""
+"""Maximum number of real seconds that one step may take; only a task that really blocks takes so long."""
 
 
 class TaskKilledError(BaseException):
     """
-    Raised in the threads of a killed machine: from then on their actions have no effect.
+    Raised in the threads of a killed machine, whose actions have no effect from then on.
     """
 
 
 class SimulationError(RuntimeError):
     """
-    The simulation itself is stuck: every task waits, and none for an instant.
+    The simulation itself is stuck: every task waits, and none of them for an instant.
     """
 
 
@@ -46,8 +46,8 @@ class Machine(Protocol):
     The machine on which tasks run.
 
     Attributes:
-        is_paused: True while none of its tasks runs.
-        is_dead: True once it was killed.
+        is_paused: True while none of the machine's tasks may run.
+        is_dead: True once the machine was killed.
     """
 
     is_paused: bool
@@ -55,17 +55,17 @@ class Machine(Protocol):
 
     def monotonic_ns(self) -> int:
         """
-        Return its monotonic clock.
+        Return the machine's monotonic clock.
         """
 
     def wall_ns(self) -> int:
         """
-        Return its time of day.
+        Return the machine's time of day.
         """
 
     def span_ns(self, monotonic_ns: int) -> int:
         """
-        Return how long its monotonic clock takes, in true time, for *monotonic_ns*.
+        Return how much true time passes while the machine's monotonic clock advances by *monotonic_ns*.
         """
 
 
@@ -91,7 +91,7 @@ class Task:
 
 class Interleaver:
     """
-    Runs tasks by the seed. The thread that makes it becomes the first task, the script.
+    Runs tasks in the order that the seed gives. The thread that makes the interleaver is the first task, the script.
     """
 
     def __init__(self, seed: int) -> None:
@@ -134,7 +134,7 @@ class Interleaver:
 
     def preempt(self) -> None:
         """
-        Occasionally let other tasks run first.
+        Sometimes let other tasks run first.
         """
         self.check()
         if not self.atomic and self._ready and self._dice.random() < _PREEMPTED:
@@ -178,13 +178,13 @@ class Interleaver:
 
     def revive(self) -> None:
         """
-        Let the script continue after a failure, to clean up.
+        Let the script continue after a failure, so that it can clean up.
         """
         self._script.is_killed = False
 
     def alive(self, machine: Machine | None = None) -> int:
         """
-        Return the number of tasks, of *machine* or in total.
+        Return the number of tasks that live, on *machine* or in total.
         """
         return sum(1 for task in self._tasks if machine is None or task.machine is machine)
 

@@ -1,5 +1,5 @@
 """
-A simulated machine: its clocks, and whether it runs.
+A simulated machine with its clocks, which can be paused and killed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ EPOCH_NS = 1_700_000_000 * 10**9
 
 class SimulatedMachine:
     """
-    One machine; it is the clock of its scheduler.
+    One machine, which is also the clock of its scheduler.
 
-    Its monotonic clock runs too fast or too slow, by some millionths or a tenth, and begins anywhere. Its time of day
-    is wrong, and may be stepped.
+    Its monotonic clock begins at any time, and runs too fast or too slow by some millionths or by a tenth. Its time of
+    day is wrong, and may be stepped.
     """
 
     def __init__(self, name: str, run: Interleaver, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
@@ -28,9 +28,9 @@ class SimulatedMachine:
         self.drift_ppm = drift_ppm
         self.skew_ns = skew_ns
         self.lacks: frozenset[str] = frozenset()
-        """The equipment that this machine lacks."""
+        """Equipment that this machine lacks."""
         self.lost: frozenset[str] = frozenset()
-        """The equipment that this machine had, and lost."""
+        """Equipment that this machine had and has lost."""
         self._start_ns = start_ns
 
     def monotonic_ns(self) -> int:
@@ -47,13 +47,13 @@ class SimulatedMachine:
 
     def span_ns(self, monotonic_ns: int) -> int:
         """
-        Return how long, in true time, the monotonic clock takes for *monotonic_ns*.
+        Return how much true time passes while the monotonic clock advances by *monotonic_ns*.
         """
         return -(-monotonic_ns * 1_000_000 // (1_000_000 + self.drift_ppm))
 
     def pause(self) -> None:
         """
-        Stop everything on it, as SIGSTOP does.
+        Stop everything on the machine, as SIGSTOP does.
         """
         self.is_paused = True
 
@@ -62,7 +62,7 @@ class SimulatedMachine:
 
     def kill(self) -> None:
         """
-        End everything on it, as SIGKILL does.
+        End everything on the machine, as SIGKILL does.
         """
         self.is_dead = True
         self.is_paused = False

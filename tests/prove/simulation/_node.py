@@ -1,5 +1,5 @@
 """
-A node: a machine's process with a real scheduler, which is killed and started again.
+A node: a process on a machine with a real scheduler, which is killed and started again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
 STAGED_MAX: Final = 40
-"""Less than the number of hanging jobs that cannot be begun."""
+"""Maximum number of staged jobs: fewer than the hanging jobs that may not run."""
 _HUNG_S: Final = 1_000
 RATE_PPM: Final = 100_000
-"""The clock of a node may run faster or slower than the server's by this number of millionths: a tenth."""
+"""Maximum rate error of a node's clock compared with the server's, in millionths: a tenth."""
 _NOTICED_NS: Final = 90 * _S
 """The longest time in ns until a node notices an arrival."""
 _LACKING: Final = 0.3
-"""The probability that a life lacks a piece of equipment."""
+"""Probability that a node lacks a part of the equipment after a start."""
 _SLICE_S: Final = 5
 """Interval in seconds at which a long handler checks whether it must stop."""
 _EVERYWHERE: Final = ("work", "impatient", *LIMITED, "long", QUEUE)
@@ -54,9 +54,10 @@ class HandlerFailedError(Exception):
 
 class Surroundings:
     """
-    The environment of all nodes of a run: `dice` draws their faults, `chance` is their own random source.
+    The environment of all nodes of a run.
 
-    `rates` draws the speed of the clock of a life, and `lacking` the equipment that it lacks, on days that have these.
+    `dice` draws their faults, and `chance` is the nodes' own random source. On some days, `rates` draws the speed of a
+    node's clock after each start, and `lacking` the equipment that the node lacks.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Surroundings:
 
 class Node:
     """
-    One node, through all its lives; a client has no handlers, and fires nothing.
+    One node, through all its restarts; a client has no handlers, and fires nothing.
     """
 
     def __init__(
@@ -103,20 +104,20 @@ class Node:
     @property
     def is_up(self) -> bool:
         """
-        True if it accepts requests.
+        True if the node accepts requests.
         """
         return self.scheduler is not None and self.machine is not None and not self.machine.is_paused
 
     @property
     def version(self) -> str:
         """
-        The handler that this life has and others may lack: successive lives have different versions.
+        The handler that the node has since its last start and others may lack: each start changes the version.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 
     def start(self) -> None:
         """
-        Begin a life; as in a container restarted in place, host and process id are those of the previous life.
+        Start the node; as in a container restarted in place, host and process id are those of the previous process.
         """
         around = self._around
         self._lives += 1
@@ -150,13 +151,13 @@ class Node:
 
     def has(self, key: str) -> bool:
         """
-        Return True if this life has the equipment that the job *key* needs.
+        Return True if the node has, since its last start, the equipment that the job *key* needs.
         """
         return self.machine is not None and needed_by(key) not in self.machine.lacks
 
     def lose(self, name: str, length_ns: int) -> None:
         """
-        Remove the equipment *name* from this life for *length_ns*; jobs that it has staged may still begin.
+        Remove the equipment *name* from the node for *length_ns*; jobs that it has already staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -167,13 +168,13 @@ class Node:
         around.run.sleep(length_ns)
         if self.machine is machine:
             machine.lacks -= {name}
-            around.run.sleep(_NOTICED_NS)  # the node checks now and then for the missing piece
+            around.run.sleep(_NOTICED_NS)  # the node checks from time to time whether the part is back
         if self.machine is machine:
             around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
 
     def kill(self) -> None:
         """
-        End this life without a release.
+        Kill the node, which then releases nothing.
         """
         machine, store = self.machine, self._store
         self.machine = self.scheduler = self._store = None
@@ -183,7 +184,7 @@ class Node:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """
-        End this life cleanly; return when that is done, or when *timeout_s* is over.
+        Stop the node cleanly; return when it has stopped, or after *timeout_s*.
         """
         machine, scheduler = self.machine, self.scheduler
         if machine is None or scheduler is None:
@@ -193,13 +194,13 @@ class Node:
         task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout_s), machine)
         while not task.is_done:
             self._around.run.sleep(_S)
-        machine.kill()  # the process ends, together with jobs that still run at the timeout
+        machine.kill()  # the process ends with all jobs that still run at the timeout
         if self.machine is machine:
             self.machine = self._store = None
 
     def step_wall(self, step_ns: int) -> None:
         """
-        Step the time of day of its machine.
+        Step the time of day of the machine.
         """
         self.skew_ns += step_ns
         if self.machine is not None:
@@ -207,7 +208,7 @@ class Node:
 
     def ask(self, verb: str, key: str, call: Callable[[Scheduler, int], Answer]) -> None:
         """
-        Let a caller on this node make *call*, in a task of its own.
+        Let a caller on this node make *call* in a separate task.
         """
         machine, scheduler, around = self.machine, self.scheduler, self._around
         assert machine is not None
@@ -234,7 +235,7 @@ class Node:
 
     def pause_scope(self, scope: str) -> None:
         """
-        Let a caller on this node pause *scope*, in a task of its own; a call without an answer is not repeated.
+        Let a caller on this node pause *scope* in a separate task; a call without an answer is not repeated.
         """
         machine, scheduler = self.machine, self.scheduler
         assert machine is not None
@@ -256,7 +257,7 @@ class Node:
         scheduler.subscribe(lambda event: self._told(machine, event))
         while True:
             try:
-                scheduler.get("nobody")  # a client first: it can be asked even while another owns everything
+                scheduler.get("nobody")  # a client first, which works even while another node owns everything
             except (StoreError, TripError):
                 run.sleep(_S)
             else:
@@ -287,7 +288,7 @@ class Node:
         """
         Let the callers of this node declare all recurring jobs again, as a program does at its start.
 
-        Every second life uses declarations, each in a manifest of its own, so that none is cancelled.
+        After every second start they use declarations, with a manifest for each job so that none is cancelled.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs
@@ -328,7 +329,7 @@ class Node:
             what = planned(payload, firing.attempt)
             if what == "hang":
                 run.sleep(_HUNG_S * _S)
-            if what == "snooze":  # a snooze does not count, so the same attempt is made again
+            if what == "snooze":  # a snooze does not count, so the next attempt has the same number
                 life = (firing.job.key, firing.job.generation)
                 what = "ok" if life in snoozed else "snooze"
                 snoozed.add(life)
@@ -406,6 +407,6 @@ def _fails_to_start(scheduler: Scheduler) -> bool:
         scheduler.start()
     except (StoreError, TripError):
         return True
-    except ClosedError:  # the node was stopped meanwhile
+    except ClosedError:  # the node was stopped during the call
         return False
     return False

@@ -1,5 +1,7 @@
 """
-The simulated SQLite file: every process on its machine has its own store object for it, and one of them owns it.
+The simulated SQLite file.
+
+Every process on its machine has its own store object, and one of the processes owns the file.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["OneFile"]
 
 class OneFile:
     """
-    A SQLite file on one machine; the lock of a dead process is released at once.
+    A SQLite file on one machine; if a process dies, its lock is released at once.
     """
 
     abilities = Abilities(has_notify=True, claims_sets=True)
@@ -133,8 +135,8 @@ class OneFile:
         """
         Do nothing.
 
-        A server can lose its data while owners are connected, but if a file is replaced, its owner stops firing from
-        it.
+        A server can lose its data while owners are connected. A file can only be replaced, and then its owner stops
+        firing.
         """
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:

@@ -1,5 +1,5 @@
 """
-Runs many seeds, sequentially and in parallel.
+Runs many seeds, one after another or in parallel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Verdict", "run_seed", "run_seeds"]
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    The outcome of one seed.
+    The result of one seed.
 
     Attributes:
         seed: The seed.
@@ -37,7 +37,7 @@ class Verdict:
 
 def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
     """
-    Simulate one day of *hours* and check it; an even seed is a cluster of *nodes*.
+    Simulate one day of *hours* and check its history; an even seed uses a cluster of *nodes*.
     """
     share = hours / 24
     plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share), nodes)
@@ -49,7 +49,7 @@ def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
 
 def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
-    Yield the verdicts of *seeds* in order of completion, from that number of processes.
+    Yield the verdict on each of *seeds*, in the order in which they finish; *processes* run at a time.
     """
     if processes == 1:
         yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)

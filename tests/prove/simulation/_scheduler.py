@@ -1,5 +1,7 @@
 """
-The real scheduler on a simulated machine: tasks for threads, the machine's clock, and random numbers from the seed.
+The real scheduler on a simulated machine.
+
+It gets tasks for threads, the machine's clock, and random numbers from the seed.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from tickwheel.targets import Target
 __all__ = ["SimulatedScheduler"]
 
 _REFUSED: Final = 0.1
-"""Share of the threads below that cannot be started, as if the system had no more."""
+"""Share of the threads in `_COMING` that cannot be started, as if the system had no more."""
 _HERE: Final = 0.5
-"""Share of the callers that write in their own threads, if the writer is idle."""
+"""Share of the callers that write in their own thread if the writer is idle."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
-"""Threads that start and end without an event for which one could wait."""
+"""Threads that start and end without an event for which a test could wait."""
 
 
 class SimulatedScheduler(Scheduler):
     """
-    A scheduler that draws its random numbers, and whether a thread can be started, from *chance*.
+    A scheduler that takes its random numbers from *chance*, which also decides whether a thread can be started.
     """
 
     def __init__(

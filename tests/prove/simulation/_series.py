@@ -1,5 +1,5 @@
 """
-The due times of a recurring job, found by trying one after the other, for comparison with the engine's calendar.
+Finds the due times of a recurring job by trying one after another, to compare them with the engine's calendar.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ __all__ = ["Series", "is_to_be_gone_on_with", "may_be_left_out"]
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
-"""More than the maximum error of an owner's estimate of the store's clock: its own may run a tenth faster or slower."""
+"""
+More than the maximum error of an owner's estimate of the store's clock, in ms; an owner's clock may be a tenth off.
+"""
 _STOPPING_MS: Final = 10_000
-"""Maximum ms until a handler stops that checks every five seconds."""
+"""Maximum time in ms until a handler stops that checks every five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    The start and, if known, the end of a run's handler, by the store's clock; and its true start.
+    The start of a run's handler and, if known, its end, by the store's clock; and the true time of the start.
     """
 
     begun: int
@@ -38,7 +40,7 @@ class _Run:
 
 class Series:
     """
-    Judges how recurring jobs continue.
+    Judges how recurring jobs continue after each run.
     """
 
     def __init__(self, weather: Weather) -> None:
@@ -49,10 +51,10 @@ class Series:
 
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
-        Record an act of a caller: run_now adds a run, and the series continues with the scheduled instant.
+        Record a caller's write: after a `run_now`, the series continues with the due time that was scheduled before.
 
-        That instant moves with a clock step, if it counts elapsed time. Return the fault if a repeated declaration of
-        the same rule has changed anything.
+        A clock step moves that due time if it counts elapsed time. Return the fault if declaring the same rule again
+        has changed anything.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -71,21 +73,21 @@ class Series:
             self._awaited.pop(key_of(write), None)
         elif isinstance(write, Redate) and outcome is Outcome.MOVED and write.job.key in self._awaited:
             awaited, _ = self._awaited[write.job.key]
-            is_elapsed = "every_ms" in json.loads(write.recurrence or "{}")  # an instant of the wall clock stays
+            is_elapsed = "every_ms" in json.loads(write.recurrence or "{}")  # a due time of the wall clock stays
             by = write.due_at - write.job.due_at if is_elapsed else 0
             self._awaited[write.job.key] = (awaited + by, event.at)
         return None
 
     def fired(self, event: Fired) -> None:
         """
-        Record that a handler began.
+        Record that a handler has begun.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = _Run(event.store_ms, event.store_ms, event.at)
 
     def returned(self, event: Returned, job: Job) -> str | None:
         """
-        Record the return of a long handler; return its fault, if any.
+        Record that a long handler has returned, and return its fault, if any.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = run = replace(self._runs[firing], ended=event.store_ms)
@@ -101,17 +103,17 @@ class Series:
 
     def busy_until(self, key: str) -> int:
         """
-        Return when the last long handler of *key* returned, in true time, or 0: an owner waits for its own.
+        Return the true time at which the last long handler of *key* returned, or 0: an owner waits for its own handler.
         """
         return self._returned.get(key, 0)
 
     def judge(self, event: Committed, before: Job, write: Settle) -> str | None:
         """
-        Return the fault, if any, in the continuation of the series after the run *before*.
+        Return the fault, if any, in the way in which the series continues after the run *before*.
 
-        A due time may be omitted if it passed before the run began, unless all are made up, or, depending on the
-        overlap policy, during the run. In the second case a run may follow at once, at an instant outside of the
-        series.
+        A due time may be omitted if it passed before the run began, unless all missed runs are made up. Depending on
+        the overlap policy, it may also be omitted if it passed during the run; then a run may follow at once, at an
+        instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -120,7 +122,7 @@ class Series:
         if next_at <= due_at:
             return f"it goes back from {due_at}"
         awaited, since = self._awaited.pop(before.key, (0, 0))
-        # A clock that is set while the run lasts leaves the instant where it was: it is moved once the job waits again.
+        # If a clock is set while the run lasts, the due time stays at first: it is moved once the job waits again.
         if awaited and (self._weather.stepped < since or next_at == awaited):
             return f"it waited for {awaited}" if event.store_ms + _NEAR_MS < awaited != next_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
@@ -129,7 +131,7 @@ class Series:
             run = _Run(begun, ended, event.at)
         elif run is None:
             run = _Run(event.store_ms, event.store_ms, event.at)
-        elif self._weather.stepped > run.at:  # these times are of two clocks
+        elif self._weather.stepped > run.at:  # these times are from before and after a clock step
             return None
         return _Way(facts, due_at, run, event.store_ms).flaw(next_at, write)
 
@@ -192,7 +194,7 @@ class _Way:
 
 def _is_fresh(job: Job) -> bool:
     """
-    Return True if the run that *job* waits for was never tried: otherwise a run_now is the same run.
+    Return True if the run for which *job* waits was never tried; after a try, a `run_now` starts the same run.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 
@@ -205,14 +207,16 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
 
 def is_to_be_gone_on_with(text: str | None) -> bool:
     """
-    Return True if a run of the recurrence *text* ended on a node that could not read the rule, so it must be continued.
+    Return True if the recurrence *text* says that a run ended on a node that could not read the rule.
+
+    Another node must then continue the series.
     """
     return text is not None and '"ended":' in text
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:
     """
-    Return True if a run of *job* may end without an attempt: it has expired, or is late and its series skips such runs.
+    Return True if a run of *job* may be omitted: it has expired, or it is late and its series skips late runs.
     """
     is_expired = job.expires_at is not None and store_ms >= job.expires_at
     skips = json.loads(job.recurrence or "{}").get("misfire") == "skip"

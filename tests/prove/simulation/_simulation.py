@@ -58,25 +58,23 @@ _S: Final = 10**9
 _RACES: Final = 3
 _AFAR: Final = 12
 _SCOPE: Final = "scope "
-"""Prefix of a fault that pauses a scope."""
+"""Prefix of the faults that pause a scope."""
 _EMPTIED_EACH: Final = 16
-"""One day in this many empties the tables."""
+"""The tables are emptied on one day in this many."""
 _SERVER_STEPS: Final = (8, 4)
-"""On one day in this many, from this seed on, the clock of the cluster's server is set."""
+"""The server's clock is set on one day in this many, from this seed on, if it uses a cluster."""
 _PULLED: Final = (16, (8, 9))
-"""On these days of each period, workers pull, and callers change recurring jobs."""
+"""Days of each period on which workers pull, and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""On these days of 32, the clock of each life runs up to a tenth faster or slower, and statements hang."""
+"""Days of 32 on which each node's clock runs up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
-"""On these days, nodes lack a target, a zone or a kind of rule."""
+"""Days on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
-"""On these days, lanes have far more jobs than there is room for, and on a cluster a node is killed at that time."""
+"""Days on which lanes have far more jobs than there is room for; on a cluster a node is killed at that time."""
 _HANGING: Final = 0.05
 """Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
-"""
-More than any job takes: the stop of one node may let the next one begin a job that waited for that node's handler.
-"""
+"""More seconds than any job takes: when one node stops, another may begin a job that waited for that node's handler."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
@@ -88,13 +86,13 @@ class Plan:
     The size of a simulation.
 
     Attributes:
-        seed: Everything else is drawn from it; an even one is a cluster with leases, an odd one a file.
+        seed: Everything else is drawn from it; an even seed uses a cluster with leases, an odd one a file.
         hours: Length of the day.
         asks: Number of requests.
         breaks: Number of faults.
         nodes: Number of nodes of a cluster.
-        last_s: Seconds in which the healed nodes must fire the remaining jobs.
-        failing: The number of the one store call, from 1 on, that fails; and the way in which it fails.
+        last_s: Seconds that the healed nodes have for the remaining jobs.
+        failing: The number of the single store call that fails, from 1 on, and the way in which it fails.
     """
 
     seed: int
@@ -108,7 +106,7 @@ class Plan:
     @property
     def is_cluster(self) -> bool:
         """
-        True for a database with leases, False for a file.
+        True if the plan uses a database with leases, and False for a file.
         """
         return self.seed % 2 == 0
 
@@ -138,7 +136,7 @@ class Plan:
     @property
     def has_rates(self) -> bool:
         """
-        True if clocks run at other rates, and statements hang.
+        True if clocks have other rates, and statements hang.
         """
         each, which = _RATES
         return self.seed % each in which
@@ -146,30 +144,24 @@ class Plan:
     @property
     def has_equipment(self) -> bool:
         """
-        True if there are jobs that need equipment which some nodes lack.
+        True if some jobs need equipment that some nodes lack.
         """
         each, which = _LACKS
         return self.seed % each in which
 
     @property
     def has_full_lanes(self) -> bool:
-        """
-        True if lanes have more jobs than there is room for.
-        """
         each, which = _FULL_LANES
         return self.seed % each in which
 
     @property
     def shards(self) -> int:
-        """
-        Number of shards.
-        """
         return self.nodes + 1 if self.is_cluster else 1
 
 
 def simulate(plan: Plan) -> History:
     """
-    Run the day, mend everything, let the remaining jobs fire, and return the history.
+    Simulate the day, end all faults, let the remaining jobs fire, and return the history.
     """
     history = History()
     dice = random.Random(plan.seed)
@@ -200,9 +192,9 @@ def simulate(plan: Plan) -> History:
 @contextmanager
 def _on_one_core() -> Iterator[None]:
     """
-    Keep the threads on the core that this one is on, where the system allows it.
+    Keep the threads on the current core, if the system allows it.
 
-    Only one of them runs at a time, and a switch between two cores costs more: a day takes a quarter more CPU.
+    Only one of them runs at a time, and a switch between two cores is dear: a day would take a quarter more CPU.
     """
     try:
         fields = Path("/proc/thread-self/stat").read_text("ascii").rpartition(")")[2].split()
@@ -222,7 +214,7 @@ def _no_collection() -> Iterator[None]:
     """
     Leave cyclic garbage until the day is over.
 
-    The time of a collection depends on the real threads, and a finalizer may switch tasks.
+    Real threads decide when garbage is collected, and a finalizer may switch tasks.
     """
     gc.disable()
     try:
@@ -235,7 +227,7 @@ def _no_collection() -> Iterator[None]:
 def _silence() -> Iterator[None]:
     log = logging.getLogger("tickwheel")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # here a store fails often
+    log.setLevel(logging.CRITICAL)  # a store fails often here
     try:
         yield
     finally:
@@ -282,11 +274,11 @@ class _Day:
         )
         self._around, self.calls_made = around, around.calls_made
         self.nodes = [self._node(number, around) for number in range(plan.nodes if plan.is_cluster else 2)]
-        # A process that only sets jobs, far from the database, with a slow clock. Nothing else befalls it.
+        # A process that only sets jobs, far from the database and with a slow clock; it has no faults.
         self._afar = Node(plan.nodes, around, drift_ppm=-100, start_ns=10**12, skew_ns=-(10**11), is_client=True)
 
     def _node(self, number: int, around: Surroundings) -> Node:
-        if not self.plan.is_cluster:  # one machine, one clock
+        if not self.plan.is_cluster:  # a file has one machine with one clock
             return Node(number, around, drift_ppm=0, start_ns=0, skew_ns=0)
         dice = self.dice
         skew_ns = int(dice.choice((0.0, 0.05, 2.0, 300.0)) * dice.uniform(-1, 1) * _S)
@@ -355,7 +347,7 @@ class _Day:
         for node in (*self.nodes, self._afar):
             if node.machine is not None:
                 node.machine.kill()
-        for _ in range(_UNWINDING):  # the remaining tasks unwind, and requests in transit arrive
+        for _ in range(_UNWINDING):  # so that the remaining tasks unwind, and requests in transit arrive
             if not self.run.alive():
                 break
             self.run.revive()
@@ -391,7 +383,7 @@ class _Day:
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
-        Let some node pause *scope*, and a caller outside of all nodes resume it.
+        Let some node pause *scope*, and a caller outside all nodes resume it.
         """
         up = [node for node in self.nodes if node.is_up]
         if up:
@@ -407,7 +399,7 @@ class _Day:
 
     def _befall(self, what: str, let_happen: Callable[[], None]) -> None:
         """
-        Apply a fault to the whole world.
+        Apply a fault that affects all nodes.
         """
         self._note(what)
         self.run.atomic += 1
@@ -508,10 +500,10 @@ class _Day:
 
     def _wait(self) -> None:
         """
-        Wait until nothing is overdue, or until the patience ends: then the checker reports the lost jobs.
+        Wait until no job is overdue, or until the time is up; in that case the checker reports the lost jobs.
         """
         for _ in range(self.plan.last_s // 60):
-            self._resume()  # a pause may have been in transit
+            self._resume()  # a pause may have been in transit before
             self.run.sleep(60 * _S)
             if not any(self._waiting()):
                 return

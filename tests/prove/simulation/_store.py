@@ -1,8 +1,8 @@
 """
-The store of a simulated scheduler: a real one behind a bad line.
+The store of a simulated scheduler: a real store behind a bad line.
 
 A call may be slow in either direction, fail before or after its effect, take effect long after its caller gave up, or
-be answered twice. While the machine is cut off every call fails. All effects are written into the history.
+be answered twice. While the machine is cut off, every call fails. All effects are recorded in the history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOST_AT_START: Final = 0.25
 
 class How(StrEnum):
     """
-    The time of a failure: before the call takes effect, after, or after with an unexpected error.
+    How a call fails: before it takes effect, after it, or after it with an unexpected error.
     """
 
     BEFORE = "before"
@@ -51,7 +51,7 @@ class TripError(Exception):
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's line: shares of all calls; `tripping` is a share of the failing ones.
+    The quality of one machine's line, in shares of all calls; only `tripping` is a share of the calls that fail.
     """
 
     slow: float = 0.0
@@ -67,7 +67,7 @@ class Line:
 
 class SimulatedStore:
     """
-    One machine's end of the line.
+    A machine's end of the line.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class SimulatedStore:
             world: The holder of the data.
             machine: The machine at this end.
             line: The quality of the line; changed by others.
-            dice: The source of random numbers.
-            watched: Gets the name of each call, on all lines; and the number of the one call, from 1 on, that fails,
-                and the way in which it fails.
+            dice: The source of the random numbers.
+            watched: A list that gets the name of each call on all lines; and the number of the one call that fails,
+                from 1 on, with the way in which it fails.
         """
         self._calls, failing = watched
         self._failing_call, self._how = failing or (0, How.BEFORE)
@@ -141,7 +141,7 @@ class SimulatedStore:
 
     def _fail_once(self, name: str, function: Callable[[], object]) -> None:
         """
-        Fail this very call.
+        Make this call fail.
         """
         if self._how is not How.BEFORE:
             self._at_once(function)
@@ -180,7 +180,7 @@ class SimulatedStore:
         roll = self._dice.random()
         if roll < self._line.slow:
             self._run.sleep(int(self._dice.choice((20, 200, 2_000, 15_000)) * _MS * self._dice.random()))
-        elif roll < 0.3:  # a third of all calls take a visible time
+        elif roll < 0.3:  # almost a third of all calls take a noticeable time
             self._run.sleep(int(2 * _MS * self._dice.random()))
 
     def _fail(self, name: str, *, is_unknown: bool) -> None:
@@ -196,58 +196,37 @@ class SimulatedStore:
     # ---- the protocol ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """
-        Connect.
-        """
         if self._inner is None:
             self._inner = self._at_once(lambda: self._world.connect(self._machine, self._heard))
 
     def close(self) -> None:
-        """
-        Disconnect.
-        """
         self._heard.set()
         self._at_once(lambda: self._world.disconnect(self._inner))
 
     def crash(self) -> None:
         """
-        Disconnect as a killed process does.
+        Disconnect, as a killed process does.
         """
         if self._inner is not None:
             self._at_once(lambda: self._world.crash(self._inner))
 
     def now_ms(self) -> int:
-        """
-        Read the store's clock.
-        """
         return self._call("now_ms", self._world.now_ms)
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         return self._call("apply", lambda: self._world.apply(self._inner, writes))
 
     def get(self, key: str) -> Job | None:
-        """
-        Read one job.
-        """
         found: Job | None = self._read("get", key)
         return found
 
     def get_many(self, keys: Sequence[str]) -> list[Job]:
-        """
-        Read several jobs.
-        """
         return list(self._read("get_many", keys))
 
     def last_generation(self) -> int:
-        """
-        Read the latest generation.
-        """
         return int(self._read("last_generation"))
 
     def page(self, query: JobQuery) -> Page:
-        """
-        Read a page.
-        """
         found: Page = self._read("page", query)
         return found
 
@@ -265,7 +244,7 @@ class SimulatedStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
-        Read changes and due jobs in two queries, as PostgreSQL does, so that any event may come between them.
+        Read changes and due jobs in two queries, as PostgreSQL does, so that any event may happen between the two.
         """
         changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
         if with_changes:
@@ -285,61 +264,34 @@ class SimulatedStore:
         return self._call("scan", lambda: [found(cursor) for cursor in cursors])
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
-        """
-        Read the next jobs.
-        """
         return list(self._read("upcoming", since, until, limit))
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         return list(self._read("count_due", since, step_ms, steps))
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
-        """
-        Read the history of a job.
-        """
         return list(self._read("history", key, before, limit))
 
     def latest_dead(self, limit: int) -> list[Job]:
-        """
-        Read the dead letters that were due last.
-        """
         return list(self._read("latest_dead", limit))
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
-        """
-        Delete some of the history.
-        """
         count: int = self._read("prune", since, per_key, total, limit)
         return count
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
-        """
-        Add records of events.
-        """
         self._call("add_records", lambda: self._world.read(self._inner, "add_records", records))
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
-        """
-        Read the log of acts.
-        """
         return list(self._read("acts", since, until, limit))
 
     def keep_minutes(self, minutes: Sequence[Minute]) -> None:
-        """
-        Keep figures.
-        """
         self._read("keep_minutes", minutes)
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
-        """
-        Read figures.
-        """
         return list(self._read("minutes", since, until, span_ms))
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
-        """
-        Delete old figures.
-        """
         self._read("forget_minutes", minutes_from, quarters_from)
 
     def take_up(
@@ -364,9 +316,6 @@ class SimulatedStore:
         return int(self._read("count_paused"))
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
-        """
-        Pause or resume a scope.
-        """
         was_paused: bool = self._call(
             "set_scope", lambda: self._world.set_scope(self._inner, scope, pause, record), can_repeat=True
         )
@@ -379,9 +328,6 @@ class SimulatedStore:
         return list(self._read("manifests", name))
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
-        """
-        Ask whether attempts have started.
-        """
         return self._call(
             "request_withdrawal", lambda: self._world.request_withdrawal(self._inner, jobs), can_repeat=True
         )
@@ -392,9 +338,6 @@ class SimulatedStore:
         )
 
     def report_started(self, jobs: Sequence[Job]) -> None:
-        """
-        Answer that attempts have started.
-        """
         self._call("report_started", lambda: self._world.report_started(self._inner, jobs), can_repeat=True)
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
@@ -402,7 +345,7 @@ class SimulatedStore:
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take shards; occasionally the first answer of a life is lost, which a start must survive.
+        Acquire shards; sometimes the first answer after a start is lost, which the start must survive.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True
@@ -412,20 +355,14 @@ class SimulatedStore:
         return leases
 
     def renew(self, owner: str) -> list[Lease]:
-        """
-        Keep shards.
-        """
         return self._call("renew", lambda: self._world.renew(self._inner, owner), can_repeat=True)
 
     def release(self, owner: str) -> None:
-        """
-        Release shards.
-        """
         self._call("release", lambda: self._world.release(self._inner, owner), can_repeat=True)
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Ignore the report: no promise depends on figures.
+        Ignore the report, because no promise depends on figures.
         """
 
     def nodes(self) -> list[Node]:
@@ -435,23 +372,14 @@ class SimulatedStore:
         return []
 
     def shards(self) -> list[Shard]:
-        """
-        Read who owns what.
-        """
         return list(self._read("shards"))
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        """
-        Wait for a notification.
-        """
         was_heard = self._heard.wait(timeout_s)
         self._heard.clear()
         return was_heard
 
     def wake(self) -> None:
-        """
-        End a wait.
-        """
         self._heard.set()
 
     def _read(self, name: str, *arguments: Any) -> Any:

@@ -1,5 +1,5 @@
 """
-The rows of a database that leases shards: a store in memory, which also records each job's shard.
+The rows of a database that leases shards: a store in memory that also records the shard of each job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Table"]
 
 class Table(MemoryStore):
     """
-    Jobs, each in the shard of its key, or in the shard that claimed it, or in which it drains.
+    Jobs, each in the shard of its key, in the shard that claimed it, or in the shard in which it drains.
     """
 
     def __init__(self, server: SimulatedMachine, home_of: Callable[[str], int]) -> None:
@@ -43,7 +43,7 @@ class Table(MemoryStore):
         self._home_of = home_of
         self._away: dict[str, int] = {}
         self.epochs: dict[int, int] = {}
-        """The epochs of shards with an owner."""
+        """Epochs of the shards that have an owner."""
         self.open()
 
     @property
@@ -55,7 +55,7 @@ class Table(MemoryStore):
 
     def leap(self, by: int) -> None:
         """
-        Continue with generations that are *by* higher, or lower if it is negative.
+        Continue with generations that are higher by *by*, or lower if it is negative.
         """
         self._generation += by
 
@@ -68,14 +68,14 @@ class Table(MemoryStore):
 
     def open_requests(self, valid: Container[Any]) -> list[Job]:
         """
-        Forget the requests that are not *valid*, and return those of the others that are not reported as started.
+        Forget the requests that are not *valid*, and return the others that were not reported as started.
         """
         self._asked = {name: job for name, job in self._asked.items() if name in valid}
         return [job for name, job in self._asked.items() if name not in self._started]
 
     def place_of(self, key: str) -> int:
         """
-        Return the shard in which the job of *key* is.
+        Return the shard that holds the job of *key*.
         """
         return self._away.get(key, self._home_of(key))
 
@@ -92,7 +92,7 @@ class Table(MemoryStore):
 
     def rescue(self, shard: int) -> int:
         """
-        Make the running jobs of *shard* pending; return their number.
+        Make the running jobs of *shard* pending, and return their number.
         """
         running = self.in_shard(shard, State.RUNNING)
         for job in running:
@@ -102,7 +102,7 @@ class Table(MemoryStore):
 
     def leave(self, shard: int, tail: int) -> int:
         """
-        Move the running jobs of *shard* into its draining shard *tail*; return their number.
+        Move the running jobs of *shard* into the draining shard *tail*, and return their number.
         """
         running = self.in_shard(shard, State.RUNNING)
         self._away.update((job.key, tail) for job in running)
@@ -131,13 +131,13 @@ class Table(MemoryStore):
 
     def is_fenced(self, write: Begin | SetAside | Settle | Redate) -> bool:
         """
-        Return True if *write* does not come from the owner of its job's shard.
+        Return True if *write* does not come from the owner of the job's shard.
         """
         return self.epochs.get(self.place_of(write.job.key)) != write.epoch
 
     def moved_home(self, key: str) -> None:
         """
-        Note that the job of *key* is in its key's shard again.
+        Note that the job of *key* is in the shard of its key again.
         """
         self._away.pop(key, None)
 
@@ -147,7 +147,7 @@ class Table(MemoryStore):
 
 class FencedBatch(Batch):
     """
-    The writes of one transaction, of which those of an owner are fenced by the shard of their job.
+    The writes of one transaction, in which an owner's write is fenced by the shard of its job.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-The simulation's replacement for `threading`.
+The simulation's replacement for the module `threading`.
 
 Each class keeps the promises of its original, with tasks in place of threads.
 """
@@ -27,7 +27,7 @@ def interleaver() -> Interleaver:
 
 def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
     """
-    Return *timeout* in true time, as the calling task's machine measures it.
+    Return how much true time *timeout* is, measured by the clock of the calling task's machine.
     """
     if timeout is None:
         return None
@@ -38,7 +38,7 @@ def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
 
 class Lock:
     """
-    A lock; it is handed to the task that has waited longest.
+    A lock, which passes to the task that has waited longest.
     """
 
     is_reentrant = False
@@ -49,9 +49,6 @@ class Lock:
         self._waiters: deque[Task] = deque()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 as a lock has it
-        """
-        Take the lock.
-        """
         run = interleaver()
         run.preempt()
         task = run.current
@@ -77,7 +74,7 @@ class Lock:
 
     def release(self) -> None:
         """
-        Release the lock; never blocks.
+        Release the lock, without blocking.
         """
         self._depth -= 1
         if self._depth == 0:
@@ -100,7 +97,7 @@ class Lock:
 
 class RLock(Lock):
     """
-    A lock that its holder may take again.
+    A lock that its holder may acquire again.
     """
 
     is_reentrant = True
@@ -124,9 +121,6 @@ class Condition:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """
-        Wait to be notified.
-        """
         run = interleaver()
         task = run.current
         self._waiters.append(task)
@@ -142,7 +136,7 @@ class Condition:
         return is_notified
 
     def _take_back(self, run: Interleaver, depth: int) -> None:
-        if run.current.is_killed:  # otherwise its `with` would release a lock that it no longer holds
+        if run.current.is_killed:  # otherwise the task's `with` would release a lock that it no longer holds
             self._lock._depth += 1
             return
         self._lock.acquire()
@@ -178,7 +172,7 @@ class Condition:
 
 class Event:
     """
-    A flag that can be waited for.
+    A flag for which tasks can wait.
     """
 
     def __init__(self) -> None:
@@ -186,15 +180,9 @@ class Event:
         self._waiters: list[Task] = []
 
     def is_set(self) -> bool:
-        """
-        Return the flag.
-        """
         return self._is_set
 
     def set(self) -> None:
-        """
-        Raise the flag.
-        """
         run = interleaver()
         run.check()
         self._is_set = True
@@ -203,16 +191,10 @@ class Event:
         self._waiters.clear()
 
     def clear(self) -> None:
-        """
-        Lower the flag.
-        """
         interleaver().check()
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """
-        Wait for the flag.
-        """
         run = interleaver()
         run.preempt()
         if not self._is_set:
@@ -228,7 +210,7 @@ class Event:
 
 class Gate(Event):
     """
-    An event that is set once.
+    An event that is set at most once.
     """
 
     is_open = Event.is_set
@@ -245,9 +227,6 @@ class Semaphore:
         self._waiters: deque[Task] = deque()
 
     def acquire(self) -> bool:
-        """
-        Take one permit.
-        """
         run = interleaver()
         run.preempt()
         while self._value == 0:
@@ -258,7 +237,7 @@ class Semaphore:
 
     def release(self, n: int = 1) -> None:
         """
-        Put *n* permits there.
+        Return *n* permits.
         """
         run = interleaver()
         run.check()
@@ -269,7 +248,7 @@ class Semaphore:
 
 class Thread:
     """
-    A task that looks like a thread.
+    A task with the interface of a thread.
     """
 
     def __init__(
@@ -287,9 +266,6 @@ class Thread:
 
     @property
     def ident(self) -> int | None:
-        """
-        Identifier of the thread.
-        """
         return None if self._task is None else id(self._task)
 
     def start(self) -> None:
@@ -305,14 +281,11 @@ class Thread:
         self._task = run.spawn(self.name, call, run.current.machine)
 
     def is_alive(self) -> bool:
-        """
-        Return whether it runs.
-        """
         return self._task is not None and not self._task.is_done
 
     def join(self, timeout: float | None = None) -> None:
         """
-        Wait until it has ended.
+        Wait until the task has ended.
         """
         run = interleaver()
         run.check()
@@ -322,7 +295,7 @@ class Thread:
 
 
 _threads: dict[Task, Thread] = {}
-"""The threads of the tasks that run; cleared with each simulation."""
+"""The threads of the tasks that run; each simulation clears this."""
 
 
 def current_thread() -> Any:
@@ -338,7 +311,7 @@ def current_thread() -> Any:
 
 def forget_threads() -> None:
     """
-    Release all threads, at the end of a simulation.
+    Release all threads at the end of a simulation.
     """
     _threads.clear()
 

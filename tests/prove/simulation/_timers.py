@@ -18,7 +18,7 @@ __all__ = ["forget_timers", "make_timers"]
 
 class TaskDriver:
     """
-    Fires in a task of its own, as the thread driver does in a thread.
+    Fires timers in a task, as the thread driver does in a thread.
     """
 
     fires_itself = True
@@ -38,9 +38,6 @@ class TaskDriver:
         engine.arm()
 
     def stop(self) -> None:
-        """
-        Fire nothing more.
-        """
         self._is_stopped = True
         if self._thread is not None:
             self._woken.set()
@@ -51,9 +48,6 @@ class TaskDriver:
         """
 
     def join(self, timeout: float | None = None) -> bool:
-        """
-        Wait for the task to end.
-        """
         if self._thread is None:
             return True
         if self._thread is current_thread():
@@ -96,7 +90,7 @@ _made: list[TimerWheel] = []
 
 def make_timers(*, clock: Clock | None = None) -> TimerWheel:
     """
-    Replace `TimerWheel`.
+    Make a wheel in place of `TimerWheel`.
     """
     wheel = TimerWheel(clock=clock, driver=TaskDriver())
     _made.append(wheel)
@@ -105,7 +99,7 @@ def make_timers(*, clock: Clock | None = None) -> TimerWheel:
 
 def forget_timers() -> None:
     """
-    Release all wheels at the end of a simulation, as a killed machine has closed none.
+    Release all wheels at the end of a simulation, because killed machines have not closed theirs.
     """
     for wheel in _made:
         with suppress(ClosedError):

@@ -1,5 +1,5 @@
 """
-The calm periods of a history: times without a fault, and not just after one.
+The calm periods of a history: times without a fault that are long enough after the last fault.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from simulation.history import Committed, Fault
 __all__ = ["LATE_NS", "Weather"]
 
 LATE_NS: Final = 150 * 10**9
-"""Maximum wait of a job in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
+"""Maximum wait of a job in calm weather: its notification may be lost (60 s), and its key may be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time after a fault that is not calm: a lease runs out, a node returns, notes are lost."""
+"""Time after a fault that does not count as calm: a lease expires, a node returns, notes are lost."""
 _UNNOTICED_NS: Final = 45 * 10**9
-"""Time for which nodes use a server's former time: they notice the step at the next successful renewal, every 20 s."""
+"""
+Time for which nodes may use a server's former time: they notice a step at the next successful renewal, every 20 s.
+"""
 
 
 class Weather:
@@ -24,8 +26,8 @@ class Weather:
 
     Attributes:
         stepped: The time of the last clock step.
-        noticed: The time by which all healthy nodes use it: an earlier set of a node may still count by the former
-            clock.
+        noticed: The time by which all healthy nodes have noticed that step; a set made earlier may still follow the
+            former clock.
     """
 
     def __init__(self) -> None:
@@ -51,19 +53,19 @@ class Weather:
 
     def committed(self, event: Committed) -> None:
         """
-        Record the reading of the store's clock.
+        Record the reading of the store's clock at a commit.
         """
         self._read = (event.at, event.store_ms)
 
     def had_come(self, due_at: int, since: int) -> bool:
         """
-        Return whether the store's clock had read *due_at* after *since*, before a step of it was noticed.
+        Return True if the store's clock read *due_at* after *since*, before the nodes noticed that it was set.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if it was calm for long enough between *start* and *end* that nothing should still wait.
+        Return True if it was calm between *start* and *end* for long enough that no job should still wait.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -1,8 +1,8 @@
 """
-Workers that pull: separate processes, which lease firings of one node after the other.
+Workers that pull: separate processes that lease firings from one node after another.
 
-They meet the usual faults of such workers: a paused node answers late or never, a killed one forgets its leases, an
-answer is lost, work lasts longer than a shard's lease, or the worker vanishes.
+They have the usual faults of such workers: a paused node answers late or never, a killed node forgets their leases, an
+answer is lost, work lasts longer than a shard's lease, or a worker vanishes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SLICE_S: Final = 10
 """Interval in seconds at which a worker extends its lease."""
 _WAIT_S: Final = 60.0
 _PATIENCE_S: Final = 20
-"""Seconds by which a worker waits longer for an answer than it requested."""
+"""Seconds by which a worker waits for an answer longer than it has requested."""
 _REPEATED: Final = 0.3
 """Share of the acknowledgements that are sent again, as after a lost answer."""
 
@@ -53,7 +53,7 @@ class PullWorkers:
 
     def stop(self) -> None:
         """
-        Stop requesting firings; returns when the leased ones have ended.
+        Stop requesting jobs, and return when the leased ones have ended.
         """
         self._is_over = True
         while not all(task.is_done for task in self._tasks):
@@ -67,7 +67,7 @@ class PullWorkers:
 
     def _visit(self, node: Node) -> bool:
         """
-        Serve the jobs of *node*; return True if there were any.
+        Work on the jobs of *node*, and return True if there were any.
         """
         machine, scheduler = node.machine, node.scheduler
         assert machine is not None
@@ -79,7 +79,7 @@ class PullWorkers:
 
     def _serve(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease) -> None:
         """
-        Work on a leased firing as its payload says; end it, unless the lease is known to be lost.
+        Work on a leased job as its payload says; then acknowledge it, unless the lease is known to be lost.
         """
         payload = decode_payload(lease.job.payload)
         what = planned(payload, lease.attempt)
@@ -95,7 +95,7 @@ class PullWorkers:
 
     def _ask(self, machine: SimulatedMachine, call: Callable[[], Any], patience_s: float) -> Any:
         """
-        Return the answer of *machine* to *call*; None for an error, or without an answer in time.
+        Return the answer of *machine* to *call*, or None after an error or without an answer in time.
         """
         if machine.is_dead:
             return None

@@ -1,8 +1,8 @@
 """
-The common part of the worlds that machines share.
+The parts that both kinds of worlds share.
 
-One is a database that leases shards (`_cluster.py`), the other a file that one process owns (`_one_file.py`). The data
-is in real stores.
+One is a database that leases shards (`_cluster.py`), and the other is a file that one process owns (`_one_file.py`).
+The data is in real stores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HINT_LOST: Final = 0.2
 @dataclass(eq=False, slots=True)
 class Connection:
     """
-    The connection of one process with the world.
+    A process's connection with the world.
     """
 
     machine: SimulatedMachine
@@ -37,7 +37,7 @@ class Connection:
 
 class World(Protocol):
     """
-    The data, the owners of shards, and the connections to be notified of changes. Every call is atomic.
+    The data, the owners of the shards, and the connections to notify of changes. Every call is atomic.
     """
 
     abilities: Abilities
@@ -46,13 +46,11 @@ class World(Protocol):
     def shard_of(self, key: str) -> int: ...
 
     def now_ms(self) -> int:
-        """
-        Return the store's clock.
-        """
+        pass
 
     def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
         """
-        Connect a process; *heard* is set when others wrote.
+        Connect a process; *heard* is set when another process has written.
         """
 
     def disconnect(self, connection: Connection) -> None:
@@ -62,7 +60,7 @@ class World(Protocol):
 
     def crash(self, connection: Connection) -> None:
         """
-        Close the connection as the kernel does for a killed process.
+        Close the connection, as the kernel does for a killed process.
         """
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]: ...
@@ -71,23 +69,17 @@ class World(Protocol):
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Return others' writes up to *cursor*, and the next mark.
+        Return other processes' writes up to *cursor*, and the next mark.
         """
 
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:
-        """
-        Take shards.
-        """
+        pass
 
     def renew(self, connection: Connection, owner: str) -> list[Lease]:
-        """
-        Keep shards.
-        """
+        pass
 
     def release(self, connection: Connection, owner: str) -> None:
-        """
-        Give shards back.
-        """
+        pass
 
     def take_up(
         self,
@@ -103,17 +95,15 @@ class World(Protocol):
 
     def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause a scope, or let it go on.
+        Pause a scope, or resume it if *pause* is None.
         """
 
     def fail_over(self) -> None:
-        """
-        Lose the server, and continue with its standby.
-        """
+        pass
 
     def lose_all(self) -> None:
         """
-        Lose every row.
+        Lose all rows.
         """
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
@@ -132,7 +122,7 @@ class World(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return the number of running jobs, and of jobs overdue by a second.
+        Return the number of jobs that are running or overdue by more than a second.
         """
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
 """
-The ordered events of a simulation: the only input of its checker.
+The ordered events of a simulation, which are the only input of its checker.
 
 One record a line, as text of the same bytes for the same seed:
 
@@ -7,11 +7,11 @@ One record a line, as text of the same bytes for the same seed:
     commit   one write took effect in the store    grant    a shard changed hands, or was freed
     fire     a handler began                       end      the engine reported an end that it had written
     return   a long handler returned               extend   a pull worker was promised more time for its lease
-    take     a shard's notes of changes were read  fault    something broke, or was mended
-    leave    running jobs stay with their owner    take up  a node has got jobs that only it can run
+    take     a shard's notes of changes were read  fault    a fault began or ended
+    leave    running jobs stay with their owner    take up  a node got jobs that only it can run
     deploy   a node has these handlers from now on
     scope    these scopes are paused from now on
-    finish   all was mended, and had its time
+    finish   all faults have ended, and the remaining jobs had time to fire
 """
 
 from __future__ import annotations
@@ -59,10 +59,6 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Called(Event):
-    """
-    A caller made a request.
-    """
-
     call: int
     machine: str
     verb: str
@@ -72,7 +68,7 @@ class Called(Event):
 @dataclass(frozen=True, slots=True)
 class Answered(Event):
     """
-    The caller got an answer, or an error: then `outcome` is "unknown" or "refused".
+    The caller got an answer, or an error, with the `outcome` "unknown" or "refused".
     """
 
     call: int
@@ -108,7 +104,7 @@ class Granted(Event):
 @dataclass(frozen=True, slots=True)
 class Freed(Event):
     """
-    A shard has no owner: no begins and settles count.
+    A shard has no owner, so no begin or settle counts.
     """
 
     shard: int
@@ -117,7 +113,7 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    Running jobs of a shard drain from now on, under the same owner and epoch: the shard is handed over.
+    Running jobs of a shard that is handed over drain from now on, under the same owner and epoch.
     """
 
     shard: int
@@ -127,7 +123,7 @@ class Left(Event):
 @dataclass(frozen=True, slots=True)
 class TakenUp(Event):
     """
-    Unroutable jobs are in a shard of a node that can run them.
+    Unroutable jobs were claimed into a shard of a node that can run them.
     """
 
     shard: int
@@ -139,7 +135,7 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node begins a life, or loses something, and has these handlers; jobs of *fading* ones may have been staged.
+    A node has these handlers, after a start or a loss; jobs of the *fading* ones may still be staged.
     """
 
     machine: str
@@ -150,7 +146,7 @@ class Deployed(Event):
 @dataclass(frozen=True, slots=True)
 class Scoped(Event):
     """
-    These scopes are paused from now on, and no others.
+    Exactly these scopes are paused from now on.
     """
 
     scopes: tuple[str, ...]
@@ -159,7 +155,7 @@ class Scoped(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    An owner was given others' writes to a shard, which will not be given again.
+    An owner got other processes' writes to a shard, which are not delivered again.
     """
 
     shard: int
@@ -185,7 +181,7 @@ class Fired(Event):
 @dataclass(frozen=True, slots=True)
 class Extended(Event):
     """
-    A worker requested more time for a leased attempt, and was promised it.
+    A worker was promised the time that it requested for a leased attempt.
     """
 
     machine: str
@@ -197,7 +193,7 @@ class Extended(Event):
 @dataclass(frozen=True, slots=True)
 class Returned(Event):
     """
-    A long handler returned, because it was finished or was asked to stop.
+    A long handler returned, because it had finished or was asked to stop.
     """
 
     machine: str
@@ -210,7 +206,7 @@ class Returned(Event):
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
     """
-    The engine reported that an end is written.
+    The engine reported that the end of an attempt is written.
     """
 
     machine: str
@@ -223,7 +219,7 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class Fault(Event):
     """
-    A fault began or, with `is_over`, ended.
+    A fault began or, if `is_over`, ended.
     """
 
     what: str
@@ -232,7 +228,7 @@ class Fault(Event):
     @property
     def server_step_ns(self) -> int:
         """
-        Nanoseconds by which the clock of a database's server was set; 0 for another fault.
+        Nanoseconds by which the clock of a database's server was set; 0 for any other fault.
         """
         words = self.what.split()
         return int(words[2]) if words[:2] == ["step", "server"] else 0
@@ -241,7 +237,7 @@ class Fault(Event):
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
     """
-    Every fault was mended, and the remaining jobs had their time.
+    All faults have ended, and the remaining jobs had time to fire.
     """
 
     store_ms: int
@@ -255,7 +251,7 @@ class History:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events = list(events)
         self.calls_made: list[str] = []
-        """The names of all store calls, in order: the calls that can be made to fail."""
+        """The names of all store calls in order; any of these calls can be made to fail."""
 
     def add(self, event: Event) -> None:
         """

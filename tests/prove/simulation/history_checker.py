@@ -1,25 +1,25 @@
 """
-The checker of histories: the promise of a durable scheduler, in simple loops, independent of the implementation.
+The checker of histories: the promise of a durable scheduler in simple loops, without the implementation's code.
 
     lost        a job that was acknowledged is overdue, or still running, at the end
-    early       a handler began before its instant
-    twice       a handler began without a separate counted attempt
+    early       a handler began before its due time
+    twice       a handler began without an attempt that was counted for it
     overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused,
                 or with another attempt after the running one was asked to stop
-    zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's; or a node that
-                could know that it has lost a job to another one went on promising time for it to a worker
+    zombie      a begin or an end took effect, or notes were read, although the epoch was not the shard's; or a node
+                that could know that it has lost a job to another one still promised time for it to a worker
     answer      an answer to a write differs from the model of a store, or a caller got an untrue answer
-    ended       an end counted, or was reported, for a run that never was
-    series      a run of a recurring job was left out, or came at an instant outside of the series
+    ended       an end took effect, or was reported, for a run that never took place
+    series      a run of a recurring job was omitted, or came at an instant that is not in the series
     late        in calm weather a job was not begun within two and a half minutes
-    repeated    a generation or an epoch was given twice
-    payload     a handler got the payload of another life
+    repeated    a generation or an epoch was given out twice
+    payload     a handler got the payload of another generation
     silent      a job whose store and owner were healthy was more than five seconds overdue
-    beside      a handler began beside itself: the node where it had begun lived, and its lease was not lost
+    beside      a job began while it was running elsewhere, on a node that lived and had not lost its lease
     handler     an attempt was begun on a node without its handler
-    scope       a node began, or was given, a job of a paused scope later than it could have known of the pause
-    clock       a delay was not counted in elapsed time by the owner that knew it
-    short       a process that fires nothing set a job for sooner than requested
+    scope       a node began, or got, a job of a paused scope after it could have known of the pause
+    clock       a delay did not count elapsed time, although its owner knew that it should
+    short       a process that fires nothing made a job due sooner than requested
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _EARLY_MS: Final = 0
 _OVERDUE_MS: Final = 5_000
 
 _SCARCE: Final = (*QUEUEING, *VERSIONED, *EQUIPMENT)
-"""The handlers of jobs that may wait for a node or a worker that comes by."""
+"""Handlers of jobs that may have to wait for a rare node or worker."""
 
 _NOBODY: Final = -1
 
@@ -108,7 +108,7 @@ class Violation:
 
 def check_history(history: History, shards: int) -> list[Violation]:
     """
-    Return the violations in *history*; it should have none.
+    Return the violations in *history*, of which there should be none.
     """
     checker = _Checker(shards)
     for event in history.events:
@@ -125,9 +125,9 @@ class _Checker:
         self._epochs: defaultdict[int, int] = defaultdict(int)
         self._handlers: dict[str, tuple[str, ...]] = {}
         self._machines: dict[str, str] = {}
-        """The last life of each node, as "n1.2", by the name of the node."""
+        """The current process of each node, such as "n1.2", by the node's name."""
         self._gone: set[str] = set()
-        """The lives that a kill or a stop has ended."""
+        """The processes that have ended by a kill or a stop."""
         self._granted: set[int] = set()
         self._generations: set[int] = set()
         self._lives: dict[tuple[str, int], Any] = {}
@@ -202,7 +202,7 @@ class _Checker:
 
     def finish(self) -> None:
         """
-        Judge the rest, which needs the whole history.
+        Judge what needs the whole history.
         """
         for at, what in self._callers.judge():
             self._add("answer", at, what)
@@ -218,13 +218,15 @@ class _Checker:
 
     def _finished(self, event: Finished) -> None:
         """
-        Judge pending jobs before the nodes stop: the last node may briefly own all shards, and claim unroutable jobs.
+        Judge the pending jobs before the nodes stop.
+
+        The node that stops last may own all shards for a moment, and claim unroutable jobs.
         """
         self._end = event
         for job in self._model.jobs.values():
             is_due = job.state == "pending" and job.pause is None
             is_overdue = is_due and job.due_at < event.store_ms - _OVERDUE_MS
-            # A series that is behind comes back with an instant that has passed.
+            # If a series is behind, its next due time has already passed.
             since, _ = self._waiting.get(job.key, (0, 0))
             is_overdue = is_overdue and event.at - since > _OVERDUE_MS * 1_000_000
             if is_overdue and (not job.lacks_handler or self._health.can_run(job.handler)):
@@ -269,7 +271,7 @@ class _Checker:
             self._add("zombie", event.at, f"{event.machine} took up jobs under epoch {event.epoch}")
         for key in event.keys:
             job = model.jobs[key]
-            # the node then sees the rule
+            # once it has claimed the job, the node sees the rule
             is_for_it = job.handler in self._handlers[event.machine] or job.handler in RULES
             if not job.lacks_handler or not is_for_it:
                 self._add("handler", event.at, f"{event.machine} took up {_name(job)}, which is not for it")
@@ -382,7 +384,7 @@ class _Checker:
         if self._counted[counted] <= 0:
             self._add("twice", event.at, f"{name} began without an attempt that was counted for it")
         self._counted[counted] -= 1
-        # A job that waited for a thread while the clock was set back is late, and not early.
+        # If a job waited for a thread while the clock was set back, it is late and not early.
         is_early = event.store_ms < event.due_at - _EARLY_MS
         if is_early and not self._weather.had_come(event.due_at, self._counted_at.get(counted, event.at)):
             self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
@@ -421,7 +423,7 @@ class _Checker:
 
     def _answer(self, event: Answered) -> None:
         """
-        Record the generation up to which no attempt of the key may begin any more.
+        Record the generation of the key up to which no attempt may begin any more.
         """
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
@@ -445,7 +447,7 @@ class _Checker:
 
     def _judge_late(self, before: Job | None, event: Committed, shard: int) -> None:
         since, due_at = self._waiting.get(key_of(event.write), (event.at, event.store_ms))
-        # Where the clock was stepped, a job became due with the step.
+        # After a clock step, a job may have become due by the step itself.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
         if before is not None:
             may_wait = self._health.paused_since(before) is not None or self._health.still_runs(before, shard)
@@ -475,7 +477,7 @@ class _Checker:
         what, _, node = event.what.partition(" ")
         if what in {"kill", "stop"} and not event.is_over:
             self._gone.add(self._machines.get(node, ""))
-        if event.what == "emptied":  # the earlier jobs are lost; later events are judged as before
+        if event.what == "emptied":  # the earlier jobs are lost, and later events are judged as usual
             for gone in (self._model.jobs, self._model.away, self._waiting, self._paused, self._stopped):
                 gone.clear()
 
@@ -485,7 +487,7 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with the instant of its effect, from which delays count and which the model cannot know.
+    Return *write* with the time of its effect, from which delays count and which the model cannot know.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
@@ -513,7 +515,7 @@ def _name(job: Job) -> str:
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
-    Return the job as the store appears to have it, as the basis for later events.
+    Return the job as the store's answer shows it, as the basis for later events.
     """
     if answer.job is not None:
         return None if answer.outcome is Outcome.CANCELLED else answer.job
