@@ -4,7 +4,7 @@ Scans some shards at once for changes of other nodes and for due jobs.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes taken in one scan. Their jobs are read with their payloads."""
+"""Maximum number of notes taken in one scan, over all its shards. Their jobs are read with their payloads."""
 
 
 def look(
@@ -34,17 +34,18 @@ def look(
     Return the scans of *owner* (see `Store.look`), and True if there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
-    taken = None
+    taken, most = None, 0
     with connections.writing() if with_changes and marked else connections.reading() as connection:
         if with_changes and marked:
-            values = {"owner": owner, "limit": _NOTES_MAX, **_columns(marked)}
+            most = 2 * (half := max(1, _NOTES_MAX // (2 * len(marked))))
+            values = {"owner": owner, "limit": half, **_columns(marked)}
             taken = connection.execute(SQL["take_notes"], values)
         values = {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)}
         rows = connection.execute(SQL["jobs_ahead"], values)
     notes = taken.fetchall() if taken else []
     changed, ahead = _by_shard(notes), _by_shard(rows.fetchall())
     sights = [ShardScan.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
-    return sights, len(notes) == _NOTES_MAX
+    return sights, most > 0 and most in Counter(number for number, *_ in notes).values()
 
 
 def scan(

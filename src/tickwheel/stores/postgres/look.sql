@@ -3,7 +3,8 @@
 -- name: take_notes
 -- Only the shard's owner takes notes: a former owner that has not noticed its loss would take them from its successor.
 -- A note is returned without a job if the job has changed since, or if reading on will meet it; it counts for the
--- limit.
+-- limit, which is for each shard twice: for its oldest notes and for its newest. While no owner took them, a million
+-- may have gathered for jobs that a new owner reads anyway, and a job that is set now must not wait behind these.
 WITH found AS MATERIALIZED (
     SELECT note.place, mine.number, mine.instant
     FROM unnest(%(shards)s::integer[], %(epochs)s::bigint[], %(instants)s::bigint[]) AS mine (number, epoch, instant)
@@ -11,10 +12,14 @@ WITH found AS MATERIALIZED (
         SELECT s.shard FROM tickwheel_shard AS s
         WHERE s.shard = mine.number AND s.epoch = mine.epoch AND s.owner = %(owner)s OFFSET 0
     ) AS owned CROSS JOIN LATERAL (
-        SELECT n.ctid AS place FROM tickwheel_note AS n WHERE n.shard = owned.shard
-        ORDER BY n.shard, n.generation LIMIT %(limit)s
+        (
+            SELECT n.ctid AS place FROM tickwheel_note AS n WHERE n.shard = owned.shard
+            ORDER BY n.shard, n.generation LIMIT %(limit)s
+        ) UNION (
+            SELECT n.ctid FROM tickwheel_note AS n WHERE n.shard = owned.shard
+            ORDER BY n.shard DESC, n.generation DESC LIMIT %(limit)s
+        )
     ) AS note
-    LIMIT %(limit)s
 ), note AS (
     DELETE FROM tickwheel_note AS n USING (SELECT * FROM found OFFSET 0) AS found
     WHERE n.ctid = found.place
