@@ -352,7 +352,7 @@ _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
-"""Maximum number of pending jobs that one scan reads."""
+"""Maximum number of pending jobs that one scan reads. A search reads as many of each shard, however long it takes."""
 _BUDGET_S: Final = 0.1
 """Maximum seconds for which one search continues past jobs that wait for a place. The next search continues there."""
 
@@ -430,17 +430,19 @@ class OverdueSweeper:
     def _search_from(self, first: Position, epochs: Mapping[int, int], until: int, crowded: LaneSet | None) -> None:
         started = self._clock.monotonic()
         lanes = LaneSet() if crowded is None else crowded
-        for shard, epoch in epochs.items():
-            while True:
-                cursor = Cursor(shard, epoch, self._cursors.get(shard, first))
-                (scan,) = self._store.scan([cursor], until, _OVERDUE_PAGE, lanes, inside=False, rows=_SCANNED)
-                self._stage(scan.due, epoch)
+        left, read = list(epochs), 0
+        while left and (read < _SCANNED or self._clock.monotonic() - started <= _BUDGET_S):
+            cursors = [Cursor(shard, epochs[shard], self._cursors.get(shard, first)) for shard in left]
+            rows = max(_SCANNED // len(left), _OVERDUE_PAGE)
+            scans = self._store.scan(cursors, until, _OVERDUE_PAGE, lanes, inside=False, rows=rows)
+            for shard, scan in zip(left, scans, strict=True):
+                self._stage(scan.due, epochs[shard])
                 if scan.reached is None:
                     self._cursors.pop(shard, None)
-                    break
-                self._cursors[shard] = scan.reached
-                if self._clock.monotonic() - started > _BUDGET_S:
-                    break
+                else:
+                    self._cursors[shard] = scan.reached
+            left = [shard for shard, scan in zip(left, scans, strict=True) if scan.reached is not None]
+            read += rows
 
     def _stage(self, jobs: list[Job], epoch: int) -> None:
         unknown = self._staged.unknown(jobs, epoch) if jobs else jobs

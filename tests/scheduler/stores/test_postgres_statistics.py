@@ -174,6 +174,7 @@ def values_of(rows):
         "forget_begun": (),
         "job_of_key": (keys[0],),
         "count": (),
+        "version": (),
         "jobs_due": (3, EVER, middle, 7, 200),
         "jobs_upcoming": {"since": middle, "until": EVER, "limit": 100},
         "latest_dead": {"limit": 100},

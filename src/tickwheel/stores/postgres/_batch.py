@@ -150,7 +150,7 @@ class Batch:
         if records := plan.records():
             yield Statement(SQL["insert_records"], columns_of(records))
         counts = [self._counts[state] for state in _STATES]
-        if any(counts):
+        if any(counts) or differences.new or differences.gone:  # `update_jobs` writes a row of counts, too
             yield Statement(SQL["add_counts_apart" if self._is_joined else "add_counts"], counts)
         return plan.answers
 

@@ -290,6 +290,10 @@ class PostgresStore:
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         return self._read_jobs("jobs_due", (shard, in_int64(until), *(after or (-(2**63), -1)), limit))
 
+    def version(self) -> object:
+        with self._open_connections().reading() as connection:
+            return connection.execute(SQL["version"]).fetchone()
+
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         floors, turn = self._floors.of(shards)
         values = {**floors, "until": in_int64(until), "limit": limit}

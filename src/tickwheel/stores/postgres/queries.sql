@@ -226,7 +226,11 @@ SELECT (
 )::integer;
 
 -- name: update_jobs
--- This transaction has locked the jobs.
+-- This transaction has locked the jobs. It writes its row of counts, too: see `version`.
+WITH counted AS (
+    INSERT INTO tickwheel_count AS c (slot) VALUES (32 + pg_backend_pid())
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending
+)
 UPDATE tickwheel_job AS j SET
     @set(n), shard = n.shard
 FROM (
@@ -296,6 +300,13 @@ DELETE FROM tickwheel_begun WHERE ctid = ANY (ARRAY(
 -- name: job_of_key
 SELECT @columns
 FROM tickwheel_job WHERE key = %s;
+
+-- name: version
+-- Every transaction that changes jobs writes a row of counts, so equal versions prove that no job has changed. Another
+-- server, or the same one after a restart, has another start time.
+SELECT pg_postmaster_start_time()::text,
+    (SELECT string_agg(slot || ':' || xmin, ' ' ORDER BY slot) FROM tickwheel_count),
+    (SELECT string_agg(scope || ':' || xmin, ' ' ORDER BY scope) FROM tickwheel_scope);
 
 -- name: count
 SELECT coalesce(sum(pending), 0)::bigint, coalesce(sum(running), 0)::bigint, coalesce(sum(dead), 0)::bigint
@@ -719,6 +730,9 @@ WITH found AS (
         ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ) AS free
     LIMIT %(limit)s
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot) VALUES (32 + pg_backend_pid())
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending
 )
 UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM (SELECT place FROM found OFFSET 0) AS found
 WHERE j.ctid = found.place
