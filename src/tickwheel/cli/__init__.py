@@ -1,16 +1,8 @@
 """
 The command line. Each command is a file.
 
-    app            the group of commands, which imports a command when it is called
-    exits          the exit codes of errors
-    options        shared options
-    values         durations, times and JSON on the command line
-    output         tables for people, JSON lines for programs
-    listing        all jobs of a list, page after page
-    crontab, interchange    crontabs, and jobs as lines
-    logs           what a server reports
-    serve, set, move, cancel, get, list, run, dead, schedule, import_, export, top, token, doctor, bench    the commands
-    lab            the commands of the lab
+`app` is the group of commands, which imports a command when it is called. `exits`, `options`, `values` and `output` are
+shared by the commands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-`python -m tickwheel.cli`, which is `tickwheel`.
+Runs `tickwheel` as `python -m tickwheel.cli`.
 """
 
 from tickwheel.cli import main

@@ -58,7 +58,10 @@ COMMANDS: Final = {
 _FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?:True\b|(?!\w))")
 """A field at the beginning of an error message, or an argument in it, such as `payload=` or `is_new=True`."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
-"""Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
+"""
+The variable that the shell's completion sets: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source,
+fish_source.
+"""
 
 
 class _Commands(LazyGroup):
@@ -78,9 +81,10 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     """
-    Run one command; return its exit code. Only internal errors show a traceback.
+    Run one command, and return its exit code. Only internal errors show a traceback.
 
-    With `--json` an error is a JSON document, too: a line on stderr with the message, the exit code and its meaning.
+    With `--json`, an error is also a JSON document, on a line of stderr, with the message, the exit code and its
+    meaning.
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)

@@ -1,7 +1,8 @@
 """
-Reads the jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and detects APScheduler 3 or 4.
+Reads the jobs of APScheduler 3 or 4.
 
-APScheduler and the code in the pickles are not needed, because triggers are read from their states.
+The jobs of version 3 are in a SQLAlchemyJobStore or RedisJobStore. APScheduler and the code in the pickles are not
+needed, because triggers are read from their states.
 """
 
 from __future__ import annotations
@@ -48,10 +49,8 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     """
     Yield the jobs of a store of APScheduler, in the order of their ids.
 
-    Args:
-        url: A URL of SQLAlchemy or of Redis.
-        table: Name of the table; None for the default table of APScheduler 3, or else of 4.
-        target: Target of the jobs.
+    *url* is a URL of SQLAlchemy or of Redis. *table* is the name of the table; None for the default table of
+    APScheduler 3, or else of 4.
     """
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:
@@ -144,7 +143,7 @@ def _misfires(request: SetRequest, state: Mapping[str, Any]) -> None:
 
 class _Due(NamedTuple):
     """
-    The next run of a job, and its maximum lateness; None for no limit.
+    The next run of a job, and its maximum lateness (None: no limit).
     """
 
     at: datetime

@@ -1,7 +1,7 @@
 """
 `tickwheel bench`: quick benchmarks of this machine.
 
-They are one run in one process, without a comparison. `python -m benchmarks` in the source tree is thorough.
+They run once, in one process. `python -m benchmarks` in the source tree is thorough.
 """
 
 from __future__ import annotations

@@ -59,9 +59,6 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
 
 
 def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
-    """
-    Yield the entries of beat's file, `celerybeat-schedule`. No code in the file is run.
-    """
     schedules = schedules_of_celery()
     known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
     try:

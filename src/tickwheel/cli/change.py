@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(context: click.Context, /, key: str, store: str, as_json: bool, **fields: Any) -> None:
     """
-    Change the given fields of the pending job KEY; all others stay as they are.
+    Change the given fields of the pending job KEY. All other fields stay as they are.
 
     Its due time stays the same unless an option changes its instants, such as --cron, --tz or --exclude.
     """

@@ -89,8 +89,8 @@ def command(
     """
     Start a service, inject faults while jobs are set, moved and cancelled, and judge the deliveries.
 
-    The service reaches its target, and a store on a server, by a slow link, which is cut and closed; the process is
-    paused and killed.
+    Slow links connect the service to its target, and to a store on a server. The links are cut and closed, and the
+    process is paused and killed.
     """
     _check(seconds=seconds, every=every, due_within=due_within)
     if not 0 <= jitter <= latency <= 10:  # noqa: PLR2004 a request may take 15 s
@@ -128,7 +128,7 @@ def command(
 @contextmanager
 def _kept(found: History, path: Path | None) -> Iterator[None]:
     """
-    Write the result to *path* at the end of the run, even if the run was interrupted, provided that it had begun.
+    Write the history to *path* at the end of the run, or if the run was interrupted after its first write.
     """
     is_whole = False
     try:

@@ -1,8 +1,8 @@
 """
 The service for `tickwheel chaos`: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
-It differs from `tickwheel serve` in two points. Its webhooks may reach this machine, where the target is. And it avoids
-a failing target only briefly, so that a run does not consist mostly of waiting.
+Unlike `tickwheel serve`, it sends webhooks to this machine, where the target is. It avoids a failing target only
+briefly, so that a run does not consist mostly of waiting.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Converts the fields of an APScheduler cron trigger to a cron line.
 
 In APScheduler, a day has to match both day fields. The field for the day of the month may contain numbers and weekday
-terms, such as `2nd fri`; one of its terms has to match.
+terms, such as `2nd fri`, and one of its terms has to match.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tickwheel.cli.takeover import CannotTakeOverError
 __all__ = ["DAYS", "cron_of", "day_names"]
 
 DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-"""Names of days. They are the same as in APScheduler; numbers differ, because Monday is 0 there and 1 here."""
+"""Names of days. The names are the same as in APScheduler. The numbers differ: Monday is 0 there and 1 here."""
 
 
 def day_names(first: int, last: int, step: int) -> str:
     """
-    Return every *step*-th day from *first* to *last*; Monday is 0.
+    Return every *step*-th day from *first* to *last*. Monday is 0.
     """
     return ",".join(DAYS[first : last + 1 : step])
 

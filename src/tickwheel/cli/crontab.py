@@ -41,15 +41,9 @@ class CrontabLine:
     """
     One job of a crontab.
 
-    Attributes:
-        line: The line number, from 1.
-        cron: The fields, or an alias.
-        tz: The zone of the fields.
-        text: The command as written. It identifies the job when the file is imported again.
-        command: The command for a shell.
-        stdin: The standard input of the command, or None.
-        user: The account of the command, if the file has a column for it.
-        env: The variables that precede the line.
+    *text* is the command as written. It identifies the job when the file is imported again. *command* and *stdin* are
+    the parts of *text*. *user* is the account, if the file has a column for accounts. *env* has the variables that
+    precede the line.
     """
 
     line: int
@@ -82,12 +76,7 @@ class BadLine:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """
-    A remark about a valid line that may surprise its author.
-
-    Attributes:
-        line: The line number.
-        text: The remark.
-        is_left_out: True if the line is not imported.
+    A remark about a valid line that may surprise its author. The line is not imported if *is_left_out*.
     """
 
     line: int
@@ -99,13 +88,10 @@ def parse(
     lines: Iterable[str], *, has_user: bool, tz: str, has_seconds: bool = False
 ) -> Iterator[CrontabLine | BadLine | Remark]:
     """
-    Read *lines*.
+    Read the *lines* of a crontab.
 
-    Args:
-        lines: The lines of the file.
-        has_user: True if an account precedes each command, as in the system's crontab.
-        tz: The zone of lines without a preceding `CRON_TZ`.
-        has_seconds: True if each line begins with a field of seconds, which cron does not have.
+    If *has_user*, an account precedes each command, as in the system's crontab. *tz* is the zone of lines without a
+    preceding `CRON_TZ`. If *has_seconds*, each line begins with a field of seconds, which cron does not have.
     """
     zone, env = tz, dict[str, str]()
     for number, text in enumerate(lines, 1):

@@ -28,7 +28,7 @@ _PLACES = 3
 @click.group("dead")
 def command() -> None:
     """
-    Look at dead letters, and replay them.
+    Show dead letters, and replay them.
     """
 
 
@@ -57,9 +57,10 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
 @json_option
 def list_incidents(search: str, store: str, as_json: bool) -> None:
     """
-    List dead letters by cause: one line for all raised by one line of code with one error, apart from numbers and ids.
+    List dead letters by cause, one line for each.
 
-    With SEARCH only letters that have it in their key, error, target, handler or place. The latest 10,000 are examined.
+    Letters have the same cause if the same line of code raised the same error, apart from numbers and ids. With SEARCH,
+    only letters are listed that have it in their key, error, target, handler or place. The latest 10,000 are examined.
     """
     with opened(store) as scheduler:
         found = scheduler.incidents(search)
@@ -93,7 +94,7 @@ def replay_dead(
     """
     Make dead jobs pending again, due now, with all their attempts: the named ones, or all that a filter selects.
 
-    With --limit at most that many, of an incident the latest.
+    With --limit, at most that many are replayed; of an incident, the latest.
     """
     limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)

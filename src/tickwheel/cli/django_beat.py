@@ -1,7 +1,7 @@
 """
 The periodic tasks of django-celery-beat, from its tables.
 
-Django is not needed; Celery is, which reads the fields of crontabs.
+Django is not needed. Celery is needed, because it reads the fields of crontabs.
 """
 
 from __future__ import annotations

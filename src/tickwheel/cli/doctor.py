@@ -41,13 +41,15 @@ if sys.platform != "win32":
 _FREE_MIN: Final = 256 << 20
 _FLUSHES: Final = 50
 _OFFSET_MAX_S: Final = 1.0
-"""Maximum difference between the clocks of store and machine, in seconds. With more, displayed times are wrong."""
+"""
+Maximum difference between the clocks of store and machine, in seconds. With a larger one, displayed times are wrong.
+"""
 _YEAR_MIN: Final = 2024
 """Minimum plausible year. A clock with an earlier year was not set since the machine was switched on."""
 
 _Found: TypeAlias = Finding | tuple[str, bool, str]
 _LOOKED_AT: Final = 1_000
-"""Number of pending jobs for which it is checked that a node has their handler."""
+"""Maximum number of pending jobs that are checked for a node with their handler."""
 
 
 @click.command("doctor")

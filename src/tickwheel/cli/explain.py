@@ -22,7 +22,7 @@ def command(*, key: str, store: str, as_json: bool) -> None:
     """
     Show why the job KEY has not run yet: the reason, its lane, until when, by which process, and the remedy.
 
-    Ask the service that fires the job (--store http://...): it knows more than the store.
+    Ask the service that fires the job (--store http://...), because it knows more than the store.
     """
     with opened(store) as scheduler:
         found = scheduler.explain(key)

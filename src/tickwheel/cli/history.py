@@ -25,7 +25,7 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error or
 @json_option
 def command(*, key: str, limit: int, before: int | None, has_traceback: bool, store: str, as_json: bool) -> None:
     """
-    Show the past of the jobs of KEY, the newest first: failed attempts, runs, dead letters, and who set it.
+    Show the past of the jobs of KEY, newest first: failed attempts, runs, dead letters, and who set the job.
 
     If there may be more, stderr has the number for --before; --json has the number of each record.
     """

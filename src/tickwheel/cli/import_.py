@@ -29,7 +29,7 @@ __all__ = ["command"]
 _SHOWN_MAX = 20
 _BATCH = 1000
 _FAR: Final = 99 * 365 * 86_400.0
-"""A delay of 99 years, in seconds: nearly the maximum delay of a job."""
+"""A delay of 99 years, in seconds. It is nearly the maximum delay of a job."""
 
 
 @click.group("import")
@@ -76,10 +76,10 @@ def import_crontab(
     """
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
-    A job's key consists of the file's name and the command, so importing the file again replaces the jobs of its lines,
-    wherever these are now. Jobs of lines that are gone are listed, and continue until you cancel them; with --manifest,
-    they are cancelled. A command is not run by a shell: it becomes the payload {"command": ...} of the job, with the
-    "stdin", "user" and "env" that cron would give it.
+    A job's key consists of the file's name and the command. So importing the file again replaces the jobs of its lines,
+    even if the lines have moved. Jobs of lines that are gone are listed, and continue until you cancel them; with
+    --manifest, they are cancelled. A command is not run by a shell: it becomes the payload {"command": ...} of the job,
+    with the "stdin", "user" and "env" that cron would give it.
     """
     found = list(crontab.parse(text_of(file).split("\n"), has_user=system, tz=tz, has_seconds=seconds))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
@@ -128,7 +128,8 @@ def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) 
     """
     Set a job for each line of the table FILE (- reads stdin), whose first line names the columns.
 
-    These are the fields of a set, its key, and attempts; a payload is JSON, or else plain text, and retry is JSON.
+    The columns are the fields of a set, its key, and attempts. A payload is JSON, or else plain text, and retry is
+    JSON.
     """
     lines = interchange.csv_lines(io.StringIO(text_of(file), newline=""))
     _import_lines(lines, store, manifest, as_json=as_json, has_columns=True)
@@ -164,7 +165,9 @@ def _import_lines(
 
 def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_columns: bool) -> None:
     """
-    Set jobs that are paused from the start: first set and pause a placeholder with the same key, due in the far future.
+    Set jobs that are paused from the start.
+
+    First, a placeholder with the same key, due in the far future, is set and paused.
     """
     if not lines:
         return

@@ -36,7 +36,7 @@ _BESIDE: Final = frozenset({"state", "pause", "error", "raised_in"})
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
 _JSON: Final = frozenset({"payload", "retry", "pause"})
-"""The columns whose cells are JSON, or, if not valid JSON, plain text."""
+"""The columns whose cells are JSON, or plain text if they are not valid JSON."""
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # the columns are in ms
 
 _AS_IN_RULE: Final = (
@@ -61,11 +61,8 @@ class Imported(NamedTuple):
     """
     The contents of a line.
 
-    Attributes:
-        number: The line number.
-        request: The request of a set.
-        pause: The note of the job's pause; None if it is not paused.
-        is_dead: True if it is a dead letter, which is not set.
+    *request* is the request of a set. *pause* is the note of the job's pause, or None if the job is not paused. A dead
+    letter (*is_dead*) is not set.
     """
 
     number: int
@@ -164,9 +161,6 @@ def _policy(values: dict[str, Any]) -> RetryPolicy:
 
 
 def json_lines(lines: Iterable[str]) -> Iterator[Line]:
-    """
-    Read one JSON document per line; empty lines are skipped.
-    """
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue

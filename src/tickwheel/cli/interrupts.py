@@ -17,17 +17,11 @@ _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] | None = None) -> _T:
     """
-    Run *work* on an event loop of its own, and return its result.
+    Run *work* on a new event loop, and return its result.
 
-    A signal that this process ignores, for example under nohup, stays ignored.
-
-    Args:
-        work: The coroutine.
-        end: Called at the first signal, so that *work* can complete; the next signal cancels *work*. None: the first
-            signal cancels *work*.
-
-    Raises:
-        KeyboardInterrupt: If a signal has cancelled *work*.
+    A signal that this process ignores, for example under nohup, stays ignored. The first other signal calls *end*, so
+    that *work* can complete, and the next signal cancels *work*. Without *end*, the first signal cancels *work*. If
+    *work* was cancelled, a KeyboardInterrupt is raised.
     """
     try:
         return asyncio.run(_heeding(work, end))

@@ -119,7 +119,7 @@ def command(
     """
     Set, move and cancel jobs of the service at URL, in stages of a fixed rate.
 
-    Requests are sent on schedule, answered or not, and latencies count from that instant.
+    Requests are sent on schedule, even if earlier ones are unanswered. Latencies count from the scheduled instant.
     """
     if moves + cancels > 1:
         raise Refused(ExitCode.USAGE, f"--moves {moves:g} and --cancels {cancels:g} are more than all: lower one")

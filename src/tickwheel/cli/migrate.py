@@ -50,9 +50,9 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     """
     Move all jobs from the store FROM to the store TO, pending and dead ones, as they are.
 
-    Stop the schedulers of FROM first: the migration is refused while one still fires. TO may be served in the meantime.
-    If it ends early, run it again: it continues where it stopped. Programs may go on setting jobs in FROM: once they
-    use TO, run it again for the jobs of the meantime.
+    Stop the schedulers of FROM first, because the migration is refused while one still fires. TO may be served during
+    the migration. If it ends early, run it again: it continues where it stopped. Programs may go on setting jobs in
+    FROM. When they use TO, run the command again to move these jobs.
     """
     _check(source, target)
     with _opened(source) as from_store:

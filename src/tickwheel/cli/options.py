@@ -44,7 +44,7 @@ _COMPLETED: Final = 100
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
     """
-    Return keys that begin with *begin*, for the shell's completion; no keys if the store is not available.
+    Return keys that begin with *begin*, for the shell's completion. Return none if the store is not available.
     """
     try:
         with opened(context.params.get("store") or DEFAULT_STORE) as scheduler:
@@ -123,11 +123,9 @@ def opened(
     """
     Open *store* as a client, which fires no jobs. A server may own the store.
 
-    Args:
-        store: The URL of the store, or of a service, which has its own targets.
-        has_to_exist: True if a file must already exist.
-        has_targets: True if jobs will be set, which needs the targets of the environment.
-        by: Author of changes; None for this process.
+    *store* is the URL of a store, or of a service, which has its own targets. If *has_to_exist*, a file must already
+    exist. If *has_targets*, the targets of the environment are made, because jobs will be set. *by* is the author of
+    changes; None for this process.
     """
     path = sqlite_path(store)
     if has_to_exist and path is not None and not path.exists():

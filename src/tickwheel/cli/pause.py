@@ -46,7 +46,7 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    Pause the pending job KEY until it is resumed; a recurring job also while it runs.
+    Pause the pending job KEY until it is resumed. A recurring job can be paused while it runs, too.
 
     With a filter, the currently matching jobs are paused. With --scope, all jobs of a handler, a queue or a target wait
     on all nodes, and running ones continue.

@@ -76,16 +76,12 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
     ("zoneinfo", "ZoneInfo"): ZoneInfo,
     ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
 }
-"""Classes whose objects are created as themselves, because they only hold values."""
+"""Classes whose objects are created unchanged, because they only hold values."""
 
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
     """
-    Return the object of the pickle *data*.
-
-    Args:
-        data: A pickle of any protocol.
-        known: Classes whose objects are created as themselves, by module and name.
+    Return the object of the pickle *data*. *known* has the classes whose objects are created unchanged.
     """
 
     class Reader(pickle.Unpickler):

@@ -19,7 +19,7 @@ __all__ = ["command"]
 @json_option
 def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
     """
-    Skip the next run of the recurring job KEY; if no other can follow, the series ends.
+    Skip the next run of the recurring job KEY. If it was the last run, the series ends.
     """
     with opened(store) as scheduler:
         print_answer(key, scheduler.skip(key, if_generation=if_generation), as_json=as_json)

@@ -49,9 +49,8 @@ class Notes:
     """
     Notes about a schedule, collected while it is read.
 
-    Attributes:
-        remarks: Differences between the schedule and its import.
-        next_at: The other scheduler's next run, if it is overdue or was moved, and so may differ from the rule.
+    *remarks* are differences between the schedule and its import. *next_at* is the other scheduler's next run, if it is
+    overdue or was moved, and so may differ from the rule.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -63,11 +62,8 @@ class Found:
     """
     A schedule of the other scheduler.
 
-    Attributes:
-        name: The name in the other scheduler.
-        request: The request of a set, or None if the schedule cannot be imported.
-        remarks: The reason why it cannot be imported, or the differences.
-        next_at: New due time of the first run if the job is created; None to keep the rule's.
+    *request* is None if the schedule cannot be imported; then *remarks* has the reason, otherwise the differences.
+    *next_at* is the due time of the first run if the job is created; None keeps the rule's.
     """
 
     name: str
@@ -121,12 +117,9 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series whose next run is *due*. The start is that run; if it is overdue, it is due at once.
+    Return the start of a series whose next run is *due*. If this run is overdue by at most *grace*, it is due at once.
 
-    Args:
-        due: The other scheduler's next run.
-        every: The interval.
-        grace: Maximum lateness of a run in the other scheduler; None for no limit.
+    A *grace* of None has no limit.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -136,11 +129,8 @@ def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta,
     """
     Return the start of a calendar rule whose next run is *due*, or None for now.
 
-    Args:
-        due: The other scheduler's next run.
-        grace: Maximum lateness of a run in the other scheduler; None for no limit.
-        spread: Maximum shift by jitter from the calendar's instant.
-        notes: Notes of the schedule; they get an overdue run.
+    *grace* is the maximum lateness of a run in the other scheduler (None: no limit), and *spread* the maximum shift by
+    its jitter. *notes* gets an overdue run.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():
@@ -164,10 +154,8 @@ def take_over(
     """
     Set the schedules that can be imported, and print the reasons for the others.
 
-    With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual.
-
-    Raises:
-        Refused: If a schedule cannot be imported, unless *skip_bad*. Then no job is set.
+    With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual. If a schedule
+    cannot be imported, no job is set and `Refused` is raised, unless *skip_bad*.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]

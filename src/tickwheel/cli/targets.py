@@ -1,9 +1,9 @@
 """
-The configured targets: by `--target NAME=URL`, or by environment variables, which process listings do not show.
+Targets that are configured by `--target NAME=URL`, or by environment variables, which process listings do not show.
 
     TICKWHEEL_TARGET_RABBITMQ=amqp://user:password@localhost/     the target "rabbitmq"
     TICKWHEEL_TARGET_CELERY=shop.worker:app                       an object of a module: an application, a broker, or a
-                                                                  target of one's own
+                                                                  target that you have written
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""The kinds of objects: by a method that only this kind has, the module and the class of its target."""
+"""The kinds of objects. A method that only this kind has is mapped to the module and the class of its target."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
     """
-    Return the definition of each target, by name, from the *options* and the environment; options take precedence.
+    Return the definition of each target, by name, from the *options* and the environment. Options take precedence.
 
-    Raises:
-        Refused: If a name is invalid or repeated. The message shows no value, because a value may contain a password.
+    Raise `Refused` if a name is invalid or repeated. The message shows no value, because a value may contain a
+    password.
     """
     named: dict[str, str] = {}
     for option in options:

@@ -58,7 +58,7 @@ class _Duration(click.ParamType[float]):
 
 class DurationRange(_Duration):
     """
-    A duration within bounds; the default maximum is a century.
+    A duration within bounds. The default maximum is a century.
     """
 
     def __init__(self, least: float, most: float = _CENTURY_S, *, is_least_open: bool = False) -> None:
@@ -161,10 +161,9 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 
 def epoch_seconds(text: str) -> float | None:
     """
-    Parse *text* as seconds since the epoch; None if it is not a number.
+    Parse *text* as seconds since the epoch, or return None if it is not a number.
 
-    Raises:
-        ValueError: If the text may be meant as a date, which would be another day if read as seconds.
+    Raise ValueError if the text may be meant as a date, which would be another day if read as seconds.
     """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"

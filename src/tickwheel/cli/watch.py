@@ -19,7 +19,7 @@ from tickwheel.scheduler import HistoryRecord, Job, Progress, Scheduler, State
 __all__ = ["command"]
 
 _RECORDS = 100
-"""Maximum number of records between two polls."""
+"""Maximum number of records that are read in one poll."""
 
 
 @click.command("watch")

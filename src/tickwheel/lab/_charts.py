@@ -1,8 +1,8 @@
 """
 Charts as SVG, drawn without a library.
 
-Lines are labelled at their ends, axes may be logarithmic, and the colours can be distinguished by the colour-blind
-(M. Okabe and K. Ito, "Color Universal Design", 2008).
+Lines are labelled at their ends, axes may be logarithmic, and colour-blind people can distinguish the colours (M. Okabe
+and K. Ito, "Color Universal Design", 2008).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLOURS: Final = {
     "intended": "#7f7f7f",
     "answered": "#0072b2",
 }
-"""Colours of the series by name: the designs, and the measurements of a load."""
+"""Colours of the series by name. The series are the designs, and the measurements of a load."""
 WIDTH: Final = 420
 """Width of a chart, at which text of 13 units is legible on a phone 390 pixels wide."""
 HEIGHT: Final = 300
@@ -42,12 +42,7 @@ LABEL_GAP: Final = 16
 @dataclass(frozen=True)
 class Axis:
     """
-    One axis of a chart.
-
-    Attributes:
-        title: Quantity and unit.
-        write: Formats a number at a tick.
-        is_log: True for a logarithmic scale.
+    One axis of a chart. *title* has the quantity and the unit; *write* formats a number at a tick.
     """
 
     title: str

@@ -16,11 +16,7 @@ __all__ = ["Comparisons", "counted"]
 
 class Comparisons:
     """
-    A counter of comparisons.
-
-    Attributes:
-        count: Number of comparisons of two entries.
-        ids: The ids of the compared entries.
+    A counter of the comparisons of two entries. *ids* are the ids of the compared entries.
     """
 
     def __init__(self) -> None:

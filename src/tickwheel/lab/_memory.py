@@ -1,5 +1,5 @@
 """
-Reads the memory of this process, with the means of each operating system.
+Reads the memory of this process, in the way of each operating system.
 """
 
 from __future__ import annotations

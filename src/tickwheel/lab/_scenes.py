@@ -1,5 +1,5 @@
 """
-Short films in addition to the film of a trace: faults of designs, and a timer of the user's.
+Short films in addition to the film of a trace: faults of designs, and a timer that the user sets.
 """
 
 from __future__ import annotations

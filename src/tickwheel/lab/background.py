@@ -1,7 +1,7 @@
 """
 The cost of many pending timers that are not due soon.
 
-It shows which designs pay for pending timers: by scanning them, by O(log n) operations, or by being called at every
+It shows which designs pay for pending timers, by scanning them, by O(log n) operations, or by being called at every
 tick.
 
     beat     one short timer after the other is set and fires, while the many timers are pending
@@ -23,10 +23,10 @@ __all__ = ["beat_ns", "filled", "quiet_ns"]
 HOUR_NS: Final = 3_600_000_000_000
 MS_NS: Final = 1_000_000
 BLOCK: Final = 10
-"""Number of beats or ticks that are timed together as a block; the result is the median block."""
+"""Number of beats or ticks that are timed together as a block. The result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Nanoseconds after which no further block is timed; a scan of a million entries reaches it in the first block."""
+"""Nanoseconds after which no further block is timed. A scan of a million entries reaches it in the first block."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:
@@ -44,7 +44,7 @@ def filled(wheel: Wheel, pending: int) -> int:
 
 def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
     """
-    Return the CPU time of one beat, and the time at the end of the last.
+    Return the CPU time of one beat, and the time at the end of the last beat.
 
     A beat is the work of a driver for one timer: set it, call `next_expiration`, and advance.
     """
@@ -65,7 +65,7 @@ def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
 
 def quiet_ns(wheel: Wheel, now: int) -> float:
     """
-    Return the CPU time of one tick in which no timer is due; 0 for a design without ticks.
+    Return the CPU time of one tick in which no timer is due, or 0 for a design without ticks.
     """
     tick_ns = wheel.abilities.tick_ns
 

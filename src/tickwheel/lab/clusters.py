@@ -24,12 +24,9 @@ class Cluster:
     """
     One row of the table.
 
-    Attributes:
-        rate: Requests per second; only writes and deletes concern a timer.
-        writes: Fraction of requests that are a set or add, and so start a TTL.
-        deletes: Fraction of requests that are a delete.
-        ttls: The TTLs in seconds, and their shares.
-        zipf: Skew of the keys: the k-th key is 1 / k ** zipf times as frequent as the first.
+    *rate* is the number of requests per second. *writes* is the fraction that start a TTL (set or add), and *deletes*
+    the fraction that delete. *ttls* has the TTLs in seconds, and their shares. *zipf* is the skew of the keys: the k-th
+    key is 1 / k ** zipf times as frequent as the first.
     """
 
     rate: float

@@ -40,10 +40,7 @@ class Comparison:
     """
     The results of a comparison.
 
-    Attributes:
-        trace: Name of the trace.
-        machine: The machine and its Python.
-        rows: The figures of `lab.measure`, each with its `design`, `wheel` (with options) and requested `size`.
+    *rows* are the figures of `lab.measure`, each with its `design`, `wheel` (with options) and requested `size`.
     """
 
     trace: str
@@ -66,13 +63,9 @@ def compare(
     """
     Measure each design at each size, one process at a time.
 
-    Args:
-        name: Name of the trace.
-        operations: The trace. Copies of it overlap until enough timers are pending.
-        designs: The designs.
-        sizes: Numbers of timers that are pending at the start.
-        steps: Number of operations after the start.
-        progress: Called with a text before each case, and with "done" at the end.
+    Copies of *operations*, the trace *name*, overlap until enough timers are pending. *sizes* are the numbers of timers
+    that are pending at the start, and *steps* is the number of operations after the start. *progress* is called with a
+    text before each case, and with "done" at the end.
     """
     rows = []
     report = progress or (lambda _: None)

@@ -25,11 +25,7 @@ class DesignError(TickwheelError, ValueError):
 @dataclass(frozen=True)
 class Design:
     """
-    A design with its geometry.
-
-    Attributes:
-        name: The name.
-        options: The given ones of tick (in seconds) and slots.
+    A design with its geometry. *options* are the given ones of tick (in seconds) and slots.
     """
 
     name: str

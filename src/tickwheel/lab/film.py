@@ -44,9 +44,6 @@ NAMED: Final = 3
 class Recorder:
     """
     Runs a trace on a wheel and records every step.
-
-    Attributes:
-        steps: The steps so far.
     """
 
     def __init__(self, wheel: ShownWheel, most: int) -> None:
@@ -71,9 +68,7 @@ class Recorder:
         """
         Run until the trace ends or the maximum of steps is reached, and return the film.
 
-        Args:
-            operations: A trace.
-            progress: Called with the number of steps so far, after each operation.
+        *progress* is called with the number of steps so far, after each operation.
         """
         self._began = operations[0].t_us * 1_000 if operations else 0
         self._advance(self._began)

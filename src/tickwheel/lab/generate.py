@@ -37,12 +37,9 @@ class Load:
     """
     A description of the trace to generate.
 
-    Attributes:
-        kind: One of `KINDS`.
-        seconds: Length of the trace; timers that are pending at its end fire later.
-        size: The number in the column "size is" of the module's table.
-        seed: The same seed gives the same trace.
-        cluster: Cluster whose statistics a cache uses.
+    *kind* is one of `KINDS`. *seconds* is the length of the trace; timers that are pending at its end fire later.
+    *size* is the number in the column "size is" of the module's table. The same *seed* gives the same trace. A cache
+    uses the statistics of *cluster*.
     """
 
     kind: str

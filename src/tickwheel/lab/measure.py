@@ -1,8 +1,8 @@
 """
 Measures one design under one workload: `python -m tickwheel.lab.measure` reads a job and prints the figures, as JSON.
 
-It runs in a separate process, so that memory and caches are its own. In each phase, it acts like a driver that sleeps
-until the next deadline and is woken for an earlier deadline:
+It runs in a separate process, so that no other code shares its memory and caches. In each phase, it acts like a driver
+that sleeps until the next deadline and is woken for an earlier deadline:
 
     fill     the initially pending timers are set
     churn    the steps of the workload, in order; in its second half each call is timed
@@ -33,7 +33,7 @@ from tickwheel.wheels.view import RingView, ShownWheel
 __all__ = ["Measurement", "main"]
 
 BINS: Final = 128
-"""Maximum number of bins in a picture of a longer ring; each bin shows the fullest of its slots."""
+"""Maximum number of bins in a picture of a longer ring. Each bin shows the fullest of its slots."""
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9

@@ -38,14 +38,8 @@ class ReplayCounts:
     """
     Counters of a replayed trace.
 
-    Attributes:
-        set: Timers that were set, not moved.
-        move: Pending timers that were set again.
-        cancel: Pending timers that were removed.
-        late_cancel: Removals of timers that had fired or did not exist.
-        fire: Timers that fired.
-        fired_within_span: Timers that fired and were due by the time of the last operation.
-        peak_pending: Maximum number of pending timers.
+    *set* counts timers that were not pending, and *move* timers that were. *late_cancel* counts removals of timers that
+    had fired or did not exist. *fired_within_span* counts timers that were due by the time of the last operation.
     """
 
     set: int = 0
@@ -59,12 +53,9 @@ class ReplayCounts:
 
 class Replay:
     """
-    One trace on one wheel.
+    One trace on one wheel. *wake_ups* is the number of times a driver would have woken.
 
-    Attributes:
-        counts: The counters so far.
-        wake_ups: Number of times a driver would have woken.
-        late_max_ns: Maximum lateness; only ticks cause lateness here.
+    *late_max_ns* is the maximum lateness; only ticks cause lateness here.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -141,10 +132,7 @@ def replay(
     """
     Run *operations* on a new *wheel* to the end.
 
-    Args:
-        operations: A trace.
-        wheel: An empty wheel.
-        progress: Called after every ten thousand operations, and at the end, with the number of operations done.
+    *progress* is called after every ten thousand operations, and at the end, with the number of operations done.
     """
     run = Replay(wheel)
     number = 0

@@ -34,7 +34,7 @@ NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 class TraceOperation(NamedTuple):
     """
-    One line of a trace; `op` is S for set or C for cancel, and the delay of a C is 0.
+    One line of a trace. `op` is S for set or C for cancel, and the delay of a C is 0.
     """
 
     t_us: int
@@ -56,11 +56,7 @@ class TraceError(TickwheelError, ValueError):
 
 def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
     """
-    Return the operations of the trace at *path*.
-
-    Args:
-        path: A CSV file, gzipped if its name ends in `.gz`.
-        most: Maximum number of operations to read; None reads all.
+    Return at most *most* operations of the trace at *path*, which is gzipped if its name ends in `.gz`.
     """
     operations: list[TraceOperation] = []
     line = 1

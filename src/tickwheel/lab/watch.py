@@ -1,8 +1,8 @@
 """
 Writes one HTML page that shows wheels at work: recorded runs of the real designs, which the reader steps through.
 
-The page has chapters: a clock, the trace on every design, a timer of the user's, and the weak points of designs. It
-only shows recordings of `lab.film`, and computes nothing itself.
+The page has chapters: a clock, the trace on every design, a timer that the user sets, and the weak points of designs.
+It only shows recordings of `lab.film`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,11 @@ def render_watch(
     progress: Callable[[str], object] | None = None,
 ) -> str:
     """
-    Return the page.
+    Return the page. At first, it shows the first two designs side by side.
 
-    Args:
-        trace: Name of the trace.
-        designs: The designs, with small rings (see `small`). At first, the page shows the first two side by side.
-        operations: The trace. It is played until *frames* steps are recorded.
-        frames: Maximum number of steps per design.
-        progress: Called with the name of each design before it is recorded.
-
-    Raises:
-        SpanExceededError: If the first design cannot hold a delay. Other designs that cannot are left out.
+    *designs* have small rings (see `small`). The trace, *operations*, is played until *frames* steps are recorded for
+    each design. *progress* is called with the name of each design before it is recorded. A SpanExceededError is raised
+    if the first design cannot hold a delay; other designs that cannot are left out.
     """
     films = []
     for design in designs:

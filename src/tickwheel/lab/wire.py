@@ -54,11 +54,7 @@ class Client:
     """
     Sends requests to one service over several connections, one at a time on each. Further requests wait in a queue.
 
-    Args:
-        url: URL of the service.
-        token: Token for the requests, or None.
-        connections: Maximum number of connections.
-        timeout_s: Maximum time from the sending of a request to its answer.
+    *timeout_s* is the maximum time from the sending of a request to its answer.
 
     Raises:
         UrlError: If *url* is invalid.

@@ -35,15 +35,10 @@ class Workload:
     """
     The operations for a wheel whose time is 0.
 
-    They are in arrays, because a million objects would dominate the memory of the measured process.
-
-    Attributes:
-        timers: Number of timers. They are numbered from 0; the first ones are pending at the start.
-        copies: Number of copies of the trace.
-        fill: Deadlines of the timers that are pending at the start, in nanoseconds.
-        times: Time of each step, in nanoseconds.
-        numbers: Number of the timer of each step.
-        deadlines: The timer's new deadline, in nanoseconds; -1 cancels it.
+    They are in arrays, because a million objects would dominate the memory of the measured process. *timers* are
+    numbered from 0; the first ones are pending at the start, with the deadlines *fill*. Each step has a time (*times*),
+    the number of its timer (*numbers*), and the timer's new deadline (*deadlines*; -1 cancels it). Times and deadlines
+    are in nanoseconds.
     """
 
     timers: int

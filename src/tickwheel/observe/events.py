@@ -2,8 +2,8 @@
 The events that hooks receive: a frozen record for each event of a job or of the ownership of shards.
 
 Times are milliseconds since the epoch by the store's clock. A hook is called on the thread of the event, and must not
-block; its errors are logged. Without a hook, no record is made. Records of sets and firings are made without their
-`__init__`.
+block; its errors are logged. Without a hook, no record is made. To save time, records of sets and firings are made
+without their `__init__`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class JobFired(FiringEvent):
     Attributes:
         due_at: The due time.
         fired_at: The time of the firing.
-        lateness_ms: The difference of the two, more exact than the two times.
+        lateness_ms: The difference of the two times, more exact than the times themselves.
     """
 
     due_at: int
@@ -163,7 +163,7 @@ class JobFired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobSucceeded(FiringEvent):
     """
-    The target succeeded; *ran_ms* is the duration, *next_at* the next run of a recurring job.
+    The target succeeded. *ran_ms* is the duration, *next_at* the next run of a recurring job.
     """
 
     ran_ms: float
@@ -183,7 +183,7 @@ class JobFailed(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobSnoozed(FiringEvent):
     """
-    The handler asked to be called again at *until*; this does not count as an attempt.
+    The handler asked to be called again at *until*, which does not count as an attempt.
 
     A target also snoozes a job whose receiver is unreachable or full; then *reason* is the target's reason, else "".
     """
@@ -195,7 +195,7 @@ class JobSnoozed(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobDied(FiringEvent):
     """
-    No attempt is left: the job is a dead letter, or, if it recurs, continues at *next_at* without this run.
+    No attempt is left. The job is a dead letter, or, if it recurs, continues at *next_at* without this run.
     """
 
     error: str
@@ -205,7 +205,7 @@ class JobDied(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobExpired(FiringEvent):
     """
-    A run was left out, because it expired or was missed; *next_at* is the next run of a recurring job.
+    A run was left out, because it expired or was missed. *next_at* is the next run of a recurring job.
     """
 
     due_at: int
@@ -215,7 +215,7 @@ class JobExpired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobStopped(FiringEvent):
     """
-    An attempt ended without success, after its job was cancelled while it ran; it is not retried.
+    An attempt ended without success, after its job was cancelled while it ran. It is not retried.
     """
 
     ran_ms: float
@@ -224,7 +224,7 @@ class JobStopped(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class SettleRefused(FiringEvent):
     """
-    The end of a firing was not written: the job was set again, or this scheduler no longer owns it.
+    The end of a firing was not written, because the job was set again, or this scheduler no longer owns it.
     """
 
     outcome: str
@@ -267,7 +267,7 @@ class StoreFailed:
 @dataclass(frozen=True, slots=True)
 class CircuitOpened:
     """
-    A receiver has failed *failures* times in a row: for *open_s* seconds its jobs are postponed.
+    A receiver has failed *failures* times in a row, so its jobs are postponed for *open_s* seconds.
     """
 
     place: str

@@ -1,8 +1,8 @@
 """
 OpenTelemetry: a span for each sampled firing, linked to the span in which its job was set.
 
-The span of a firing is a root, not a child of the set's span, because days may pass between the two. A link leads back
-to the set. While the handler runs, the span is current: calls of the handler are traced below it, and a webhook sends
+The span of a firing is a root span, because days may pass after the job was set. A link leads back to the span in which
+it was set. While the handler runs, the span is current: calls of the handler are traced below it, and a webhook sends
 its traceparent.
 """
 
@@ -66,7 +66,7 @@ def _exporter(name: str) -> Any:
 
 class OpenTelemetryTracer:
     """
-    Traces firings whose set was sampled, and a fraction of the firings of jobs that were set outside of any trace.
+    Traces firings of jobs whose set call was sampled, and a fraction of the jobs that were set outside of any trace.
 
     Args:
         share: Fraction of traced firings among jobs that were set outside of any trace, 0 to 1.
@@ -104,7 +104,7 @@ class OpenTelemetryTracer:
 
     def samples(self, trace: str) -> bool:
         """
-        Return the sampling decision of the set's trace.
+        Return the sampling decision of the trace in which the job was set.
         """
         return int(trace[-2:], 16) & 1 == 1
 
@@ -139,7 +139,7 @@ class OpenTelemetryTracer:
 
     def attach(self, span: _Current) -> Any:
         """
-        Make *span* current; return a token for `detach`.
+        Make *span* current, and return a token for `detach`.
         """
         return self._contexts.attach(self._api.set_span_in_context(span))
 

@@ -1,7 +1,7 @@
 """
 The stacks of the process's threads and tasks, and a sampling profile.
 
-The profiler reads the frames of each thread a hundred times per second. This costs the process about one percent. Its
+The profiler reads the frames of each thread a hundred times per second, which costs the process about one percent. Its
 output is lines of "collapsed stacks", which every flame graph tool reads.
 
 Internal: other packages use it, users do not.
@@ -27,7 +27,7 @@ __all__ = ["profile", "stacks"]
 _INTERVAL_S: Final = 0.01
 _DEPTH_MAX: Final = 100
 _STACKS_MAX: Final = 10_000
-"""Maximum number of distinct stacks, which bounds the memory of a profile."""
+"""Maximum number of distinct stacks, which limits the memory of a profile."""
 _TASKS_MAX: Final = 1_000
 _WAITING: Final = frozenset({"wait", "acquire", "select", "poll", "get", "sleep", "_wait", "wait_for"})
 
@@ -53,7 +53,7 @@ def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
 
 def profile(seconds: float, stop: threading.Event) -> str:
     """
-    Sample all other threads for *seconds*, or until *stop*; return the number of samples of each stack.
+    Sample all other threads for *seconds*, or until *stop*. Return the number of samples of each stack.
 
     A line is `thread;outermost;...;innermost count`. Waiting threads are included, with a last frame `(waiting)`.
     """

@@ -77,7 +77,7 @@ _LANE_GAUGES: Final = {
     "running": "Attempts of a lane that are under way.",
 }
 _QUEUES_MAX: Final = 100
-"""Maximum number of queues with a label of their own; the other queues are exported under one label."""
+"""Maximum number of queues with their own label. The other queues are exported under one label."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
 """Exported names of the states of a circuit breaker after a failure."""
@@ -105,7 +105,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the current metrics, or none after the scheduler has stopped, so that other collectors are exported.
+        Yield the current metrics. After the scheduler has stopped, yield none, so that other collectors are exported.
 
         Raises:
             MissingExtraError: If prometheus_client is not installed.
@@ -207,7 +207,8 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    A fine step that crosses an edge counts as above the edge, so no value is reported smaller than it was.
+    If an edge falls inside a step of *histogram*, the step counts above the edge, so no value is reported as smaller
+    than it was.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

@@ -1,8 +1,5 @@
 """
 `tickwheel lab`: runs traces on the designs, to compare, tune and watch them.
-
-    replay, compare, tune, generate, watch    the commands, one per file
-    options                                   shared options
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def command(
     """
     Overlay copies of TRACE until enough timers are pending, and measure each design.
 
-    A million takes some minutes.
+    A million timers take some minutes.
     """
     operations = read_trace(trace)
     facts = facts_of(operations)

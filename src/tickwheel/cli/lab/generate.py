@@ -43,7 +43,7 @@ __all__ = ["command"]
 )
 def command(*, kind: str, file: Path, seconds: float, size: int, seed: int, cluster: str) -> None:
     """
-    Write a trace of KIND to FILE, gzipped where its name ends in .gz.
+    Write a trace of KIND to FILE, gzipped if its name ends in .gz.
     """
     operations = generate(Load(kind, seconds, size, seed, cluster))
     count = write_trace(file, operations)

@@ -1,5 +1,5 @@
 """
-A history: writes, answers, deliveries and faults; times are wall time in milliseconds.
+A history of writes, answers, deliveries and faults. Times are wall-clock times in milliseconds.
 """
 
 from __future__ import annotations
@@ -13,28 +13,20 @@ __all__ = ["Delivery", "Fault", "History", "Outcome", "Write"]
 
 
 class Outcome(StrEnum):
-    """
-    The outcome of a write, as known to its sender.
-    """
-
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
     """The job was running, or did not exist."""
     UNKNOWN = "unknown"
-    """No answer came, or an ambiguous answer: the write may have been done."""
+    """No answer came, or an ambiguous answer, so the write may have been done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """
-    One request that set, moved or cancelled a job.
+    One request that set, moved or cancelled a job. Writes of a key do not overlap.
 
-    Attributes:
-        key: The job's key; writes of a key do not overlap.
-        verb: set, move or cancel.
-        began_at, ended_at: Time of the request, and of its answer or timeout.
-        outcome: The known outcome.
-        generation, due_at: The acknowledged values.
+    *began_at* is the time of the request, and *ended_at* that of its answer or timeout. *generation* and *due_at* are
+    the acknowledged values.
     """
 
     key: str
@@ -51,11 +43,8 @@ class Delivery:
     """
     One arrival at the target.
 
-    Attributes:
-        key, generation, attempt: From the fire id.
-        due_at: The due time in the message.
-        arrived_at: Time at which its first byte arrived.
-        is_accepted: True if the target acknowledged it.
+    *key*, *generation* and *attempt* come from the fire id, and *due_at* from the message. *arrived_at* is the time of
+    its first byte. It *is_accepted* if the target acknowledged it.
     """
 
     key: str

@@ -7,8 +7,8 @@ Finds violations of the promise in a history.
     unexpected    a job arrived that was never set, or was moved or cancelled before, or its message has another instant
     silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
 
-    A job is fired at least once, so it may arrive again after a fault, which may have lost the target's answer or the
-    record of it. Then its fire id has another attempt, and it is counted as repeated.
+A job is fired at least once. After a fault, which may have lost the target's answer or the record of the answer, it may
+arrive again. Then its fire id has another attempt, and it is counted as repeated.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ class Verdict:
     """
     The findings of a run, each violation as a sentence.
 
-    Attributes:
-        lost, doubled, early, unexpected, silent: The violations.
-        repeated: Repeated arrivals that a fault explains.
-        late_ms: Lateness of the first arrival of each generation, from the acknowledged due time.
+    *repeated* are repeated arrivals that a fault explains. *late_ms* has the lateness of the first arrival of each
+    generation, from the acknowledged due time.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -56,12 +54,10 @@ class Verdict:
 
 def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdict:
     """
-    Return the verdict on *history*.
+    Return the verdict on the *history* of a completed run.
 
-    Args:
-        history: The history of a completed run.
-        in_flight_ms: Maximum time that a message takes to the target without a fault.
-        lease_ms: Time for which no other process may fire the jobs of a killed process.
+    *in_flight_ms* is the maximum time that a message takes to the target without a fault. *lease_ms* is the time for
+    which no other process may fire the jobs of a killed process.
     """
     verdict = Verdict()
     writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)

@@ -18,12 +18,8 @@ class Link:
     """
     A port on loopback that forwards to *host*:*port*.
 
-    Args:
-        host: Host of the other end.
-        port: Port of the other end.
-        latency_s: Delay of data from the caller; so the answer is delayed, too.
-        jitter_s: Maximum deviation of the delay, evenly distributed.
-        dice: Random source of the jitter.
+    *latency_s* is the delay of data from the caller, so the answer is delayed, too. *jitter_s* is the maximum deviation
+    of the delay, drawn evenly from *dice*.
     """
 
     def __init__(self, host: str, port: int, *, latency_s: float, jitter_s: float, dice: random.Random) -> None:

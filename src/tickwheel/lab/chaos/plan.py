@@ -26,7 +26,8 @@ FAULTS: Final[dict[str, tuple[float, float]]] = {
 Faults by name, with their minimum and maximum duration in seconds.
 
 kill: SIGKILL, and an immediate restart. pause: SIGSTOP, and SIGCONT later. errors: the target answers 503. cut: every
-connection breaks. close: new connections are refused, and existing ones break."""
+connection breaks. close: new connections are refused, and existing ones break.
+"""
 NEEDS_STORE_LINK: Final = frozenset({"cut-store", "close-store"})
 
 
@@ -39,7 +40,7 @@ class FaultError(TickwheelError, ValueError):
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
     """
-    One fault: its kind, its delay after the end of the previous one, and its duration in seconds.
+    One fault: its kind, its delay after the end of the previous fault, and its duration in seconds.
     """
 
     kind: str

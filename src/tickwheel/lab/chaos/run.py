@@ -31,10 +31,10 @@ from tickwheel.lab.wire import Delivery as Webhook
 __all__ = ["ChaosOptions", "run_chaos"]
 
 PATIENCE_S: Final = 60.0
-"""Maximum wait for owed deliveries after the last fault; only a failure takes that long."""
+"""Maximum seconds to wait for missing deliveries after the last fault. Only a failure takes that long."""
 AGAIN_S: Final = 0.1
 CONNECTIONS: Final = 256
-"""Number of connections: enough for writes to share a commit in the service, instead of waiting for a connection."""
+"""Number of connections. It is high enough for writes to share a commit instead of waiting for a connection."""
 _DONE: Final = range(200, 300)
 _REFUSED: Final = frozenset({404, 409})
 _UNREACHED: Final = b"cannot be reached"
@@ -45,15 +45,10 @@ class ChaosOptions:
     """
     The options of a run.
 
-    Attributes:
-        command: Command of the service; `{store}` and `{port}` are replaced.
-        store: The store's URL.
-        folder: Folder for the service's stderr.
-        seconds: Duration of faults and requests.
-        rate: Jobs per second.
-        due_within_s: Maximum delay of jobs.
-        latency_s, jitter_s: Latency of the links, and its maximum deviation.
-        seed: The same seed makes the same requests and faults.
+    *command* starts the service; `{store}` and `{port}` in it are replaced. *folder* gets the service's stderr.
+    *seconds* is the duration of faults and requests, and *rate* the number of jobs per second. *due_within_s* is the
+    maximum delay of jobs. The links have *latency_s*, plus or minus *jitter_s*. The same *seed* makes the same requests
+    and faults.
     """
 
     command: tuple[str, ...]
@@ -73,11 +68,8 @@ async def run_chaos(
     """
     Run until all deliveries have arrived, or `PATIENCE_S` is over.
 
-    Args:
-        options: The options.
-        plan: The faults, made by `plan_of`.
-        progress: Called at intervals with the seconds since the last call, and a text.
-        history: Receives the events as they happen, so that an interrupted run is recorded, too.
+    *progress* is called at intervals with the seconds since the last call, and a text. *history* receives the events as
+    they happen, so that an interrupted run is recorded, too.
     """
     async with AsyncExitStack() as stack:
         await _Run(options, progress, history).run(stack, plan)

@@ -27,17 +27,10 @@ class SubjectError(TickwheelError, RuntimeError):
 
 class Subject:
     """
-    A process that prints its address when it serves.
+    A process that prints its address when it serves. It ends with this process, because its standard input ends then.
 
-    Its standard input ends when this process ends for any reason; so it ends, too.
-
-    Args:
-        command: The command. `{port}` is replaced by 0 for the first start, and later by the port that the process
-            chose.
-        errors: A file for the stderr of the process.
-
-    Raises:
-        SubjectError: If this system has no signals that pause and kill a process.
+    In *command*, `{port}` is replaced by 0 for the first start, and later by the port that the process chose. *errors*
+    is a file for its stderr. A SubjectError is raised if this system has no signals that pause and kill a process.
     """
 
     def __init__(self, command: Sequence[str], errors: Path) -> None:

@@ -2,7 +2,7 @@
 Measurements of one stage of a load.
 
 A latency counts from the scheduled start of a request, not from its sending. So if a request has to wait because the
-service is slow, its latency includes the wait. (Otherwise it would be "coordinated omission", G. Tene.)
+service is slow, its latency includes the wait. (Leaving out the wait is "coordinated omission", G. Tene.)
 """
 
 from __future__ import annotations
@@ -25,19 +25,13 @@ class StageFigures:
     """
     Measurements of one stage; times in seconds.
 
-    Attributes:
-        rate, seconds: The requested rate and duration.
-        requests: Number of scheduled requests.
-        answered: Number of requests with a regular answer.
-        overtaken: Number of answered requests whose job had already fired; not an error.
-        errors: Number of failed requests by reason.
-        latency_s: Percentiles of the time from the scheduled start to the answer or the timeout.
-        service_s: Percentiles of the time from the sending to the answer, as a closed loop would measure.
-        achieved_rate: Answers per second, until the last answer.
-        fired: Number of jobs that fired, by the service's counter.
-        late_s: Percentiles of the lateness of firings, by the service's clock and buckets.
-        by_second: For each second: scheduled requests, answers, and p50 and p99 of the requests scheduled in it; None
-            if all had error answers.
+    *rate* and *seconds* were requested. *requests* is the number of scheduled requests, and *answered* the number with
+    a regular answer. *overtaken* counts answered requests whose job had already fired, which is not an error.
+    *latency_s* has percentiles of the time from the scheduled start to the answer or the timeout. *service_s* has
+    percentiles of the time from the sending, as a closed loop would measure. *achieved_rate* is the number of answers
+    per second, until the last answer. *fired* and *late_s* come from the service's counters. *by_second* has, for each
+    second, the scheduled requests, the answers, and p50 and p99 of the requests scheduled in it (None if all had error
+    answers).
     """
 
     rate: float
@@ -60,15 +54,7 @@ class StageFigures:
 
 class Tally:
     """
-    Counts the answers of one stage.
-
-    Args:
-        rate: Requests per second.
-        seconds: Duration.
-        begins_at: Scheduled start of the first request.
-
-    Attributes:
-        done: Number of requests that were answered or have failed.
+    Counts the answers of one stage. *done* is the number of requests that were answered or have failed.
     """
 
     def __init__(self, rate: float, seconds: float, begins_at: float) -> None:
@@ -158,9 +144,6 @@ class Tally:
 
 
 def ranked(values: Sequence[float]) -> dict[str, float]:
-    """
-    Return the percentiles of *values*; zeros for an empty list.
-    """
     ordered = sorted(values) or [0.0]
     return {name: ordered[math.ceil(rank * len(ordered)) - 1] for name, rank in RANKS.items()}
 

@@ -51,12 +51,7 @@ def stage_rows(stages: Iterable[StageFigures]) -> list[list[str]]:
 
 def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) -> str:
     """
-    Return the page.
-
-    Args:
-        result: The measurements.
-        misses: Missed thresholds, and stages without answers.
-        is_limited: True if there were thresholds.
+    Return the page. *misses* are missed thresholds, and stages without answers; *is_limited* if there were thresholds.
     """
     mix = result.mix
     intro = (

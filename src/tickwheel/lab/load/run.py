@@ -26,17 +26,14 @@ __all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
 OVERTAKEN: Final = frozenset({404, 409})
 """Statuses of a move or cancel whose job has fired or is firing."""
 DRAIN_S: Final = 10.0
-"""Maximum wait in seconds for answers after the last request of a stage; missing answers count as failures."""
+"""Maximum seconds to wait for answers after the last request of a stage. Missing answers count as failures."""
 _LOOK_S: Final = 0.25
 """Maximum interval between two calls of `has_enough`, in seconds."""
 
 
 class LoadError(TickwheelError, RuntimeError):
     """
-    The service is unreachable, or refuses access.
-
-    Attributes:
-        status: Its HTTP status; 0 if it is unreachable.
+    The service is unreachable (*status* 0), or refuses access with the HTTP *status*.
     """
 
     def __init__(self, url: str, answer: Answer) -> None:
@@ -51,12 +48,9 @@ class Mix:
     """
     The mix of requests.
 
-    Attributes:
-        move, cancel: Fractions of requests that move or cancel a job of this run; the other requests set new jobs.
-        due_within_s: Maximum delay of a set or move; delays are evenly distributed.
-        target, handler: Target and handler of the jobs.
-        payload_bytes: Size of a payload.
-        seed: The same seed makes the same requests.
+    *move* and *cancel* are the fractions of requests that move or cancel a job of this run; the other requests set new
+    jobs. *due_within_s* is the maximum delay of a job; delays are evenly distributed. The same *seed* makes the same
+    requests.
     """
 
     move: float = 0.25
@@ -91,15 +85,9 @@ async def run_load(
     """
     Run *stages* through an open *client*, and return the measurements.
 
-    Args:
-        client: A client of the service.
-        stages: At least one stage.
-        mix: The mix of requests.
-        progress: Called about four times per second with the number of scheduled requests since the last call, and a
-            text.
-        keep: True to leave pending jobs at the end.
-        has_enough: Called about four times per second. True ends the run: the current stage is measured up to here, and
-            no further stage begins.
+    *progress* is called about four times per second with the number of scheduled requests since the last call, and a
+    text. If *keep*, pending jobs remain at the end. *has_enough* is also called about four times per second. If it
+    returns True, the run ends: the current stage is measured up to here, and no further stage begins.
     """
     load = _Load(client, mix, progress, has_enough)
     figures: list[StageFigures] = []
@@ -213,7 +201,7 @@ class _Load:
 
 def _refusal(answer: Answer) -> str:
     """
-    Return the reason of a refusal, by which refusals are counted: the problem's title, without its detail.
+    Return the reason of a refusal, by which refusals are counted. It is the problem's title, without its detail.
     """
     with suppress(ValueError, KeyError, TypeError):  # a proxy may answer anything
         problem = json.loads(answer.body)

@@ -26,12 +26,9 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A measurement that can have a threshold.
+    A measurement that can have a threshold. *is_time* is True for seconds, False for a fraction.
 
-    Attributes:
-        read: Reads the measurement from the figures of a stage.
-        is_time: True for seconds, False for a fraction.
-        is_floor: True if more is better.
+    *is_floor* is True if more is better.
     """
 
     read: Callable[[StageFigures], float]
@@ -54,8 +51,9 @@ METRICS: Final[dict[str, Metric]] = {
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
 """
-The measurements by name: latencies from the scheduled start, lateness of firings, the fraction
-of failed requests, and the achieved fraction of the rate."""
+The measurements by name: latencies from the scheduled start, lateness of firings, the fraction of failed requests, and
+the achieved fraction of the rate.
+"""
 
 
 @dataclass(frozen=True, slots=True)
