@@ -143,7 +143,7 @@ def new_event_loop() -> EventLoop:
 
 def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """
-    Run *main* on a new loop and return its result: `asyncio.run` on the wheel.
+    Run *main* on a new loop and return its result, like `asyncio.run`, with timers in the wheel.
 
     Args:
         main: A coroutine.

@@ -30,7 +30,7 @@ class WakeUp:
 
 class Scheduled(Sequence[TimerHandle]):
     """
-    A view of a loop's pending timers, the earliest first; each iteration reads the wheel again.
+    A view of a loop's pending timers, the earliest first. Each iteration reads the wheel again.
 
     `len` costs O(1), everything else O(n log n). It is not a list, so `heapq` refuses it. It needs no cleanup, because
     cancelled timers are removed at once.

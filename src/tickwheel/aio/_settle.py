@@ -11,16 +11,12 @@ from typing import Final
 __all__ = ["settle"]
 
 IS_DEEP: Final = sys.version_info >= (3, 13)
-"""True from Python 3.13 on, where a cancellation in the context of another exception becomes a TimeoutError, too."""
+"""True from Python 3.13 on, where a cancellation in the context of another exception also becomes a TimeoutError."""
 
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error* is the cancellation. The core calls this at the end of the block.
-
-    Args:
-        kind: The type of the exception that left the block.
-        error: That exception.
+    Raise TimeoutError if *error*, which left the block, is the cancellation. The core calls it at the end of the block.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

@@ -26,9 +26,9 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     """
     Wait for *fut*, and cancel it if it takes longer than *timeout* seconds.
 
-    It behaves like `asyncio.wait_for` of the running Python: from 3.12 on, a coroutine is awaited in this task, not in
-    a new one. On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early. From 3.12 on it
-    never ends early.
+    It behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it is that function itself, which on uvloop
+    may end up to 1.5 ms early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of a
+    new one.
 
     Args:
         fut: A coroutine, future or task; the argument has the same name in asyncio.

@@ -23,7 +23,7 @@ from tickwheel.typing import Callback
 __all__ = ["Alarm"]
 
 BATCH: Final = 4096
-"""Maximum number of entries that expire in one turn; they take about half a millisecond."""
+"""Maximum number of entries that expire in one turn. They take about half a millisecond."""
 
 _AGAIN_S: Final = 0.05
 """Seconds before another attempt, if an executor was full."""
@@ -31,13 +31,9 @@ _AGAIN_S: Final = 0.05
 
 class Alarm(TimerProxy):
     """
-    Removes expired entries of a cache when a timer fires.
+    Removes expired entries of a cache when a timer fires. The cache uses the clock of *wheel*.
 
     It does not keep the cache alive. After its wheel is closed, the cache still expires entries when it is used.
-
-    Args:
-        cache: The cache.
-        wheel: The wheel of the timer; the cache uses its clock.
     """
 
     def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:

@@ -42,8 +42,8 @@ class BaseCache(NativeCache[K, V]):
     """
     A bounded mapping whose entries expire automatically. `TTLCache` and `TLRUCache` determine the deadlines.
 
-    Every method may be called from any thread, and is atomic, except `take` and its variants: their loaders run outside
-    of the lock.
+    Every method may be called from any thread, and is atomic. `take` and its variants are exceptions, because their
+    loaders run outside of the lock.
     """
 
     _options: Options
@@ -157,13 +157,13 @@ class BaseCache(NativeCache[K, V]):
 
     def items(self) -> ItemsView[K, V]:
         """
-        Return a view of keys and values; iterates like `__iter__`.
+        Return a view of keys and values, which iterates like `__iter__`.
         """
         return CacheItems(self, self._iterate, self._find_loaded)
 
     def values(self) -> ValuesView[V]:
         """
-        Return a view of the values; iterates like `__iter__`.
+        Return a view of the values, which iterates like `__iter__`.
         """
         return CacheValues(self, self._iterate)
 
@@ -220,20 +220,20 @@ class BaseCache(NativeCache[K, V]):
 
     def remaining(self, key: K) -> float | None:
         """
-        Return the remaining life of *key* in seconds: `inf` if unlimited, None if missing. Does not count as a use.
+        Return the remaining life of *key* in seconds: `inf` if unlimited, None if missing. It does not count as a use.
         """
         left = self._remaining_ns(key)
         return None if left is None else seconds(left)
 
     def take(self, key: K, loader: Callable[[K], V]) -> V:
         """
-        Return the value of *key*; if it is missing, call `loader(key)`, store the result and return it.
+        Return the value of *key*. If it is missing, call `loader(key)`, store the result and return it.
 
         If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. If
         the loader raises an error, each of them raises a copy of it, and nothing is stored. A KeyboardInterrupt or the
         like is raised only in the loading thread, and another caller loads. A value that does not fit is returned but
-        not stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored. If
-        it was set, that newer value is returned. A loader may return a `Loaded`: a value with its own lifetime.
+        not stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored; if
+        it was set, the newer value is returned. A loader may return a `Loaded`, which has a value and its lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
@@ -247,12 +247,12 @@ class BaseCache(NativeCache[K, V]):
 
     async def take_async(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
         """
-        Return the value of *key*; if it is missing, await `loader(key)`, store the result and return it.
+        Return the value of *key*. If it is missing, await `loader(key)`, store the result and return it.
 
         The load is a separate task, shared as in `take`. If the loader raises a cancellation, or any other exception
         that is not an `Exception`, all waiting tasks of the loop raise it. If a waiting task is cancelled, the load
-        continues for the others; if no waiter is left, or after the cache's `load_timeout`, the load is cancelled.
-        Raises the errors of `take`.
+        continues for the others; if no waiter is left, or after the cache's `load_timeout`, the load is cancelled. The
+        errors are those of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)
@@ -262,11 +262,11 @@ class BaseCache(NativeCache[K, V]):
 
     def take_many(self, keys: Iterable[K], loader: Callable[[list[K]], Mapping[K, V]]) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; load the missing values together, and store them.
+        Return a dict of the values of *keys*. Load the missing values together, and store them.
 
         Args:
             keys: The keys; each is loaded once.
-            loader: Called at most once, with the list of missing keys that no other caller is loading. Returns a
+            loader: Called at most once, with the list of missing keys that no other caller is loading. It returns a
                 mapping of the keys that it has found. Keys that it has not found are neither returned nor stored.
 
         Raises:
@@ -279,7 +279,7 @@ class BaseCache(NativeCache[K, V]):
         self, keys: Iterable[K], loader: Callable[[list[K]], Awaitable[Mapping[K, V]]]
     ) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; load the missing values together with an async loader, and store them.
+        Return a dict of the values of *keys*. Load the missing values together with an async loader, and store them.
 
         It is `take_many` with the tasks of `take_async`.
         """

@@ -25,7 +25,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 class CachedFunction(Protocol[P, R_co]):
     """
-    A function with cached results, and these attributes: the result of `cached`.
+    The result of `cached`: a function with cached results, and these attributes.
     """
 
     cache: BaseCache[Any, Any]
@@ -70,7 +70,8 @@ def cached(
     not cached, and a result that does not fit is still returned. The function gets the attributes of `CachedFunction`.
 
     Args:
-        cache: The cache. Functions that share a cache need distinct keys. None caches nothing: each call runs.
+        cache: The cache. Functions that share a cache need distinct keys. With None, nothing is cached, and each call
+            runs the function.
         key: Makes a key of the arguments; None for `call_key`, which needs hashable arguments.
         typed: True to distinguish the arguments 1, 1.0 and True, by `typed_call_key`.
 

@@ -21,7 +21,7 @@ S = TypeVar("S")
 
 class CachedMethod(Generic[S, P, R]):
     """
-    A method whose results are stored in a cache of its object: the result of `cachedmethod`.
+    The result of `cachedmethod`: a method whose results are stored in a cache of its object.
 
     Args:
         method: The method.
@@ -95,7 +95,7 @@ class _Bound:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """
-        Pickle the object only: the copy looks up the method again.
+        Pickle only the object, because the copy looks up the method again.
         """
         return getattr, (self._instance, self._method.__name__)
 

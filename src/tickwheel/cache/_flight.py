@@ -1,7 +1,7 @@
 """
 A flight: one running call of a loader, and the keys that it loads.
 
-An exception of a signal handler, such as a time limit or Ctrl-C, may come between any two lines, but no key may stay
+A signal handler, such as a time limit or Ctrl-C, may raise an exception between any two lines, but no key may stay
 blocked. So objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
 All other clean-up (removing the loads, waking the waiters) may be repeated. It is called twice, the second time in a
 `finally` around the first, in case an exception interrupts the first. The next caller removes anything that still
@@ -35,7 +35,7 @@ def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -
     """
     Call *step* while holding a *lock*.
 
-    The `with` is on one line. On the way out of a `with` on two lines, a line trace (of a debugger or a test) may raise
+    The `with` is on one line. At the end of a `with` on two lines, a line trace (of a debugger or a test) may raise
     before the lock is released; signals cannot.
     """
     with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
@@ -55,10 +55,8 @@ class Failure:
     """
     A load that ended with an error. Each waiter gets a copy of the error.
 
-    Args:
-        error: The error that the loader raised.
-        outer: The error that the thread was handling when it called the loader.
-        is_given: True if the loading thread raises the error itself; if False, the first waiter gets the original.
+    *outer* is the error that the thread was handling when it called the loader. If *is_given*, the loading thread
+    raises the error itself; if not, the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -78,7 +76,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return the traceback from the loader on. The frames above belong to one caller.
+    Return the traceback from the loader on, because the frames above belong to one caller.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next
@@ -87,12 +85,9 @@ def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
 
 class Flight:
     """
-    One call of a loader: a function in a thread, or a coroutine in a task of its loop.
+    One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
 
-    Args:
-        loop: The loop of the task; None for a thread.
-        is_background: True if it continues without waiters.
-        timeout_s: Maximum time that a waiter waits; None for no limit.
+    If *is_background*, it continues without waiters. *timeout_s* is the maximum time that a waiter waits.
     """
 
     __slots__ = (
@@ -127,9 +122,8 @@ class Flight:
         self.timeout_s = timeout_s
         self.until = None if timeout_s is None else time.monotonic() + timeout_s
         self.gate = threading.Lock()
-        """A lock that is held while the loads are registered, and by a thread while it loads."""
+        """A lock that is held while the loads are registered. A thread also holds it while it loads."""
         self.is_queued = False
-        """True while the flight waits for a worker of the pool."""
         self.is_ended = False
         self.is_abandoned = False
         self.loads: dict[Any, Load] = {}

@@ -1,5 +1,5 @@
 """
-One load for each missing key: threads and tasks that need the key during its load wait for this load.
+One load for each missing key. Threads and tasks that need the key during its load wait for this load.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 
 
 _SWEEP_FROM: Final = 64
-"""Minimum number of loads at which interrupted loads are searched for."""
+"""Minimum number of loads from which interrupted loads are removed."""
 
 
 class Loading(Protocol):
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if the key has a value, else None. Does not count a miss.
+        Return `(value,)` if the key has a value, else None. It does not count a miss.
         """
 
     def _begin_load(self, key: Any, /) -> Ticket: ...
@@ -53,9 +53,6 @@ class Flights:
     The cache is an argument of each call, because a reference to it here would make a cycle. A load holds its error,
     and the error holds the frames that it has passed. So these frames delete their references to loads; otherwise both
     would stay until the next garbage collection.
-
-    Args:
-        timeout_s: Maximum time of a load; None for no limit.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:
@@ -85,10 +82,9 @@ class Flights:
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*; call `load_all`, in this thread, for the keys without a running load.
+        Return the values of *keys*. Call `load_all`, in this thread, for the keys without a running load.
 
-        Raises:
-            FailedLoadError: If a load of this or another caller has failed; it has the error.
+        A FailedLoadError has the error of a load of this or another caller.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -439,8 +435,8 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
     """
     Return the outcome of a load that has ended, for a thread or a task of *loop*, or raise FailedLoadError.
 
-    Return None if the caller has to load: a task of another loop ended with an exception that is not an `Exception`,
-    such as a cancellation.
+    Return None if the caller has to load, because a task of another loop ended with an exception that is not an
+    `Exception`, such as a cancellation.
     """
     outcome: Any = load.outcome
     try:

@@ -1,5 +1,5 @@
 """
-A loaded value with a lifetime of its own.
+A loaded value and its lifetime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 class Loaded(NamedTuple, Generic[V]):
     """
-    The result of a loader with a lifetime of its own. `take` and its variants return only the value.
+    The result of a loader that determines the lifetime. `take` and its variants return only the value.
 
         def resolve(name):
             answer = ask(name)

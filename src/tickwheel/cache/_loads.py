@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""Minimum number of resting keys at which the keys whose rest has ended are removed."""
+"""Minimum number of keys in `_resting` from which keys that may be loaded again are removed."""
 
 
 class Taking(Loading, Protocol):
@@ -36,11 +36,7 @@ class Taking(Loading, Protocol):
 
 class Loads:
     """
-    The loads of one cache, by its refresh rules.
-
-    Args:
-        refresh: The rules, or None to load only missing keys.
-        timeout_s: Maximum time of a load; None for no limit.
+    The loads of one cache, by its *refresh* rules (None: load only missing keys).
     """
 
     def __init__(self, refresh: Refresh | None, timeout_s: float | None = None) -> None:
@@ -145,7 +141,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return how long before its end a life is renewed: `ahead`, or half of a life that `ahead` covers.
+        Return how long before its end a life is renewed: `ahead`, or half of the life if `ahead` is not shorter.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 

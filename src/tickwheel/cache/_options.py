@@ -28,11 +28,9 @@ class Options:
     """
     The options of a cache; `TTLCache` and `TLRUCache` describe them.
 
-    Raises:
-        ValueError: If maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is not above
-            0.
-        TypeError: If one of these is not a number, a callback is not callable or is a coroutine function, or several
-            sources of time are given.
+    A ValueError is raised if maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is
+    not above 0. A TypeError is raised if an option has a wrong type, a callback is a coroutine function, or several
+    sources of time are given.
     """
 
     maxsize: float
@@ -106,8 +104,7 @@ class Leaving:
     """
     Calls the callbacks for each entry that has left. Errors of callbacks are logged, so that no lookup fails.
 
-    Args:
-        options: The options with the callbacks: `on_expire` for expired entries, and `on_evict` for all others.
+    `on_expire` is called for expired entries, and `on_evict` for all others.
     """
 
     def __init__(self, options: Options) -> None:
@@ -115,7 +112,7 @@ class Leaving:
 
     def __call__(self, key: Any, value: Any, code: int) -> None:
         """
-        Report one entry; *code* is an index of `REASONS`.
+        Report one entry. *code* is an index of `REASONS`.
         """
         callback = self._callbacks[code]
         if callback is not None:

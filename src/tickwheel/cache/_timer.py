@@ -19,21 +19,18 @@ ENDS: Final = (math.inf, -math.inf)
 LONGEST_NS: Final = 2**62
 """The longest finite life in a cache with a user's timer: 146 years."""
 _ENDLESS: Final = 1e24
-"""A life of this many units or more is endless, whatever the unit: even in femtoseconds it is 31 years."""
+"""A life of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""Longer times are converted in steps of this many seconds (12 days): a float of them still resolves nanoseconds."""
+"""Longer times are converted in steps of this many seconds (12 days), because a float of them resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
 class CacheTimer:
     """
-    The time of a cache, `cache.timer`: a call returns the time, and a `with` block freezes it.
+    The time of a cache, `cache.timer`. A call returns the time, and a `with` block freezes it.
 
-    It has the attributes of the function. Within the block, every thread gets the same time. A cache with a user's time
-    function is frozen, too; a cache on the system's clock is not.
-
-    Args:
-        function: Returns the time.
+    It has the attributes of *function*, which returns the time. Within the block, every thread gets the same time. A
+    cache with a user's time function is frozen, too; a cache on the system's clock is not.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -77,14 +74,8 @@ class TimerClock:
     The readings of a time function in nanoseconds, as a clock for the wheel.
 
     The time is the difference to the first reading (a number of seconds or a timedelta), and 0 before it. It may be
-    larger than 292 years of seconds, because a timer may count in milliseconds or microseconds.
-
-    Args:
-        timer: Returns the time; it is called once.
-
-    Raises:
-        TypeError: If it returns neither numbers nor times, or is one of the standard library's functions that return
-            nanoseconds.
+    larger than 292 years of seconds, because a timer may count in milliseconds or microseconds. A TypeError is raised
+    if *timer* returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
@@ -102,7 +93,7 @@ class TimerClock:
 
     def to_ns(self, reading: Any) -> int:
         """
-        Convert a reading to nanoseconds, at least 0. Of two readings, the later one never becomes the smaller number.
+        Convert a reading to nanoseconds, at least 0. The conversion preserves the order of readings.
         """
         passed = self._passed(reading)
         ns = duration_ns(passed, "time", is_signed=True)
@@ -127,9 +118,8 @@ class TimerClock:
         """
         Return the lifetime of an entry in nanoseconds; `inf` becomes NEVER.
 
-        Raises:
-            ValueError: If *duration* is NaN or negative, or, with a timer of numbers, over 146 years but not endless.
-            TypeError: If *duration* is neither a number nor a timedelta.
+        A ValueError is raised if *duration* is NaN or negative, or, with a timer of numbers, over 146 years but not
+        endless.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -143,7 +133,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return an entry's time of setting and lifetime in nanoseconds, from two readings; *clock* is None for seconds.
+    Return an entry's set time and lifetime in nanoseconds, from two readings. *clock* is None for seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))
@@ -191,10 +181,8 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
     Convert a duration to nanoseconds, rounded up; `inf` becomes NEVER.
 
-    Args:
-        duration: A number of seconds, or a timedelta of Python, NumPy or pandas.
-        name: Name of the argument in error messages.
-        is_signed: True if a negative duration counts as 0.
+    It is a number of seconds, or a timedelta of Python, NumPy or pandas. If *is_signed*, a negative duration counts as
+    0.
     """
     if duration is None:
         message = f"{name} is None: pass seconds as a number, math.inf for no end"

@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 class TLRUCache(BaseCache[K, V]):
     """
-    A mapping whose entries have deadlines of their own; otherwise like `TTLCache`.
+    Like `TTLCache`, but a function determines the deadline of each entry.
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 

@@ -42,11 +42,11 @@ class TTLCache(BaseCache[K, V]):
             nanoseconds, use *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each value counts 1.
         sliding: True if a lookup restarts the entry's ttl.
-        jitter: Maximum fraction by which a lifetime is shorter or longer, at random. 0.05 spreads entries that were set
-            together over 10 % of the ttl, so that they are not all loaded again at once. Not for a *timer* of
-            datetimes.
-        on_expire: Called with key, value and `Reason.EXPIRED`, without a lock. Not a coroutine function. Its errors are
-            logged.
+        jitter: Maximum fraction by which a lifetime is randomly shorter or longer. 0.05 spreads entries that were set
+            together over 10 % of the ttl, so that they are not all loaded again at once. It is not allowed with a
+            *timer* of datetimes.
+        on_expire: Called with key, value and `Reason.EXPIRED`, without a lock. It must not be a coroutine function. Its
+            errors are logged.
         on_evict: Called in the same way for entries that leave for another reason.
         wheel: A wheel that expires entries on time, in its thread or loop. The cache uses its clock.
         clock: A clock for a new wheel that expires entries on time.
@@ -57,9 +57,9 @@ class TTLCache(BaseCache[K, V]):
             cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 
     Raises:
-        ValueError: If a number is NaN or negative, *jitter* is over 1, or a lifetime by a *timer* is over 146 years
-            of seconds and not endless.
-        TypeError: If one is not a number, several sources of time are given, *timer* returns nanoseconds, or a
+        ValueError: If a number is NaN or negative, *jitter* is over 1, or a lifetime by a *timer* is over 146 years of
+            seconds and not endless.
+        TypeError: If a number has a wrong type, several sources of time are given, *timer* returns nanoseconds, or a
             callback is a coroutine function.
     """
 

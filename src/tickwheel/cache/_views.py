@@ -16,14 +16,10 @@ KEYS: Final = 0
 VALUES: Final = 1
 ITEMS: Final = 2
 RECORDS: Final = 3
-"""Each record has key, value, lifetime, remaining lifetime and remaining maximum age, in nanoseconds."""
+"""Yields records of key, value, lifetime, remaining lifetime and remaining maximum age. Times are in nanoseconds."""
 
 
 class CacheItems(ItemsView[K, V]):
-    """
-    The items of a cache; iterating over them does not count as use.
-    """
-
     __slots__ = ("_find", "_iterate")
 
     def __init__(
@@ -47,10 +43,6 @@ class CacheItems(ItemsView[K, V]):
 
 
 class CacheValues(ValuesView[V]):
-    """
-    The values of a cache; iterating over them does not count as use.
-    """
-
     __slots__ = ("_iterate",)
 
     def __init__(self, cache: Mapping[Any, V], iterate: Callable[[int], Iterator[V]]) -> None:

@@ -51,7 +51,7 @@ _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
 """Terms for the last Monday (and so on) of a month; cronsim knows them only by number."""
 WITH_SECONDS = 6
 _LONGEST = 500
-"""Maximum length of a line. If every second, minute and hour is spelled out, it has about 400 characters."""
+"""Maximum length of a line. A line that lists every second, minute and hour has about 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
 
 

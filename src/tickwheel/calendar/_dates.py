@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""The second day of the calendar. No offset exceeds a day, so its instants are representable."""
+"""The second day of the calendar. No offset exceeds a day, so its instants can be represented."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -64,7 +64,7 @@ class Step(NamedTuple):
         Return the step if it is within the bounds.
 
         Raises:
-            RecurrenceError: If it is not; the message shows *every*.
+            RecurrenceError: If it is out of bounds; the message shows *every*.
         """
         if self.days + self.months <= 0 or self.days > _DAYS_MAX or self.months > _MONTHS_MAX:
             raise RecurrenceError("every", every, "with time= it is at least a day or a month, and at most 100 years")
@@ -154,7 +154,7 @@ class Dates:
 
     def counted_from(self, day: date) -> Dates:
         """
-        Return this series counted from *day*: its first date is one step after *day*.
+        Return this series counted from *day*, so that its first date is one step after *day*.
         """
         return replace(self, anchor_on=self._date(1, day))
 

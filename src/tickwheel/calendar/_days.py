@@ -1,8 +1,7 @@
 """
 Days of a month for which Quartz has terms, but cronsim does not.
 
-    15W     the weekday nearest to the 15th, in the same month: for a Saturday, the Friday before; for a Sunday, the
-            Monday after; at the ends of the month, the other direction
+    15W     the weekday (Monday to Friday) nearest to the 15th, in the same month
     L-3     three days before the last day
     L-3W    the weekday nearest to L-3
 

@@ -51,7 +51,7 @@ class Exclusion:
 
         Args:
             text: The text, or a `date`.
-            tz: The zone; a line must not name another zone.
+            tz: The zone. A line must not name another zone.
 
         Raises:
             RecurrenceError: If *text* cannot be read.
@@ -129,7 +129,7 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     Return the end of the range around *wall* that *line* matches, or None if it does not match.
 
     The finest field of *line* that omits a value of *among* decides. The range ends at the next omitted value, or with
-    the minute, the hour or the day. If no field omits a value, it ends with the last matching day.
+    the minute, the hour or the day. If no field omits a value, the range ends with the last matching day.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

@@ -41,12 +41,14 @@ _SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
-"""Last year from which a search begins: cronsim searches 50 years ahead, and `datetime` ends with the year 9999."""
+"""
+Last year from which a search begins, because cronsim searches 50 years ahead, and `datetime` ends with the year 9999.
+"""
 
 
 class BadFieldError(Exception):
     """
-    The field cannot be read; the message is cronsim's name of the field.
+    The field cannot be read. The message is cronsim's name of the field.
     """
 
 
@@ -55,14 +57,9 @@ class NeverFiresError(Exception): ...
 
 def check(fields: str, *, needs_both: bool = False) -> None:
     """
-    Refuse six *fields* that cannot be read or that match no day of any year.
+    Refuse six *fields* that cannot be read (BadFieldError), or that match no day of any year (NeverFiresError).
 
     With *needs_both*, here and below, a day has to match both day fields, even if one begins with a star.
-
-    Raises:
-        BadFieldError: If a field cannot be read; it names the field.
-        NeverFiresError: If no instant matches, as for 31 February.
-        MissingExtraError: If cronsim is not installed.
     """
     for each, _ in _alternatives(fields):
         try:
@@ -78,7 +75,7 @@ def check(fields: str, *, needs_both: bool = False) -> None:
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
-    Return the first match of six *fields* after *wall* (or at it, if *inclusive*); None if nothing matches in 50 years.
+    Return the first match of six *fields* after *wall* (or at it, if *inclusive*), or None if none is within 50 years.
     """
     if wall.year > _LAST_YEAR:
         return None
@@ -153,9 +150,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return a pair for each cronsim that is needed: its fields, and the special term of its matches.
+    Return the fields of each cronsim that is needed, paired with a special term, such as `15W`.
 
-    A match must satisfy that term, such as `15W`. It is None for plain days.
+    A match must satisfy the term. It is None for plain days.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

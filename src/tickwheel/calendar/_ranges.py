@@ -1,5 +1,5 @@
 """
-Ranges of a cron field that wrap around: `FRI-MON`, `22-4`, `NOV-FEB`, `25-5`.
+Ranges of a cron field that wrap around, such as `FRI-MON`, `22-4`, `NOV-FEB` and `25-5`.
 
 cronsim refuses them, so they are converted to lists of values. With a step, as in `22-4/2`, every second value is kept.
 """
@@ -24,7 +24,7 @@ _DIGITS: Final = 2
 
 def unwrapped(term: str, index: int) -> str:
     """
-    Return *term*, or the list of its values if its range wraps around; *index* is the index of its field, of six.
+    Return *term*, or the list of its values if its range wraps around. *index* is the index of its field, of six.
     """
     span, slash, step = term.partition("/")
     begin, end = (_value(each, index) for each in span.partition("-")[::2])

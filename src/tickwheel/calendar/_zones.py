@@ -5,14 +5,14 @@ A cron line can be read in two ways, both long established:
 
 * literal: the line fires whenever the wall clock shows a matching time. A time inside a gap never shows and is skipped;
   a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
-* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at
-  the gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled.
-  A gap may omit a whole day (Pacific/Apia, 30 December 2011). By the job's misfire rule, the runs of that day are made
-  up for at the end of the gap, or left out.
+* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at the
+  gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled. A gap may omit a
+  whole day (Pacific/Apia, 30 December 2011). The job's misfire rule decides whether the runs of that day are made up
+  for at the end of the gap, or left out.
 
-  "Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is its rule for all
-  other jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps
-  instead. Instants here are whole seconds since the epoch.
+"Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is its rule for all other
+jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps instead.
+Instants here are whole seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DstGap(StrEnum):
     """
 
     END = "end"
-    """One run at the end of the gap replaces all of them."""
+    """One run at the end of the gap replaces all runs in the gap."""
     SKIP = "skip"
     """Runs in the gap are left out."""
 
@@ -64,11 +64,11 @@ class NextWall(Protocol):
 
 
 _LOST_DAY_S = 43_200
-"""Minimum length, in seconds, of a gap that comes from crossing the date line; other gaps have at most two hours."""
+"""Minimum length, in seconds, of a gap that comes from crossing the date line. Other gaps have at most two hours."""
 _AHEAD_S = 50 * 366 * 86_400
-"""Range of a search, 50 years, as for a cron line."""
+"""Range of a search: 50 years, as for a cron line."""
 _STEP_S = 7 * 86_400
-"""Step of the search for offset changes: a week, because no zone changes its offset twice in a week."""
+"""Step of the search for offset changes. It is a week, because no zone changes its offset twice in a week."""
 
 
 def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:

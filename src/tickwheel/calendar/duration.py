@@ -27,8 +27,8 @@ def from_text(text: str) -> float:
     A leading minus sign is allowed, as for a number of seconds.
 
     Raises:
-        ValueError: If the text is neither, or has years or months, which have no fixed length. The message has the
-            remedy.
+        ValueError: If the text has another form, or has years or months, which have no fixed length. The message has
+            the remedy.
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
     if len(rest) <= _LONGEST:

@@ -37,16 +37,8 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch, and the zone for display.
 
-    The result is not before *when*, and neither is the rounded reading of `time.time()` at the result.
-
-    Args:
-        when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
-        name: Name of the argument in error messages.
-
-    Raises:
-        InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
-        InvalidDelayError: If *when* is NaN.
-        TypeError: If *when* has another type.
+    The result is not before *when*. `time.time()`, rounded to a float, also does not read less than *when* at the
+    result. The errors are those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["MISFIRE_GRACE_MS", "Misfire"]
 
 MISFIRE_GRACE_MS: Final = 60_000
-"""Lateness above which a run counts as missed: a minute, Quartz's default. A restart is usually shorter."""
+"""Lateness above which a run counts as missed. It is a minute, Quartz's default; a restart is usually shorter."""
 
 
 class Misfire(StrEnum):

@@ -21,7 +21,7 @@ from tickwheel.errors import MissingExtraError, RecurrenceError
 __all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of", "zone_release"]
 
 LOCAL: Final = "local"
-"""The name by which callers request the zone of this machine; it is never stored."""
+"""The name by which callers request the zone of this machine. It is never stored."""
 _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
@@ -116,7 +116,7 @@ def _remedy(tz: str) -> str:
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
     """
-    Return the zone of that name; UTC also works without a zone database.
+    Return the zone of that name. UTC also works without a zone database.
     """
     try:
         return ZoneInfo(tz)
@@ -148,7 +148,7 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the contents of the zone's file, which aliases such as 'US/Eastern' share; the zone's name if it has no file.
+    Return the contents of the zone's file, which aliases such as 'US/Eastern' share, or its name if it has no file.
     """
     if tz in _UTC_NAMES:
         return _UTC

@@ -5,5 +5,5 @@ tickwheel in web frameworks: the handlers of an application, and a scheduler tha
     flask       an extension
     django      an application: settings, handlers found in all other applications, a command, a page of the admin
 
-    Each module imports its framework on use.
+Each module imports its framework on use.
 """

@@ -59,7 +59,7 @@ class Handlers:
         self, name: str | _Handler | None = None, **fields: Unpack[_Fields]
     ) -> Callable[[_Handler], _Handler] | _Handler:
         """
-        Register the decorated function as the handler of jobs with `handler=name`: see `Scheduler.handler`.
+        Register the decorated function as the handler of jobs with `handler=name`. See `Scheduler.handler`.
 
         Raises:
             InvalidJobError: If the name is taken. The other arguments are checked when a scheduler is made.
@@ -88,7 +88,7 @@ class Handlers:
 
     def task(self, function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
         """
-        Make a task of the decorated function, for all schedulers of the application: see `Scheduler.task`.
+        Make a task of the decorated function, for all schedulers of the application. See `Scheduler.task`.
 
         Raises:
             InvalidJobError: As `Scheduler.task`.
@@ -125,7 +125,7 @@ class Handlers:
         """
         Register all handlers and tasks on *scheduler*, each wrapped by *around*, except handlers that run in processes.
 
-        Handlers that *scheduler* already has stay.
+        Handlers that *scheduler* already has are not replaced.
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():

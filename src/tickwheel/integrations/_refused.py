@@ -13,7 +13,7 @@ __all__ = ["STATUS", "Refusal", "document_of"]
 STATUS: Final = 422
 
 Refusal = (InvalidValueError, InvalidDelayError)
-"""The classes of errors that such input can raise; `document_of` chooses among them."""
+"""The classes of errors that such input can raise. `document_of` chooses among them."""
 
 _WHEN: Final = frozenset(
     {
@@ -26,7 +26,7 @@ _WHEN: Final = frozenset(
 
 def document_of(error: Exception) -> dict[str, str] | None:
     """
-    Return the body of the answer to *error*, or None if the error is a fault of the program.
+    Return the body of the answer to *error*, or None if the program caused the error.
     """
     if not isinstance(error, Refusal) or error.name not in _WHEN:
         return None

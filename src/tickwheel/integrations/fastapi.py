@@ -1,5 +1,7 @@
 """
-A scheduler in FastAPI and Starlette: it starts and stops with the application, and requests get it as a dependency.
+A scheduler in FastAPI and Starlette, which starts and stops with the application.
+
+Requests get it as a dependency.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Jobs(Handlers):
     @asynccontextmanager
     async def running(self, app: object = None) -> AsyncIterator[AsyncScheduler]:
         """
-        Run a scheduler with all handlers inside the block, for a lifespan of your own.
+        Run a scheduler with all handlers inside the block, for your own lifespan function.
 
         Args:
             app: The application. If it is given, it answers 422 for a user's rule or time that cannot be read, unless
@@ -105,7 +107,7 @@ class Jobs(Handlers):
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[dict[str, object]]:
         """
-        Start with the application and stop with it; `request.state.scheduler` is the scheduler.
+        Start with the application and stop with it. `request.state.scheduler` is the scheduler.
         """
         async with self.running(app) as scheduler:
             yield {"scheduler": scheduler}

@@ -56,7 +56,7 @@ class Jobs(Handlers):
 
         Args:
             app: The application, with its configuration.
-            scheduler: A scheduler to use instead, for tests; it is neither started nor stopped here.
+            scheduler: A scheduler to use instead, for tests. This method neither starts nor stops it.
 
         Raises:
             StoreError: As `Scheduler.start`.
@@ -123,7 +123,7 @@ class Jobs(Handlers):
 
     def _start_in_workers(self, app: flask.Flask, role: StartRole | Literal["client"]) -> None:
         """
-        Start a scheduler in each child that this process forks, unless *role* is "client"; none inherits an open store.
+        Start a scheduler in each forked child, unless *role* is "client". No child inherits an open store.
         """
         master = os.getpid()
 
@@ -141,7 +141,7 @@ class Jobs(Handlers):
 
 def _refuse(error: Exception) -> tuple[dict[str, str], int]:
     """
-    Answer 422 for a user's rule or time that cannot be read; raise any other error again.
+    Answer 422 for a user's rule or time that cannot be read. Raise any other error again.
     """
     document = document_of(error)
     if document is None:
@@ -173,7 +173,7 @@ def _will_fork() -> bool:
 
 def _is_serving() -> bool:
     """
-    Return True if this process should fire. Commands such as `flask shell`, and the reloader's parent, should not.
+    Return True if this process should fire jobs. Commands such as `flask shell`, and the reloader's parent, should not.
     """
     import click  # noqa: PLC0415  Flask brings it
     from flask.cli import FlaskGroup, run_command  # noqa: PLC0415  on use

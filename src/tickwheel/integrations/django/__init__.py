@@ -31,9 +31,9 @@ class Jobs(Handlers):
     options of the URL of its store. For jobs elsewhere, it has `STORE`, a URL, instead. It may also have `OPTIONS`, the
     fields of `SchedulerOptions`, and `TARGETS`, URLs by name.
 
-    If the jobs are in the same database, a set, move or cancel inside `transaction.atomic()` joins that transaction: it
-    takes effect if and only if you commit. An operation that cannot join, such as `skip`, is refused there. For jobs
-    elsewhere, use `transaction.on_commit`.
+    If the jobs are in the same database, a set, move or cancel call inside `transaction.atomic()` joins that
+    transaction, and takes effect if and only if you commit. An operation that cannot join, such as `skip`, is refused
+    there. For jobs elsewhere, use `transaction.on_commit`.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Use *scheduler*, with all handlers, as `scheduler` inside the block. A test starts and stops it itself.
+        Use *scheduler*, with all handlers, as `scheduler` inside the block. The test itself starts and stops it.
         """
         self.register(scheduler)
         with self._lock:
@@ -92,9 +92,9 @@ class Jobs(Handlers):
 
     def close(self) -> None:
         """
-        Stop the scheduler, if there is one; the next use makes another.
+        Stop the scheduler, if there is one. The next use makes another.
 
-        For tests on PostgreSQL, because a database with open connections cannot be dropped.
+        Tests on PostgreSQL need it, because a database with open connections cannot be dropped.
         """
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None

@@ -32,7 +32,9 @@ _OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_thresh
 
 class _JoiningScheduler(Scheduler):
     """
-    A scheduler in a database of Django's. Its writes join an open transaction of that database, or are refused in it.
+    A scheduler in one of Django's databases.
+
+    Its writes join an open transaction of that database, or are refused in it.
     """
 
     def __init__(self, store: str, alias: str, **options: Any) -> None:
@@ -83,7 +85,7 @@ def configured() -> Scheduler:
 
 def prepare(using: str) -> None:
     """
-    Create the tables of the jobs in the database *using*, if they belong there and it is not in memory.
+    Create the tables of the jobs in the database *using*, if the jobs belong there and it is not in memory.
     """
     given = _settings()
     if "STORE" in given or _alias(given) != using or _is_in_memory(using):
@@ -124,9 +126,6 @@ def _url(given: dict[str, Any]) -> str:
 
 
 def _path(alias: str) -> str:
-    """
-    Return the path of the SQLite file, in the form for a URL.
-    """
     name = str(connections[alias].settings_dict["NAME"])
     if _is_in_memory(alias):
         remedy = f"name a file, or say where the jobs are: {_NAME} = {{'STORE': 'memory://'}} in tests"

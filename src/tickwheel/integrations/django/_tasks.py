@@ -193,13 +193,13 @@ def _call(firing: Firing, call: Any) -> None:
 
 def _forget(_payload: object) -> None:
     """
-    Do nothing: a kept result is a job that is due when the result expires, and so disappears.
+    Do nothing. A kept result is a job that is due when the result expires, and so disappears.
     """
 
 
 def _records(job: Job) -> list[HistoryRecord]:
     """
-    Return the attempts of *job* that have ended, the oldest first.
+    Return the attempts of *job* that have ended, oldest first.
     """
     records = jobs.scheduler.history(job.key, limit=_RECORDS_MAX)
     return [each for each in reversed(records) if each.attempt and each.generation == job.generation]

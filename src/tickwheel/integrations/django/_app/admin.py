@@ -1,5 +1,5 @@
 """
-The pages of the admin: a list of jobs by key and state, with verbs to cancel, run and replay, and their history.
+The pages of the admin: a list of jobs by key and state, with actions to cancel, run and replay, and their history.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobAdmin(admin.ModelAdmin):
 
     def has_add_permission(self, request: Any) -> bool:
         """
-        Refuse: a job is set by code, with a payload that its handler understands.
+        Refuse, because code sets a job, with a payload that its handler understands.
         """
         return False
 
@@ -132,9 +132,6 @@ def _row(job: StoredJob) -> dict[str, object]:
 
 
 def _local(ms: int) -> datetime:
-    """
-    Return an instant in the time zone in which Django shows times.
-    """
     shown: datetime = timezone.localtime(datetime.fromtimestamp(ms / 1000, UTC))
     return shown
 
