@@ -17,10 +17,6 @@ R = TypeVar("R")
 
 
 class Future(futures.Future[R]):
-    """
-    A future whose result comes from a system thread.
-    """
-
     def __init__(self) -> None:
         super().__init__()
         if is_patched():

@@ -79,10 +79,6 @@ def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
 
 
 class _Pool(ThreadPoolExecutor):
-    """
-    A pool of system threads, even if the standard pool would start greenlets.
-    """
-
     def __init__(self, workers: int, name: str) -> None:
         super().__init__(workers, name)
         self._name = name

@@ -51,9 +51,6 @@ def is_patched() -> bool:
 
 
 def refuse_eventlet() -> None:
-    """
-    Raise an error if eventlet has replaced threads, because tickwheel needs system threads.
-    """
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("thread"):
         message = (
@@ -75,9 +72,6 @@ else:
     _names: Final = {**vars(threading), "_allocate_lock": Lock, "Lock": Lock, "RLock": RLock}
 
     def _with_own_locks(name: str) -> type:
-        """
-        Return a class of `threading` that always uses system locks.
-        """
         base = original(threading, name)
         own = {}
         for verb, each in vars(base).items():

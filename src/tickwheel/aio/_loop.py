@@ -117,9 +117,6 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         self._check_callback(callback, "call_at")
 
     def _trace_timer(self, handle: Any) -> None:
-        """
-        Record where a timer was set; debug mode only.
-        """
         handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 a loop and its handles are one
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:

@@ -35,10 +35,6 @@ class Taking(Loading, Protocol):
 
 
 class Loads:
-    """
-    The loads of one cache, by its *refresh* rules (None: load only missing keys).
-    """
-
     def __init__(self, refresh: Refresh | None, timeout_s: float | None = None) -> None:
         self._flights = Flights(timeout_s)
         self.tally = self._flights.tally

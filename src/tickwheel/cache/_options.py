@@ -111,9 +111,6 @@ class Leaving:
         self._callbacks = (options.on_expire, *(options.on_evict for _ in REASONS[1:]))
 
     def __call__(self, key: Any, value: Any, code: int) -> None:
-        """
-        Report one entry. *code* is an index of `REASONS`.
-        """
         callback = self._callbacks[code]
         if callback is not None:
             try:

@@ -170,9 +170,6 @@ def instant_of(wall: datetime, zone: ZoneInfo) -> int:
 
 
 def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
-    """
-    Return True if *wall* is in a gap that does not come from daylight saving.
-    """
     after, before = (wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     return after - before >= _LOST_DAY_S
 

@@ -142,10 +142,6 @@ def _misfires(request: SetRequest, state: Mapping[str, Any]) -> None:
 
 
 class _Due(NamedTuple):
-    """
-    The next run of a job, and its maximum lateness (None: no limit).
-    """
-
     at: datetime
     grace: timedelta | None
 

@@ -84,9 +84,6 @@ def schedules_of_celery() -> Any:
 
 
 def _zone(zone: object, *, is_utc: bool) -> str | None:
-    """
-    Return the name of the *zone* of crontabs, or None for the local zone of beat's machine.
-    """
     return str(zone) if zone else "UTC" if is_utc else None
 
 

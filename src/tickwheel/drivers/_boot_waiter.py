@@ -23,10 +23,6 @@ NS_PER_S = 1_000_000_000
 
 
 class BootWaiter:
-    """
-    Waits on a timerfd. The token that ends a wait is an eventfd.
-    """
-
     def __init__(self) -> None:
         self._libc = _libc()
         flags = os.O_CLOEXEC | os.O_NONBLOCK

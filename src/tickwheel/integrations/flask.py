@@ -140,9 +140,6 @@ class Jobs(Handlers):
 
 
 def _refuse(error: Exception) -> tuple[dict[str, str], int]:
-    """
-    Answer 422 for a user's rule or time that cannot be read. Raise any other error again.
-    """
     document = document_of(error)
     if document is None:
         raise error

@@ -41,10 +41,6 @@ LABEL_GAP: Final = 16
 
 @dataclass(frozen=True)
 class Axis:
-    """
-    One axis of a chart. *title* has the quantity and the unit; *write* formats a number at a tick.
-    """
-
     title: str
     write: Callable[[float], str]
     is_log: bool = True

@@ -15,10 +15,6 @@ __all__ = ["Comparisons", "counted"]
 
 
 class Comparisons:
-    """
-    A counter of the comparisons of two entries. *ids* are the ids of the compared entries.
-    """
-
     def __init__(self) -> None:
         self.count = 0
         self.ids: set[int] = set()

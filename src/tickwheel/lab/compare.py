@@ -26,10 +26,6 @@ STEPS: Final = 300_000
 
 
 class MeasureError(TickwheelError, RuntimeError):
-    """
-    The process that measured a design ended without figures.
-    """
-
     def __init__(self, design: Design, pending: int, output: str) -> None:
         lines = output.strip().splitlines() or ["it said nothing"]
         super().__init__(f"{design} at {pending} pending: {lines[-1]}")

@@ -14,10 +14,6 @@ __all__ = ["Design", "DesignError", "parse_design"]
 
 
 class DesignError(TickwheelError, ValueError):
-    """
-    The design, or one of its options, is unknown.
-    """
-
     def __init__(self, text: str, problem: str) -> None:
         super().__init__(f"wheel {text!r}: {problem}")
 

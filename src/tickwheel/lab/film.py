@@ -42,10 +42,6 @@ NAMED: Final = 3
 
 
 class Recorder:
-    """
-    Runs a trace on a wheel and records every step.
-    """
-
     def __init__(self, wheel: ShownWheel, most: int) -> None:
         self.steps: list[dict[str, Any]] = []
         self._wheel = wheel

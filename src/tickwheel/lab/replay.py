@@ -20,10 +20,6 @@ __all__ = ["DoesNotFitError", "Replay", "ReplayCounts", "replay"]
 
 
 class DoesNotFitError(TickwheelError, ValueError):
-    """
-    A design of limited span cannot hold a delay of the trace.
-    """
-
     def __init__(self, number: int, operation: TraceOperation, wheel: Wheel) -> None:
         span_ns, tick_ns = wheel.abilities.span_ns or 0, wheel.abilities.tick_ns
         slots = -(-operation.delay_us * 1_000 // tick_ns) + 1

@@ -120,9 +120,6 @@ def _by_size(
 
 
 def _quiet(row: Row) -> float:
-    """
-    Return the CPU time, in nanoseconds, of a second in which no timer is due.
-    """
     return row["quiet_ns"] * 1e9 / row["tick_ns"] if CARDS[row["design"]].is_ticked else 0.0
 
 

@@ -44,10 +44,6 @@ class TraceOperation(NamedTuple):
 
 
 class TraceError(TickwheelError, ValueError):
-    """
-    The file is not a trace; the message has the line.
-    """
-
     def __init__(self, path: Path, line: int, problem: str) -> None:
         self.path = path
         self.line = line

@@ -24,10 +24,6 @@ _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 
 class UrlError(TickwheelError, ValueError):
-    """
-    The text is not the URL of a service.
-    """
-
     def __init__(self, url: str) -> None:
         super().__init__(f"{url!r} is not the address of a service: write it as in http://127.0.0.1:8765")
 

@@ -206,10 +206,6 @@ class _FiringSpan:
 
 
 class _Current:
-    """
-    The current span while a handler runs; it is made on first use.
-    """
-
     __slots__ = ("_firing",)
 
     def __init__(self, firing: _FiringSpan) -> None:

@@ -140,9 +140,6 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
 
 
 def _wanted(accept: str) -> str:
-    """
-    Return the preferred supported media type of *accept*, or "".
-    """
     best, wanted = 0.0, ""
     for entry in accept.split(","):
         kind, *fields = (part.strip() for part in entry.lower().split(";"))

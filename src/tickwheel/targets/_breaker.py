@@ -39,9 +39,6 @@ the store.
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
-    """
-    Return the wait in seconds before the next call to a receiver that has been down for *elapsed_s*, with jitter.
-    """
     return min(max(_WAIT_MIN_S, elapsed_s * _SHARE), most_s) * jitter()
 
 
@@ -50,10 +47,6 @@ def jitter() -> float:
 
 
 class Wait(NamedTuple):
-    """
-    The wait for a call that must not begin: the *seconds* until the next try, and the reason.
-    """
-
     seconds: float
     reason: str
 

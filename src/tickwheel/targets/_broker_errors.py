@@ -74,9 +74,6 @@ _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 
 def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exception:
-    """
-    Return the dead letter for *error*, or an exception to raise.
-    """
     names, text, is_wrapper = set(), "", False
     for each in _chain(error):
         names |= {kind.__name__ for kind in type(each).__mro__}

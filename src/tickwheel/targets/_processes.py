@@ -53,10 +53,6 @@ _REMEDY: Final = (
 
 
 class ProcessPool:
-    """
-    A pool with a process for each concurrent call.
-    """
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._idle: list[_Process] = []
@@ -303,9 +299,6 @@ def _pack(firing: Firing) -> tuple[Any, ...]:
 
 
 def _serve(pipe: Connection) -> None:
-    """
-    Run calls until the other end of *pipe* is closed.
-    """
     if hasattr(os, "setsid"):
         os.setsid()
         # A process that a handler forks must not hold the pipe: the parent would not notice the end of this process.

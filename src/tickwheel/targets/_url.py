@@ -138,10 +138,6 @@ def text(_name: str, value: str) -> str:
 
 
 class UrlForm(NamedTuple):
-    """
-    The URL form of a target: a function that makes the target, an example URL, and a valid handler name.
-    """
-
     make: Callable[[TargetUrl], Target]
     example: str
     handler: str = "tickwheel"

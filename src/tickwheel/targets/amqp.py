@@ -89,9 +89,6 @@ class _Open:
         return False
 
     def has_taken(self, exchange: str, size: int) -> bool:
-        """
-        Return True if a similar message was accepted before, so that this message should not close the channel.
-        """
         return exchange in self._exchanges and size <= self._size
 
     def forget_taken(self) -> None:

@@ -151,10 +151,6 @@ class KafkaTarget(Linked):
 
 
 class _Producer:
-    """
-    A producer, and the thread that polls it for delivery reports while records are on their way.
-    """
-
     def __init__(self, kafka: Any, config: Mapping[str, Any]) -> None:
         self._kafka = kafka
         self._producer = kafka.Producer(dict(config), logger=_log)

@@ -250,9 +250,6 @@ class PullTarget:
         held.end(None, TimeoutError(f"the lease of {seconds:g} s ended without an acknowledgement"))
 
     def _stop_waiting(self, name: str, worker: Worker) -> None:
-        """
-        Answer a waiting worker with an empty list. Forget a worker that has left.
-        """
         with self._lock:
             queue = self._queues.get(name)
             if queue is None or worker not in queue.workers:
@@ -341,9 +338,6 @@ class PullTarget:
 
 
 def _stopped(held: LeasedFiring) -> str | None:
-    """
-    Return the reason why *held* was asked to stop, or None if it was not.
-    """
     stopping = held.firing.stopping
     if stopping is None or not stopping.is_stopped:
         return None

@@ -51,10 +51,6 @@ def _is_retry(value: Any) -> bool:
 
 
 def _duration(remedy: str, *, forever: bool, least: int) -> Kind:
-    """
-    Return the kind of option for durations of at least *least* seconds. With *forever*, -1 means no end.
-    """
-
     def is_one(value: Any) -> bool:
         found = _DURATION.fullmatch(value) if isinstance(value, str) else None
         whole = value if found is None else int(found[1]) * _UNITS[found[2].lower()]

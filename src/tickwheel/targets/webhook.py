@@ -328,9 +328,6 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
 
 
 async def _body(answer: aiohttp.ClientResponse) -> str:
-    """
-    Return the beginning of the body of *answer*, or "" if it does not arrive completely.
-    """
     import asyncio  # noqa: PLC0415  the loop has loaded it by now
 
     client = library("aiohttp", "webhook")
@@ -343,9 +340,6 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
 
 
 def _is_host(name: str) -> bool:
-    """
-    Return True if *name* can be looked up, because no label is empty or longer than the DNS allows.
-    """
     return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
 
 

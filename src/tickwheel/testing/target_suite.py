@@ -291,9 +291,6 @@ class TargetSuite:
             assert sorted(each.value for each in rig.arrived(count + 1)) == list(range(-1, count))
 
     def test_receiver_stalls(self) -> None:
-        """
-        A receiver that stalls for a while gets each message once, and no attempt is lost.
-        """
         with self.rig() as rig:
             rig.set("before", -1)
             rig.wait(JobSucceeded)
@@ -431,9 +428,6 @@ class TargetSuite:
         asyncio.run(self.make_receiver().make_target().close())
 
     def test_used_again(self) -> None:
-        """
-        After its scheduler has stopped, another scheduler can use the target, with many jobs at once.
-        """
         with self.rig() as rig:
             for number in range(20):
                 rig.set(f"first {number}", number)

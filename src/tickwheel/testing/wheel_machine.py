@@ -210,10 +210,6 @@ def replay(make_wheel: MakeWheel, case: Case) -> None:
 
 
 class _Episode:
-    """
-    The part of a run that uses one wheel. It is deterministic.
-    """
-
     def __init__(self, make_wheel: MakeWheel, seed: str, size: int) -> None:
         self._make_wheel = make_wheel
         self._seed = seed

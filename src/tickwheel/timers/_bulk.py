@@ -24,10 +24,6 @@ __all__ = ["BulkTimer", "BulkVerbs"]
 
 
 class BulkTimer(WheelTimer):
-    """
-    A timer without a handle. Its callback gets an array with the timer's id.
-    """
-
     __slots__ = ()
 
     def arguments(self) -> tuple[Any, ...]:
@@ -35,10 +31,6 @@ class BulkTimer(WheelTimer):
 
 
 class BulkVerbs(ABC, NonCopyable):
-    """
-    The bulk methods of the `Engine` protocol, implemented with the engine's methods for one timer.
-    """
-
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 
     def __init__(self, wheel: Wheel) -> None:

@@ -45,9 +45,6 @@ def refusal(callback: object, name: str = "callback") -> str:
 
 
 def check_callback(callback: object, *, is_awaited: bool, name: str = "callback") -> None:
-    """
-    Raise a TypeError if *callback* is not callable, or returns a coroutine that would not be awaited.
-    """
     if not callable(callback):
         message = f"{name} is {callback!r}: pass something that can be called"
         raise TypeError(message)

@@ -87,9 +87,6 @@ class Ending:
         return self._ways is ways
 
     def _end(self, reason: Reason, ways: list[Ending]) -> bool:
-        """
-        Mark this context as ended, with the stack *ways*. Return False if it had ended before.
-        """
         with self._lock:
             if self.reason is None:
                 # One line, so that an exception of a signal handler comes either before or after all assignments.

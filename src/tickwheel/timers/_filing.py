@@ -91,9 +91,6 @@ class Filing:
             self._step(self.wheel.advance, now, 0)
 
     def collect(self, now: int, limit: int | None) -> None:
-        """
-        Move due entries from the wheel to the end of the batch.
-        """
         due = self._step(self.wheel.advance, now, limit)
         self._reach = due[-1].deadline if due and len(due) == limit else NEVER
         if self._batch:
@@ -129,9 +126,6 @@ class Filing:
         return timers, self._step(self.wheel.drain)
 
     def check(self) -> None:
-        """
-        Verify that the wheel or the batch has each live timer, once, at its deadline.
-        """
         if self.is_in_step:
             raise ReentrantError("check")
         assert not self._late, "nothing is left to file"

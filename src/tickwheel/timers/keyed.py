@@ -59,9 +59,6 @@ class Keyed(Keys, NonCopyable):
         self._lock = new_lock(OUTER)
 
     def _check_absent(self, key: Hashable) -> None:
-        """
-        Raise TypeError if *key* is not a key, but a timer, or the id of a timer in bulk.
-        """
         check_key(key)
         if self._is_id(key):
             message = f"key is {key!r}, the id of a timer without a key: pass it to cancel_many or move_many, in a list"

@@ -37,9 +37,6 @@ _held: list[Lock] = []
 
 
 def new_lock(rank: int) -> Lock:
-    """
-    Return a re-entrant lock of a *rank*, free in the child of every fork.
-    """
     lock = RLock()
     _locks[rank].add(weakref.ref(lock, _locks[rank].discard))
     return lock

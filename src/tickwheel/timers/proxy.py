@@ -68,9 +68,6 @@ class TimerProxy(ABC, NonCopyable):
 
 
 def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | None, tuple[Any, ...]]:
-    """
-    Return the user's callback and arguments, given the callback and arguments of the engine.
-    """
     return callback.given() if isinstance(callback, TimerProxy) else (callback, args)
 
 
@@ -85,9 +82,6 @@ def shown(pending: Pending) -> Pending:
 
 
 def listed(pending: list[Pending]) -> list[Pending]:
-    """
-    Convert engines' descriptions to the user's terms, sorted by the deadlines that the user knows.
-    """
     return sorted(map(shown, pending), key=attrgetter("deadline"))
 
 

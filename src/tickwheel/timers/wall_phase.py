@@ -112,9 +112,6 @@ class WallPhase:
         return min(monotonic + wait, look, look if span_ns is None else monotonic + span_ns)
 
     def when(self, now: Reading) -> int:
-        """
-        Return the monotonic time of the next firing, by the current readings of both clocks.
-        """
         return min(now[0] + self.state[2] - now[1], NEVER)
 
     def next_at(self) -> datetime:

@@ -88,10 +88,6 @@ class CascadingWheel(TickedWheel):
 
 
 class FiveRings:
-    """
-    The near ring, four far rings, and a heap of entries that are due after the counter has wrapped.
-    """
-
     turn: int | None = None
 
     def __init__(self) -> None:

@@ -47,10 +47,6 @@ class Entry:
 
 
 class Place(Protocol):
-    """
-    A container of entries that can remove any of them.
-    """
-
     def discard(self, entry: Entry) -> None: ...
 
     def clear(self) -> None: ...

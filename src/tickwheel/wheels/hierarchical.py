@@ -83,10 +83,6 @@ class HierarchicalWheel(TickedWheel):
 
 
 class Wheels:
-    """
-    Wheels of *size* slots. Each wheel begins where the finer wheel overflows.
-    """
-
     turn: int | None = None
 
     def __init__(self, size: int) -> None:

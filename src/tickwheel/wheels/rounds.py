@@ -69,10 +69,6 @@ class RoundsWheel(TickedWheel):
 
 
 class Rounds(OneTurn):
-    """
-    A ring of *size* slots. Each slot holds one tick of every round.
-    """
-
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.turn = None

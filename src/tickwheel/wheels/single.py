@@ -69,10 +69,6 @@ class SingleWheel(TickedWheel):
 
 
 class OneTurn:
-    """
-    A ring of *size* slots. Each slot holds one tick.
-    """
-
     cascades = 0
 
     def __init__(self, size: int) -> None:

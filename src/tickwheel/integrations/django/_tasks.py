@@ -149,9 +149,6 @@ class _Queue(Task[..., ..., Any]):
         """
 
     def misfit(self, payload: Any) -> str | None:
-        """
-        Return why the function of the call cannot be run here, or None.
-        """
         try:
             _task_of(payload)
         except Exception as error:  # noqa: BLE001  a payload may name any module, which may raise anything
@@ -198,9 +195,6 @@ def _forget(_payload: object) -> None:
 
 
 def _records(job: Job) -> list[HistoryRecord]:
-    """
-    Return the attempts of *job* that have ended, oldest first.
-    """
     records = jobs.scheduler.history(job.key, limit=_RECORDS_MAX)
     return [each for each in reversed(records) if each.attempt and each.generation == job.generation]
 

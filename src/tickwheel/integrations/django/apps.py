@@ -23,9 +23,6 @@ class TickwheelConfig(AppConfig):
     verbose_name = "Scheduled jobs"
 
     def ready(self) -> None:
-        """
-        Import the module `jobs` of each application that has one.
-        """
         post_migrate.connect(_prepare, sender=self)
         autodiscover_modules("jobs")
 

@@ -57,10 +57,6 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """
-    The time of one fault, from its start until the recovery.
-    """
-
     kind: str
     began_at: float
     ended_at: float

@@ -90,9 +90,6 @@ class Tally:
         self.refused(reason)
 
     def cut_off(self, requests: int, now: float) -> None:
-        """
-        End the stage *now*, after *requests* scheduled requests.
-        """
         self.requests, self.seconds = requests, now - self.begins_at
         if self.done == requests:
             self.ended.set()

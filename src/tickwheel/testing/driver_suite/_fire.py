@@ -58,10 +58,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_none_is_early_by_the_wall_clock(self) -> None:
-        """
-        Neither wall-clock timers nor a cron line fire before the wall clock shows their instants.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             left = [101]

@@ -29,9 +29,6 @@ class ArmTests(EngineTests):
         assert rig.engine.arm() == rig.start + 5_000_000
 
     def test_due_is_past(self) -> None:
-        """
-        `arm` returns a time in the past if a timer is due, even if a limit has ended the last turn.
-        """
         rig = self.rig()
         rig.set("a", 10)
         rig.set("b", 10)

@@ -64,9 +64,6 @@ class BulkTests(EngineTests):
         assert rig.log == ["a", "m", "b", "m", "c"]
 
     def test_slack(self) -> None:
-        """
-        With slack, each timer gets the deadline that `call_later` would choose, and none expires early.
-        """
         rig = self.rig()
         loose: list[int] = []
         delays = [1e-9, 20e-9, 40e-9, math.inf]
@@ -110,9 +107,6 @@ class BulkTests(EngineTests):
         assert handle.cancelled()
 
     def test_move_many(self) -> None:
-        """
-        Timers, given by ids or handles, move to one common delay or to a delay each. Ended timers stay ended.
-        """
         rig, ids, expired = self.bulk([1e-9] * 4)
         handle = rig.set("a", 1)
         rig.engine.cancel_many([ids[0]])
@@ -142,9 +136,6 @@ class BulkTests(EngineTests):
         assert calls == ["calls"] * 2
 
     def test_all_or_none(self) -> None:
-        """
-        If a delay is invalid, or the engine is full or closed, no timer is set or moved.
-        """
         rig, ids, expired = self.bulk([1e-9] * 2, max_pending=4)
         wrong: tuple[tuple[type[Exception], Any, str], ...] = (
             (InvalidDelayError, [1, math.nan], "delay is nan"),
@@ -206,9 +197,6 @@ class BulkTests(EngineTests):
         assert (len(rig.engine), timer.when()) == (1, rig.when(0))
 
     def test_drained_and_errors(self) -> None:
-        """
-        A drain returns the id as argument. An error of a callback is reported, and later timers expire.
-        """
         rig = self.rig()
         (name,) = rig.engine.call_later_many([5], print)
         (drained,) = rig.engine.drain()

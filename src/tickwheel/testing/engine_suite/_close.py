@@ -49,9 +49,6 @@ class CloseTests(EngineTests):
         assert rig.turn(20) == ["b"]
 
     def test_after_a_close(self) -> None:
-        """
-        After a close no timer can be set, cancelled or moved, and all other calls do nothing, even if repeated.
-        """
         rig = self.rig()
         timer = rig.set("a", 10)
         assert [each.args[0] for each in rig.engine.close()] == ["a"]
@@ -98,9 +95,6 @@ class CloseTests(EngineTests):
         assert rig.turn(10) == []
 
     def test_room_inside_a_firing(self) -> None:
-        """
-        Inside a callback there is room for one timer: either the firing timer, rescheduled, or a new one.
-        """
         rig = self.rig(max_pending=1)
 
         def then() -> None:

@@ -117,9 +117,6 @@ class DueTests(EngineTests):
             assert fired == [0, 1, 63, 64, 99, 100, 101, 163, 200, 4_196]
 
     def test_slack_shares_an_instant(self) -> None:
-        """
-        Timers with slack fire at the roundest instant in their range, and never before or after the range.
-        """
         rig = self.rig(start_ns=1_000_000_000)
         loose = [rig.engine.call_at(rig.when(at), print, slack=64e-9) for at in (1, 20, 40)]
         assert len({timer.when() for timer in loose}) == 1

@@ -33,9 +33,6 @@ class Length:
 
 class InputTests(EngineTests):
     def test_numbers(self) -> None:
-        """
-        Tiny, huge, infinite and integer delays and times are accepted. The timer fires at its time, or never.
-        """
         rig = self.rig()
         delays: dict[Any, float] = {
             1e-9: 1,
@@ -111,9 +108,6 @@ class InputTests(EngineTests):
         self._expect_untouched(rig)
 
     def test_nothing_to_call(self) -> None:
-        """
-        An object that is not callable raises a TypeError that names it.
-        """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
         for verb in verbs:
@@ -161,10 +155,6 @@ class InputTests(EngineTests):
         assert rig.log == ["from __float__", "from __float__", "a", "b"]
 
     def test_integers_of_other_libraries(self) -> None:
-        """
-        An object that has only `__index__` is accepted everywhere, as `float` accepts it.
-        """
-
         class Count:
             def __index__(self) -> int:
                 return 2

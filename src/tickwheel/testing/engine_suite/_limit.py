@@ -11,9 +11,6 @@ __all__ = ["LimitTests"]
 
 class LimitTests(EngineTests):
     def test_stops_and_goes_on(self) -> None:
-        """
-        No turn fires more timers than its limit. Successive turns fire all timers in order, even those of one instant.
-        """
         for limit in (1, 2, 3, 7, 10, 11):
             rig = self.rig()
             for number in range(10):

@@ -41,9 +41,6 @@ class MemoryTests(EngineTests):
         assert [ref() is None for ref in watched] == [True] * 3
 
     def test_firing_gives_back(self) -> None:
-        """
-        Callback and arguments are released after the last call, even if the handle is kept.
-        """
         rig = self.rig()
         timer, watched = self._watched(rig.engine)
         rig.clock.jump(1)
@@ -151,9 +148,6 @@ class MemoryTests(EngineTests):
                 assert len(rig.engine) <= 2
 
     def test_a_collection_at_any_step(self) -> None:
-        """
-        Finalizers may use the engine, at whatever point a garbage collection runs them.
-        """
         for verb in ("set", "cancel", "move", "drain", "arm", "close"):
             rig = self.rig()
             said = 0

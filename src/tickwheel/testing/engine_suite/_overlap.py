@@ -58,10 +58,6 @@ class OverlapTests(EngineTests):
         assert (rig.log, rig.notes) == (["a", "b"], [None, None])
 
     def test_a_call_inside_a_call(self) -> None:
-        """
-        A callback can move its own timer, even after nested calls of the same timer have ended.
-        """
-
         def first(timer: DueTimer) -> None:
             for _ in range(2):
                 assert timer.restart(5e-9)

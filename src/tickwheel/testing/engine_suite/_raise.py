@@ -87,9 +87,6 @@ class RaiseTests(EngineTests):
         assert rig.turn() == ["earlier", "b", "same instant", "between", "c"]
 
     def test_the_rest_waits_for_what_is_earlier(self) -> None:
-        """
-        The remaining timers fire after all earlier ones, even if a turn with a limit cancels some of the earlier ones.
-        """
         rig = self.rig()
 
         def leave() -> None:

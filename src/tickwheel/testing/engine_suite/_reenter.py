@@ -32,10 +32,6 @@ class ReenterTests(EngineTests):
             yield position, acting, rig
 
     def test_set(self) -> None:
-        """
-        A callback at any position may set a timer to the past, to now and to later. The timer fires on time.
-        """
-
         def act(rig: Rig) -> None:
             for label, at in (("past", 5), ("now", 10), ("later", 11), ("last", 2_000)):
                 rig.set(label, at)
@@ -101,9 +97,6 @@ class ReenterTests(EngineTests):
                 assert rig.turn(5_000) == ["far"]
 
     def test_drain(self) -> None:
-        """
-        A drain from any position returns all other timers in order, and leaves the engine usable.
-        """
         for position, _, rig in self.batches(lambda rig: rig.note(*(each.args[0] for each in rig.engine.drain()))):
             assert rig.turn(10) == list(BATCH[: position + 1])
             assert rig.notes == [*BATCH[position + 1 :], "far"]
@@ -133,10 +126,6 @@ class ReenterTests(EngineTests):
             assert len(rig.engine) == 1
 
     def test_close(self) -> None:
-        """
-        A close from any position returns the pending timers. After it, no timer fires, or can be set or moved.
-        """
-
         def act(rig: Rig) -> None:
             rig.note(*(each.args[0] for each in rig.engine.close()))
             rig.note(rig.timers[rig.log[-1]].restart(0))

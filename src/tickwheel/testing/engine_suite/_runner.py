@@ -34,9 +34,6 @@ class RunnerTests(EngineTests):
         assert rig.engine.fire_due() == 0
 
     def test_it_counts_as_fired(self) -> None:
-        """
-        A timer that was handed to the runner is neither pending nor cancelled, and cannot be cancelled.
-        """
         rig, handed = self.handed()
         assert len(rig.engine) == 0
         for timer in handed:

@@ -30,9 +30,6 @@ _EVERY = "every 5 s"
 
 class ActTests(StoreTests):
     def test_acts_on_a_recurring_job(self) -> None:
-        """
-        A write that changes a recurring job is recorded, with its generation, due time and actor.
-        """
         with self.rig() as rig:
             created = rig.do(Set(Job("key", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM)).job
             replaced = rig.do(Set(Job("key", 0, rig.now + 8, handler="h", recurrence=_EVERY), actor=_ALWAYS)).job
@@ -144,9 +141,6 @@ class ActTests(StoreTests):
             assert [each.key for each in rig.store.acts(0, EVER, 10)] == ["y"]
 
     def test_the_log_has_a_limit_of_its_own(self) -> None:
-        """
-        Attempts never push an act out of the log. If there are more acts than the limit, the newest stay.
-        """
         with self.rig() as rig:
             for start in range(0, ACTS_MAX + 6, 1_000):
                 numbers = range(start, min(start + 1_000, ACTS_MAX + 6))

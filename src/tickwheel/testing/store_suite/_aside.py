@@ -31,9 +31,6 @@ MAIL: Skill = ("handler", "mail")
 
 class AsideTests(StoreTests):
     def test_aside_set_aside(self) -> None:
-        """
-        A job that was set aside is pending, marked so, and due in no shard. Its other fields are unchanged.
-        """
         with self.rig() as rig:
             job, other = rig.pending("k", handler="mail"), rig.pending("other", 50_000, handler="print")
             assert set_aside(rig, job) is Outcome.SETTLED
@@ -48,9 +45,6 @@ class AsideTests(StoreTests):
             assert rig.store.aside() == [Aside("handler", "mail", 1, job.due_at)]
 
     def test_what_cannot_be_set_aside(self) -> None:
-        """
-        A job is not set aside if it is running, dead or gone, or has another generation or another owner.
-        """
         with self.rig() as rig:
             running, dead, old = rig.running("running"), rig.dead("dead"), rig.pending("old")
             rig.pending("old")
@@ -92,9 +86,6 @@ class AsideTests(StoreTests):
             assert len(rig.store.take_up(shard, epoch, [MAIL], 100, ['"nothing":'])) == 25
 
     def test_aside_unfit(self) -> None:
-        """
-        Jobs whose payloads do not fit stay aside, listed by generation, and do not hide later jobs.
-        """
         with self.rig() as rig:
             jobs = [rig.pending(f"{{k}}{number}", 50_000 + number, handler="mail") for number in range(12)]
             for job in jobs:

@@ -53,9 +53,6 @@ class BatchTests(StoreTests):
             assert rig.get("key").due_at == rig.now + 4
 
     def test_a_whole_firing(self) -> None:
-        """
-        A batch may contain the begin and the settle of one firing, in this order only.
-        """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch
             job = rig.pending("key")

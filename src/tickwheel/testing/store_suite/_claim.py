@@ -15,9 +15,6 @@ _COUNT = 300
 
 class ClaimTests(StoreTests):
     def test_a_new_job_begins_as_it_is_set(self) -> None:
-        """
-        The answer to the set has the pending job. The stored job is running, with one attempt.
-        """
         with self.rig() as rig:
             jobs = _jobs(rig)
             *answers, claimed = _claim(rig, [Set(job) for job in jobs])
@@ -60,9 +57,6 @@ class ClaimTests(StoreTests):
             assert rig.store.get("gone") is None
 
     def test_an_outdated_epoch(self) -> None:
-        """
-        Under the epoch of another lease, jobs are set and do not begin.
-        """
         with self.rig() as rig:
             jobs = _jobs(rig)
             for turn, step in enumerate((-1, 1)):
@@ -94,9 +88,6 @@ class ClaimTests(StoreTests):
 
 
 def _jobs(rig: Rig) -> list[Job]:
-    """
-    Return due jobs with and without values in the columns that most jobs leave at their defaults.
-    """
     due = rig.now - 1
     kept = RetryPolicy(attempts=7)
     return [Job("a", 0, due), Job("b", 0, due, b"1", retry=kept, expires_at=due + 60_000), Job("c", 0, due - 5)]

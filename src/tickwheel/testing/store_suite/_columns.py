@@ -30,9 +30,6 @@ _NOT_SET: Final = {"key", "generation", "due_at", "state", "pause"}
 
 
 def value_of(column: Column, due_at: int) -> Any:
-    """
-    Return a value of *column* that no other job has, for a job due at *due_at*.
-    """
     if column.name == "expires_at":
         return due_at + 123_456_789
     if column.name == "first_set_at":
@@ -73,9 +70,6 @@ class ColumnTests(StoreTests):
             assert [as_given(rig.get(job.key)) for job in doubled] == [as_given(job) for job in doubled]
 
     def test_each_column_of_a_moved_job(self) -> None:
-        """
-        A move from far to near and back changes only the due time.
-        """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + FAR_MS):
                 before = rig.do(Set(job)).job

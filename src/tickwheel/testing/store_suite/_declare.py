@@ -36,9 +36,6 @@ A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 
 class DeclareTests(StoreTests):
     def test_a_declaration(self) -> None:
-        """
-        A declaration is stored, creates its jobs, and cancels the jobs that it no longer has. A repeat writes nothing.
-        """
         with self.rig() as rig:
             first = Manifest(_NAME, 1, "one", 7, '{"a": "rule"}')
             answers = _declare(rig, first, 0, A, B)
@@ -135,9 +132,6 @@ class DeclareTests(StoreTests):
             assert rig.settle(jobs[1], Settled.DONE).outcome is Outcome.NOT_FOUND
 
     def test_the_manifest_stays(self) -> None:
-        """
-        A job keeps its manifest on every path, unless a one-time job replaces it.
-        """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1), 0, A)
             rule = rig.get(A).recurrence

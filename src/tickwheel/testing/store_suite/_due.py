@@ -16,9 +16,6 @@ from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 class DueTests(StoreTests):
     def test_order(self) -> None:
-        """
-        Due jobs are ordered by instant. Jobs of the same instant are in the order in which they were set.
-        """
         with self.rig() as rig:
             rng = random.Random(7)
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + rng.randrange(20) * 30_000)) for i in range(300)])
@@ -70,9 +67,6 @@ class DueTests(StoreTests):
             assert sorted(job.due_at for job in rig.due(2**63 - 1)) == instants
 
     def test_overdue(self) -> None:
-        """
-        One call returns the overdue pending jobs of all requested shards, up to a limit per shard.
-        """
         with self.rig() as rig:
             due = [rig.pending(f"key {after}", after) for after in (-9_000, -1, 0, 1)]
             rig.running("running", -500)
@@ -85,9 +79,6 @@ class DueTests(StoreTests):
             assert sum(map(len, found.values())) == 2
 
     def test_upcoming(self) -> None:
-        """
-        Jobs due in a range are returned in order, and counted by steps.
-        """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {after}", after) for after in (0, 999, 1_000, 2_500, 2_999, 3_000)]
             rig.running("running", 1_500)
@@ -96,9 +87,6 @@ class DueTests(StoreTests):
             assert rig.store.count_due(rig.now, 1_000, 3) == [2, 1, 2]
 
     def test_look(self) -> None:
-        """
-        A scan returns a page of jobs for each requested shard, and the job that follows the page.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 3)) for i in range(200)])
             rig.running("running", 5)

@@ -84,9 +84,6 @@ class DurabilityTests:
             assert (store.count()["pending"], store.count()["running"], store.count()["dead"]) == counts
 
     def test_what_runs_at_a_close_is_fired_again(self) -> None:
-        """
-        If a job runs when its store is closed, the next owner fires it again, with the next attempt number.
-        """
         make, arguments = self.recipe()
         with _opened(make(*arguments)) as store:
             job = Rig(store).running("begun")
@@ -120,9 +117,6 @@ class DurabilityTests:
             assert store.count()["pending"] == len(found)
 
     def test_an_owner_that_was_killed_is_succeeded(self) -> None:
-        """
-        After an owner was killed, the next owner recovers all its jobs, including running ones, under another epoch.
-        """
         make, arguments = self.recipe()
         acknowledged = _killed(make, arguments, "owner")
         with _opened(make(*arguments)) as store:

@@ -68,9 +68,6 @@ class HistoryTests(StoreTests):
             assert rig.store.history("key", None, 10) == []
 
     def test_refused_and_not_recorded(self) -> None:
-        """
-        A settle that is refused (another epoch, another generation, or a repeat) leaves no record.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             epoch = rig.lease("key").epoch
@@ -196,9 +193,6 @@ class HistoryTests(StoreTests):
             assert rig.store.history("key 0", None, 10) == []
 
     def test_pruned_by_key(self) -> None:
-        """
-        The newest records of each key stay. A key with few records loses none.
-        """
         with self.rig() as rig:
             for at in range(12):
                 key = "rare" if at == 3 else f"key {at % 2}"

@@ -50,9 +50,6 @@ class ListTests(StoreTests):
             assert page.cursor is None or rig.store.page(JobQuery(limit=2, cursor=page.cursor)).jobs == ()
 
     def test_prefix(self) -> None:
-        """
-        A prefix matches keys that begin with it, character by character, and no others.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
             for prefix in ("a", "a%", "a_", "a\ud7ff", f"a{chr(sys.maxunicode)}", "b", "c", "ab "):
@@ -180,9 +177,6 @@ class ListTests(StoreTests):
             assert [job.key for job in everything(rig.store, recurring=True, prefix="often 1")] == []
 
     def test_changes_during_the_listing(self) -> None:
-        """
-        A job that exists all the time is listed exactly once, even if others are set, moved, fired and cancelled.
-        """
         with self.rig() as rig:
             lasting = [f"{i:03} stays" for i in range(60)]
             rig.store.apply([Set(Job(key, 0, rig.now + 1)) for key in lasting])

@@ -41,9 +41,6 @@ class MessageTests(StoreTests):
                 assert after.sent_as is None
 
     def test_by_a_clock_that_was_set(self) -> None:
-        """
-        The run keeps its message id when a clock step rewrites its due time and the time of its first set.
-        """
         for step in (-HOUR, HOUR):
             self._check_kept(partial(_redated, step=step))
 

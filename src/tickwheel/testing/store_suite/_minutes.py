@@ -16,9 +16,6 @@ _LANE = LaneMinute("handler:é", 5, 2, 1, 3, 40.0, 50.0, 9.0, (1, 0, 4, *(0,) * 
 
 class MinuteTests(StoreTests):
     def test_kept_minutes(self) -> None:
-        """
-        A row is read as it was written. The next row of the same start and length replaces it.
-        """
         with self.rig() as rig:
             minute = Minute("node é 1", 10 * QUARTER_MS, MINUTE_MS, 7, 20.5, 3.0, (_LANE,))
             quarter = replace(minute, span_ms=QUARTER_MS)

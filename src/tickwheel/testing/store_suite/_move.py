@@ -15,9 +15,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class MoveTests(StoreTests):
     def test_moved(self) -> None:
-        """
-        A move sets the due time and a later generation, resets the attempts, and keeps all other fields.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1", attempt=2, error="so far", first_set_at=7)
             answer = rig.move("key", 4_000)

@@ -56,9 +56,6 @@ class OpenTests(StoreTests):
             assert 1_000_000_000_000 < rig.store.now_ms() < 10_000_000_000_000
 
     def test_wake_ends_the_next_wait(self) -> None:
-        """
-        A wake-up before the wait ends it at once, and does not count as a change.
-        """
         with self.rig() as rig:
             rig.store.wake()
             woken: list[bool] = []
@@ -68,9 +65,6 @@ class OpenTests(StoreTests):
             assert woken == [False]
 
     def test_a_wait_without_a_change_lasts(self) -> None:
-        """
-        A wait without an event lasts until its timeout, and a wake-up ends only one wait.
-        """
         with self.rig() as rig:
             rig.store.wake()
             assert any(self._lasts(rig.store) for _ in range(20)), "no wait lasts"

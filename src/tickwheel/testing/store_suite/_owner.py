@@ -10,9 +10,6 @@ from tickwheel.testing.store_suite._base import OWNER, StoreTests
 
 class OwnerTests(StoreTests):
     def test_renew(self) -> None:
-        """
-        A renewal returns the leases that the owner holds, with unchanged epochs, and the time of the renewal.
-        """
         with self.rig() as rig:
             leases = rig.store.renew(OWNER)
             assert {lease.shard: lease.epoch for lease in leases} == {
@@ -68,9 +65,6 @@ class OwnerTests(StoreTests):
             assert rig.store.nodes() == []
 
     def test_shards(self) -> None:
-        """
-        Every store object lists each shard with its owner, epoch and end. After a release the shard has no owner.
-        """
         with self.rig() as rig:
             leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}
             found = rig.store.shards()
@@ -88,9 +82,6 @@ class OwnerTests(StoreTests):
             ]
 
     def test_owner_rescue(self) -> None:
-        """
-        The next owner gets the running jobs of the former owner, pending and with their attempts, under a later epoch.
-        """
         with self.rig() as rig:
             left = [rig.running(f"left {i}", i * 1_000) for i in range(5)]
             rig.pending("waiting")

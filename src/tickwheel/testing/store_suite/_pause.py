@@ -46,9 +46,6 @@ class PauseTests(StoreTests):
             assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 1)
 
     def test_pause_not_begun(self) -> None:
-        """
-        A begin, set-aside or redate of a job that was read before its pause is refused, and uses no attempt.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             epoch = rig.lease("key").epoch
@@ -88,9 +85,6 @@ class PauseTests(StoreTests):
             assert [job.key for job in rig.due()] == ["key"]
 
     def test_resumed(self) -> None:
-        """
-        A resumed job keeps its due time and generation. A resume of a job that is not paused changes nothing.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             rig.pause("key")
@@ -103,9 +97,6 @@ class PauseTests(StoreTests):
             assert rig.begin(job) is Outcome.BEGUN
 
     def test_pause_again(self) -> None:
-        """
-        A second pause replaces the first, and one resume ends both.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             rig.pause("key", "first")

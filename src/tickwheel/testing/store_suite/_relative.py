@@ -17,9 +17,6 @@ _TEXT = {"anchor_at": 0, "every_ms": 60_000, "jitter_ms": 0, "misfire": "once"}
 
 class RelativeTests(StoreTests):
     def test_it_counts_from_the_clock_of_the_store(self) -> None:
-        """
-        A delay begins when the store applies the write, however wrong the caller's estimate of the time is.
-        """
         with self.rig() as rig:
             for guess in _GUESSES:
                 job = Job("key", 0, guess + _WAIT, expires_at=guess + _WAIT + 7)

@@ -12,9 +12,6 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 class ReplayTests(StoreTests):
     def test_replayed(self) -> None:
-        """
-        A replayed job is pending with a new generation and attempt 0, and keeps its error.
-        """
         with self.rig() as rig:
             dead = rig.dead("key")
             answer = rig.replay("key", 500)

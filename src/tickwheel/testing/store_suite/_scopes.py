@@ -44,9 +44,6 @@ class ScopeTests(StoreTests):
             assert oldest._replace(number=0) == record
 
     def test_scope_take_up(self) -> None:
-        """
-        Jobs in a paused scope (handler, target, or everything) are not claimed, whatever the skill. Other jobs are.
-        """
         for paused, open_ in (
             ((), NAMES),
             (("handler:mail",), NAMES[1:]),

@@ -18,9 +18,6 @@ _KEY: Final = "series"
 
 class SeriesTests(StoreTests):
     def test_the_same_rule(self) -> None:
-        """
-        The same rule and payload write nothing. Generation, due time and bytes stay the same.
-        """
         with self.rig() as rig:
             for situation in (_waits, _is_owed, _waits_for_its_retry, _was_snoozed, _is_paused, _runs):
                 before = situation(rig, f"key {situation.__name__}")
@@ -34,9 +31,6 @@ class SeriesTests(StoreTests):
             assert all(record.outcome != "changed" for record in rig.store.history(_KEY, None, 9))
 
     def test_another_payload(self) -> None:
-        """
-        Another payload, handler or policy keeps the due time and the attempts, under a new generation.
-        """
         with self.rig() as rig:
             for situation in (_waits, _is_owed, _waits_for_its_retry, _was_snoozed, _is_paused):
                 before = situation(rig, f"key {situation.__name__}")

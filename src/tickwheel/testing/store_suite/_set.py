@@ -48,9 +48,6 @@ class SetTests(StoreTests):
             assert rig.due() == [stored]
 
     def test_replaced(self) -> None:
-        """
-        A set of a pending key replaces the job, keeps its first-set time, and gives it a later generation.
-        """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, payload=b"1", error="old", attempt=2, first_set_at=77)
             answer = rig.set("key", 2_000, payload=b"2")
@@ -180,9 +177,6 @@ class SetTests(StoreTests):
             assert job.expires_at == job.due_at + 100
 
     def test_set_if_generation(self) -> None:
-        """
-        A conditional set is done if its condition holds. Otherwise the answer has the current job.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             wrong = rig.set("key", 1, if_generation=job.generation + 1)

@@ -149,9 +149,6 @@ class SharedTests(StoreTests):
             assert late.outcome is Outcome.TOO_LATE
 
     def test_changes_of_others(self) -> None:
-        """
-        The owner gets all jobs in its range that other processes made pending since its mark.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("to move", 90_000)
             dead = rig.dead("to replay")
@@ -313,9 +310,6 @@ class SharedTests(StoreTests):
             assert rig.counts() == (85, 0, 0)
 
     def test_readers_beside_a_writer(self) -> None:
-        """
-        Reads continue while a batch of one partition is written, and see either the whole batch or no part of it.
-        """
         with self.rig() as rig:
             seen: list[int] = []
             done = threading.Event()

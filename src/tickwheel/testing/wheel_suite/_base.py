@@ -42,9 +42,6 @@ class CheckedWheel:
         return self.wheel.deadline(id)
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Advance, check, and compare with the earlier answer of `next_expiration`.
-        """
         said = self.wheel.next_expiration()
         expired = self.wheel.advance(now, limit)
         self.wheel.check()
@@ -84,9 +81,6 @@ class Ruler:
         self.origin = start - start % self.unit
 
     def at(self, tick: int, offset_ns: int = 0) -> int:
-        """
-        Return the end of the *tick*-th tick after the start, plus *offset_ns*.
-        """
         return self.origin + tick * self.unit + offset_ns
 
     def due_at(self, deadline: int) -> int:

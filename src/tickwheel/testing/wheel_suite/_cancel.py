@@ -60,9 +60,6 @@ class CancelTests(WheelTests):
         assert len(wheel) == 1
 
     def test_drain(self) -> None:
-        """
-        A drain returns all entries by deadline, then arrival, including overdue ones and those at NEVER.
-        """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(1), "delivered")
         for number in range(3):

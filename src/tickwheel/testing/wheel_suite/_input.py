@@ -30,9 +30,6 @@ class InputTests(WheelTests):
             self._expect_untouched(wheel)
 
     def test_no_deadlines(self) -> None:
-        """
-        An integer outside of 0..NEVER raises an InvalidDeadlineError, a ValueError, that names it.
-        """
         assert issubclass(InvalidDeadlineError, ValueError)
         wheel, entry = self._one_entry()
         for value in NO_DEADLINES:
@@ -63,9 +60,6 @@ class InputTests(WheelTests):
         assert len(wheel.advance(NEVER, 10**30)) == 1
 
     def test_span(self) -> None:
-        """
-        A delay of exactly the span fits. One nanosecond more is refused with the span in the message.
-        """
         wheel, ruler = self.checked()
         start = ruler.at(3, 1)
         wheel.advance(start)

@@ -56,9 +56,6 @@ class LimitTests(WheelTests):
         assert payloads(wheel.advance(now)) == [4, 5]
 
     def test_changes_between_pieces(self) -> None:
-        """
-        Due entries that are not delivered yet can be cancelled (first, middle, last) and moved (away, up, to the end).
-        """
         wheel, ruler = self.checked()
         now = ruler.at(3)
         ids = [wheel.insert(now, number) for number in range(9)]
@@ -89,9 +86,6 @@ class LimitTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(3))) == [3]
 
     def test_everything_new_while_a_batch_is_cut(self) -> None:
-        """
-        Deadlines over the whole span can be inserted while old slots still wait for delivery.
-        """
         wheel, ruler = self.checked()
         for tick in range(1, 9):
             wheel.insert(ruler.at(tick), tick)

@@ -77,9 +77,6 @@ class MemoryTests(WheelTests):
         assert [watch() is None for watch in watched] == [True] * 5
 
     def test_released_with_the_wheel(self) -> None:
-        """
-        A deleted wheel releases its payloads, at the latest in the next garbage collection.
-        """
         checked, ruler = self.checked()
         watched = [self._watched(checked.insert, deadline) for deadline in (0, ruler.at(3), NEVER)]
         checked.advance(ruler.at(1), 0)

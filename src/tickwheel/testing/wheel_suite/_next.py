@@ -54,9 +54,6 @@ class NextTests(WheelTests):
             assert wheel.next_expiration() == ruler.at(left)
 
     def test_after_a_move_of_the_earliest(self) -> None:
-        """
-        A move of the earliest entry changes the result, even in a design that moves lazily.
-        """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(2))
         wheel.insert(ruler.at(5))
@@ -76,9 +73,6 @@ class NextTests(WheelTests):
         assert len(wheel.advance(ruler.at(201))) == 1
 
     def test_following_it_delivers_everything(self) -> None:
-        """
-        Advancing only to the returned times delivers every entry exactly when due, with one step per due time.
-        """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick in (1, 2, 3, 5, 8) for offset_ns in (-1, 0, 1)]
         deadlines = [deadline for deadline in deadlines if deadline <= ruler.at(8)]

@@ -33,10 +33,6 @@ _VERBS: Final = {"cancel": "delete", "run_now": "change", "replay": "change"}
 
 @admin.register(Job)
 class JobAdmin(admin.ModelAdmin):
-    """
-    Lists jobs straight from the store.
-    """
-
     change_list_template = "tickwheel_jobs.html"
     actions: ClassVar[list[str]] = []
 

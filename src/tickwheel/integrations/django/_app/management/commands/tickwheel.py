@@ -17,10 +17,6 @@ __all__ = ["Command"]
 
 
 class Command(BaseCommand):
-    """
-    Fire until SIGINT or SIGTERM, with the handlers of the modules `jobs`.
-    """
-
     help = "Fires jobs until SIGINT or SIGTERM."
 
     def add_arguments(self, parser: Any) -> None:
