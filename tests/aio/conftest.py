@@ -43,9 +43,6 @@ def loop():
 
 @pytest.fixture
 def still():
-    """
-    Provide one of our loops whose time moves only when a test moves it.
-    """
     made = StillLoop()
     yield made
     made.close()
@@ -54,7 +51,7 @@ def still():
 @pytest.fixture(params=["tickwheel", "asyncio", "uvloop"])
 def runner(request):
     """
-    Lend a runner of each kind of loop, except rloop's, which leaves a socket open.
+    Lend a runner of each kind of loop, except rloop's loop, which leaves a socket open.
     """
     factories = {"tickwheel": EventLoop, "asyncio": asyncio.SelectorEventLoop}
     if request.param not in factories:
@@ -66,7 +63,7 @@ def runner(request):
 @pytest.fixture(scope="session")
 def suites():
     """
-    Return CPython's own tests of asyncio, if this Python includes them.
+    Return the test suites of CPython's asyncio, if this Python includes them.
     """
     try:
         return import_module("test.test_asyncio.test_timeouts").__package__

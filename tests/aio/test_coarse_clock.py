@@ -51,7 +51,7 @@ async def timed_out(when: float, _loop: CoarseLoop) -> None:
 @pytest.mark.parametrize("wait", [slept, called, timed_out])
 def test_never_early(wait):
     """
-    No wait ends before the loop's own clock reads its instant; the loop waits for the next tick without spinning.
+    No wait ends before the loop's own clock reads its instant, and the loop waits for the next tick without spinning.
     """
     chance = random.Random(15_625)
 

@@ -1,5 +1,5 @@
 """
-The most useful part of CPython's own tests, and the program that runs the rest (`make conformance`).
+The most useful part of CPython's own tests, and a test of the program that runs the rest (`make conformance`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_cpython_s_own(swap, arguments):
 
 def test_a_difference_is_found(tmp_path, monkeypatch, capsys):
     """
-    The program that compares suites counts and names a test with another outcome on our loop.
+    The program that compares suites names and counts each test that ends differently on our loop.
     """
     monkeypatch.syspath_prepend(str(FOLDER))
     from suites import Suite  # noqa: PLC0415 - likewise

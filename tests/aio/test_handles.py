@@ -26,7 +26,7 @@ class Thing: ...
 @pytest.mark.parametrize("delay", [0, -1, 0.0, 5, 5.5, math.inf])
 def test_a_handle_is_a_real_one(still, delay):
     """
-    Whatever the delay, the result is a TimerHandle whose attributes equal those of asyncio's.
+    With any delay, the result is a TimerHandle whose attributes equal those of asyncio's handle.
     """
     handle = still.call_later(delay, nothing, 1, "two")
     assert isinstance(handle, asyncio.TimerHandle)
@@ -41,7 +41,7 @@ def test_a_handle_is_a_real_one(still, delay):
 
 def test_cancel_lets_go_at_once(still):
     """
-    A cancelled timer leaves the loop and drops callback and arguments; `when()` and a second cancel are allowed.
+    A cancelled timer leaves the loop and drops its callback and arguments; `when()` and a second cancel still work.
     """
     thing = Thing()
     watch = weakref.ref(thing)
@@ -60,7 +60,7 @@ def test_cancel_lets_go_at_once(still):
 
 def test_a_handle_keeps_what_it_was_given(still):
     """
-    A time that is not a float is returned unchanged; a float as the same float.
+    `when()` returns the time that was passed: another type unchanged, and a float as the same object.
     """
     when = int(still.now) + 5
     assert type(still.call_at(when, nothing).when()) is int
@@ -69,7 +69,7 @@ def test_a_handle_keeps_what_it_was_given(still):
 
 def test_handles_compare_as_asyncio_s(still):
     """
-    Handles order by time, hash, and can be referred to weakly.
+    Handles are ordered by time, can be hashed, and can be weakly referenced.
     """
     early, late = still.call_later(1, nothing), still.call_later(2, nothing)
     assert early < late
@@ -82,7 +82,7 @@ def test_handles_compare_as_asyncio_s(still):
 @pytest.mark.parametrize("bad", [None, "1", object()])
 def test_a_time_that_is_no_number_is_refused(loop, bad):
     """
-    None and other non-numbers are a TypeError, as delay and as time, and no timer is set.
+    A delay or time that is not a number raises a TypeError, and no timer is set.
     """
     with pytest.raises(TypeError):
         loop.call_later(bad, nothing)
@@ -112,7 +112,7 @@ def test_arguments_by_name(still):
 
 def test_the_context_is_captured(still):
     """
-    A callback sees the variables as of its set, and changes only its own copy, or uses the given context.
+    A callback runs in a copy of the context in which it was set, or in the given context.
     """
     seen = []
 
@@ -136,7 +136,7 @@ def test_the_context_is_captured(still):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cycle_through_a_timer_is_collected(loop):
     """
-    A dropped loop with pending timers is collected, and so are the objects to which they refer.
+    If a loop with pending timers is dropped, the loop and the objects of its timers are collected.
 
     Python 3.14 may finalize the loop's sockets first; then asyncio's part of `close` fails.
     """
@@ -148,13 +148,13 @@ def test_a_cycle_through_a_timer_is_collected(loop):
         thing = Thing()
         thing.handle = own.call_later(3600, nothing, thing)
         watches.extend([weakref.ref(thing), weakref.ref(own)])
-        del thing, own  # collected from here on, at the latest in the next line
-        gc.collect()  # closes the loop, from where on the collector sees the handle
+        del thing, own  # collected between here and the next line
+        gc.collect()  # closes the loop; after that, the collector sees the handle
 
     with pytest.warns(ResourceWarning) as warned:
         drop()
     messages = [str(each.message) for each in warned]
-    del warned  # a warning refers to its source, which is the loop
+    del warned  # the warning refers to its source, the loop
     gc.collect()
     assert [watch() for watch in watches] == [None, None]
     assert any("unclosed event loop" in message for message in messages)
@@ -162,7 +162,7 @@ def test_a_cycle_through_a_timer_is_collected(loop):
 
 def test_timers_are_dropped_where_a_socket_fails_to_close(loop):
     """
-    A loop drops the objects that its timers refer to, even if asyncio's part of `close` fails.
+    If asyncio's part of `close` fails, the loop still drops the objects of its timers.
     """
     thing = Thing()
     thing.handle = loop.call_later(3600, nothing, thing)
@@ -185,7 +185,7 @@ def refuse():
 @pytest.mark.parametrize("end", ["fire", "cancel"])
 def test_a_cycle_through_an_ended_timer_is_collected(still, end):
     """
-    An object that keeps its own timer's handle is collected when the timer has fired or was cancelled.
+    An object that keeps the handle of its own timer is collected once the timer has fired or was cancelled.
     """
     thing = Thing()
     thing.handle = still.call_later(1, nothing, thing)
@@ -201,7 +201,7 @@ def test_a_cycle_through_an_ended_timer_is_collected(still, end):
 
 def test_pending_timers_are_not_walked_one_by_one(loop):
     """
-    The collector does not see handles while they are pending, and sees them afterwards.
+    While handles are pending, the garbage collector does not see them; afterwards it does.
     """
     handle = loop.call_later(3600, nothing)
     assert not gc.is_tracked(handle)
@@ -211,7 +211,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
 
 def test_a_context_that_was_read_is_visible_to_the_collector(loop):
     """
-    A context that was read from a handle is tracked by the collector.
+    Once a handle's context was read, the collector tracks the context.
     """
     assert gc.is_tracked(loop.call_later(3600, nothing)._context)
     gc.collect()
@@ -219,7 +219,7 @@ def test_a_context_that_was_read_is_visible_to_the_collector(loop):
 
 def test_a_foreign_loop_in_the_handle_does_no_harm(still, loop):
     """
-    A handle whose `_loop` was overwritten cancels no other loop's timer.
+    If the `_loop` of a handle was overwritten, its cancel affects no timer of the other loop.
     """
     other = loop.call_later(3600, nothing)
     handle = still.call_later(1, nothing)

@@ -1,5 +1,5 @@
 """
-Sleeps and timeouts never end early by the clock that the caller reads, whatever the loop's own clock reads.
+Sleeps and timeouts never end early by the clock that the caller reads, even if the loop's own clock differs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def factory(request):
 @pytest.mark.parametrize("wait", [slept, timed_out])
 def test_never_early(factory, wait):
     """
-    None of thousands of waits, begun while the loop is busy, is shorter by time.monotonic() than requested.
+    Thousands of waits begin while the loop is busy, and none is shorter by time.monotonic() than requested.
     """
     draw = random.Random(13)
     early = []

@@ -1,5 +1,5 @@
 """
-Every duration in `aio` may be a timedelta; for a value that is not a duration the error names the argument.
+Every duration in `aio` may be a timedelta; the error for a wrong value names the argument.
 """
 
 from __future__ import annotations

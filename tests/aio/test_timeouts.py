@@ -25,7 +25,7 @@ async def forever():
 @pytest.mark.parametrize("delay", [0.01, 0, -1, 0.0])
 def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
     """
-    A slow body raises TimeoutError through a cancellation, whether the deadline is in the future, now or in the past.
+    A slow body is cancelled and raises TimeoutError, whether the deadline is in the future, now or in the past.
     """
 
     async def main():
@@ -42,7 +42,7 @@ def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
 
 def test_a_body_in_time_is_not_touched(runner):
     """
-    A body that ends in time is not affected, and no timeout is left.
+    A body that ends in time is not affected, and leaves no timeout behind.
     """
 
     async def main():
@@ -59,7 +59,7 @@ def test_a_body_in_time_is_not_touched(runner):
 
 def test_the_inner_of_two_expires_alone(runner):
     """
-    An inner timeout does not end the outer one; of two timeouts for one instant, the outer one is raised.
+    An inner timeout does not end the outer one; if both expire at the same instant, the outer one is raised.
     """
 
     async def main():
@@ -82,7 +82,7 @@ def test_the_inner_of_two_expires_alone(runner):
 
 def test_a_cancellation_from_outside_wins(runner):
     """
-    A task that was also cancelled gets CancelledError, and its count of cancellations is right.
+    If the task was also cancelled from outside, it gets CancelledError, and its count of cancellations is right.
     """
 
     async def main():
@@ -102,7 +102,7 @@ def test_a_cancellation_from_outside_wins(runner):
 
 def test_rescheduling(runner):
     """
-    A deadline can be moved in both directions while the body runs, but not outside of the body.
+    A deadline can be moved in both directions while the body runs, but not before or after it.
     """
 
     async def main():
@@ -127,7 +127,7 @@ def test_rescheduling(runner):
 
 def test_an_exit_stack_takes_a_timeout(runner):
     """
-    `__aenter__` and `__aexit__` are on the class, where `contextlib` and `unittest` look them up.
+    `__aenter__` and `__aexit__` are methods of the class, where `contextlib` and `unittest` look them up.
     """
 
     async def main():
@@ -150,7 +150,7 @@ def test_an_exit_stack_takes_a_timeout(runner):
 @pytest.mark.parametrize("args", [(), (None,), (3, None, None, None)])
 def test_a_method_of_the_class_wants_a_timeout(name, args):
     """
-    `__aenter__` or `__aexit__`, called on the class, refuses anything but a Timeout as the first argument.
+    `__aenter__` and `__aexit__` called on the class refuse a first argument that is not a Timeout.
     """
     with pytest.raises(TypeError, match="takes a Timeout first"):
         getattr(aio.Timeout, name)(*args)
@@ -158,7 +158,7 @@ def test_a_method_of_the_class_wants_a_timeout(name, args):
 
 def test_nan_is_refused(runner):
     """
-    All four functions raise an error for NaN when they are called.
+    All four functions refuse NaN when they are called.
     """
 
     async def main():
@@ -177,7 +177,7 @@ def test_nan_is_refused(runner):
 @pytest.mark.parametrize("when", [math.inf, None])
 def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
     """
-    If two timeouts are due at once, code that runs during the first one's cancellation can still move the second.
+    If two timeouts are due at once, code that handles the first cancellation can still move the second timeout.
     """
 
     async def main():
@@ -211,7 +211,7 @@ def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
 
 def test_only_inside_a_loop_and_a_task(loop):
     """
-    Without a running loop or a task a timeout is refused.
+    A timeout is refused without a running loop or outside a task.
     """
     with pytest.raises(RuntimeError, match="no running event loop"):
         aio.timeout(1)
@@ -232,7 +232,7 @@ def test_only_inside_a_loop_and_a_task(loop):
 
 def test_what_was_never_entered_or_was_left_is_let_go(runner):
     """
-    A timeout that is still referenced does not keep its ended task alive.
+    A timeout that was never entered, or has ended, does not keep its ended task alive while it is referenced.
     """
 
     async def main():
@@ -255,7 +255,7 @@ def test_what_was_never_entered_or_was_left_is_let_go(runner):
 
 def test_many_at_once(runner):
     """
-    A thousand tasks with separate timeouts each get their own.
+    A thousand tasks with a timeout each get their own TimeoutError.
     """
 
     async def main():
@@ -292,7 +292,7 @@ def test_wait_for_and_sleep(runner):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
     """
-    A timeout is refused in the child of a fork and in a thread without a loop, while a loop runs in this thread.
+    While a loop runs in this thread, a timeout is refused in a forked child and in a thread without a loop.
     """
 
     def is_refused():
@@ -309,7 +309,7 @@ def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     async def main():
-        for _ in range(2):  # the second finds what the first has learned
+        for _ in range(2):  # the second try uses what the first has cached
             async with aio.timeout(3600):
                 pass
         assert fork() == 0
@@ -332,7 +332,7 @@ class Kept:
 
 def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
     """
-    A task that waits inside a timeout is collected together with its loop, once that was closed, as on asyncio's own.
+    A task that waits inside a timeout is collected with its loop once that is closed, as on asyncio's own loop.
     """
     kept = Kept()
     left = weakref.ref(kept)
@@ -348,7 +348,7 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
         assert not task.done()
 
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda *_: None)  # it would say that the task was destroyed
+    loop.set_exception_handler(lambda *_: None)  # otherwise it reports that the task was destroyed
     loop.run_until_complete(main(kept))
     loop.close()
     left_loop = weakref.ref(loop)
@@ -359,7 +359,7 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_who_has_it(runner):
     """
-    A StopIteration from a manual step of `__aenter__` belongs to the caller; when it is dropped, nothing is left.
+    A StopIteration from a manual step of `__aenter__` belongs to the caller, and dropping it leaves nothing behind.
     """
 
     def enter(timeout):

@@ -23,7 +23,7 @@ from tickwheel.aio import EventLoop, run, timeout
 
 def test_due_exactly_at_its_time(still):
     """
-    A timer is called exactly at its time, and not one float earlier.
+    A timer is called exactly at its time, and not one float step earlier.
     """
     draw = random.Random(7)
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_due_exactly_at_its_time(still):
 
 def test_in_order(still):
     """
-    Timers of one turn run in the order of their times, and timers of equal time in the order in which they were set.
+    Timers of one turn run in order of their times; at the same time, the one set first runs first.
     """
     draw = random.Random(8)
     fired = []
@@ -53,7 +53,7 @@ def test_in_order(still):
 
 def test_a_turn_runs_what_was_ready_at_its_start(still):
     """
-    A timer that a callback sets runs in a later turn, even without delay.
+    A timer that a callback sets runs in a later turn, even if its delay is zero.
     """
     fired = []
 
@@ -65,7 +65,7 @@ def test_a_turn_runs_what_was_ready_at_its_start(still):
     still.call_later(0, again)
     still.turn()
     still.turn()
-    assert len(fired) in {1, 3}  # stop() may come before or after
+    assert len(fired) in {1, 3}  # stop() may run before or after the next turn
     still.turn()
     assert len(fired) > 2
 
@@ -89,7 +89,7 @@ def test_a_sibling_can_be_cancelled(still):
 
 def test_errors_go_to_the_handler(still):
     """
-    An exception is reported with its handle, as the exception being handled, and the other timers of the turn run.
+    An exception is reported with its handle, as the exception that is being handled; the turn's other timers run.
     """
     told, fired = [], []
     still.set_exception_handler(lambda _, context: told.append(context))
@@ -106,7 +106,7 @@ def test_errors_go_to_the_handler(still):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_ends_the_program_passes(still, error):
     """
-    KeyboardInterrupt and SystemExit propagate from the loop; the rest of the turn is kept.
+    KeyboardInterrupt and SystemExit leave the loop, and the rest of the turn is kept.
     """
     fired = []
 
@@ -126,7 +126,7 @@ def test_what_ends_the_program_passes(still, error):
 @pytest.mark.parametrize("delay", [0, 1, -5, True, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, 10**300])
 def test_an_int_is_added_as_python_does(still, delay):
     """
-    A timer with an integer delay is due at the sum of the loop's time and the delay, however large.
+    A timer with an integer delay of any size is due at exactly the sum of the loop's time and the delay.
     """
     still.now = 1234.1
     handle = still.call_later(delay, print)
@@ -136,7 +136,7 @@ def test_an_int_is_added_as_python_does(still, delay):
 
 def test_an_int_that_no_float_holds(still):
     """
-    An integer that no float can hold is refused as by asyncio, and no timer is set.
+    An integer that is too large for a float is refused as by asyncio, and no timer is set.
     """
     with pytest.raises(OverflowError):
         still.call_later(10**400, print)
@@ -145,7 +145,7 @@ def test_an_int_that_no_float_holds(still):
 
 def test_an_int_costs_no_more_than_a_float(loop):
     """
-    For an integer, neither call_later nor timeout calls Python code.
+    An integer does not make call_later or timeout call Python code.
     """
     called = []
 
@@ -157,7 +157,7 @@ def test_an_int_costs_no_more_than_a_float(loop):
         finally:
             sys.setprofile(None)
 
-    loop.run_until_complete(use(60.0))  # the first timeout of a loop looks at its clock
+    loop.run_until_complete(use(60.0))  # a loop's first timeout examines its clock
     for delay in (60.0, 60):
         called.clear()
         loop.run_until_complete(use(delay))
@@ -168,7 +168,7 @@ def test_an_int_costs_no_more_than_a_float(loop):
 
 def test_time_can_be_frozen_and_thawed(loop):
     """
-    A patched `loop.time` is used while it is patched, and not afterwards.
+    If a test patches `loop.time`, the loop uses the patch, and only while it lasts.
     """
     fired = []
     with mock.patch.object(loop, "time", return_value=1e6):
@@ -182,7 +182,7 @@ def test_time_can_be_frozen_and_thawed(loop):
 
 def test_a_frozen_monotonic_clock_counts(loop):
     """
-    A patched `time.monotonic` is used, too, as by asyncio's loops.
+    A patched `time.monotonic` is used, as it is by asyncio's loops.
     """
     with mock.patch("time.monotonic", return_value=1e6):
         assert loop.call_later(5, print).when() == 1e6 + 5
@@ -206,7 +206,7 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    A clock that was patched before the loop was made, as by a fixture, is used while it is patched.
+    If a clock was patched before the loop was made, as by a fixture, the loop uses it while the patch lasts.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():
@@ -219,7 +219,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout counts from the result of the loop's own `time`, even if a test has patched part of it.
+    A timeout on a loop of asyncio counts from that loop's own `time`, even if a test has patched a part of it.
     """
 
     async def main():
@@ -238,7 +238,7 @@ def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
 
 def test_a_subclass_can_watch_call_at(loop):
     """
-    call_later goes through an overridden or patched call_at, as asyncio's does.
+    call_later calls an overridden or patched call_at, as asyncio's call_later does.
     """
     seen = []
 
@@ -274,7 +274,7 @@ def test_a_patched_run_is_called(still):
 
 def test_scheduled_can_be_walked(still):
     """
-    `_scheduled` is a sequence of the pending handles, the earliest first, and can be cleared.
+    `_scheduled` is a sequence of the pending handles, earliest first, which can be cleared.
     """
     handles = [still.call_later(delay, print) for delay in (3, 1, 2)]
     handles[0].cancel()
@@ -291,7 +291,7 @@ def test_scheduled_can_be_walked(still):
 
 def test_close_clears_the_timers():
     """
-    A closed loop has no timers and refuses new ones; cancelling the old ones is harmless.
+    A closed loop has no timers and refuses new ones; cancelling its old ones has no effect.
     """
     loop = EventLoop()
     handle = loop.call_later(1, print)
@@ -305,7 +305,7 @@ def test_close_clears_the_timers():
 
 def test_a_closed_loop_is_no_cycle():
     """
-    A closed loop is freed with its last reference, without the collector, even if timeouts were used on it.
+    A closed loop is freed with its last reference, without the garbage collector, even if it had timeouts.
     """
 
     async def main():
@@ -372,7 +372,7 @@ def test_random_operations(still):
 @pytest.mark.realtime
 def test_sixty_thousand_are_never_early(loop):
     """
-    Of sixty thousand timers of 0 to 50 ms on the real clock, none is early by its callback's clock, and none is lost.
+    Sixty thousand timers of 0 to 50 ms on the real clock all fire, and none is early by its callback's clock.
     """
     draw = random.Random(9)
     late = []
@@ -405,7 +405,7 @@ def test_run_returns_the_result():
 @pytest.mark.parametrize("is_debug", [False, True])
 def test_what_a_task_raises_is_not_kept(is_debug):
     """
-    After a task has raised, the loop keeps neither the task nor its exception, even in debug mode.
+    After a task has raised, the loop holds neither the task nor its exception, even in debug mode.
     """
     raised = []
 
@@ -437,7 +437,7 @@ def test_what_a_task_raises_is_not_kept(is_debug):
 
 def test_run_inside_a_loop():
     """
-    `run` on a thread with a running loop is refused with the remedy, before it makes a loop.
+    On a thread with a running loop, `run` is refused with a remedy, before it makes a loop.
     """
 
     async def inner():

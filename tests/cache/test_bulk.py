@@ -16,7 +16,9 @@ from tickwheel.testing import ManualClock
 
 def test_get_many_and_set_many():
     """
-    get_many returns living values, and counts each key as a lookup and a use; set_many sets all keys with one lifetime.
+    get_many returns the values that have not expired, and counts a lookup and a use of each key.
+
+    set_many sets all keys with one lifetime.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -39,7 +41,7 @@ def test_get_many_and_set_many():
 
 def test_bulk_forms_of_a_subclass():
     """
-    The item methods that a subclass overrides are called for every key.
+    If a subclass overrides the item methods, the bulk methods call these for every key.
     """
 
     class Lower(TTLCache):
@@ -64,7 +66,7 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_what_is_missing_in_one_call():
     """
-    The loader gets the missing keys, each once, in order; a key that it does not find is neither returned nor stored.
+    The loader gets each missing key once, in order; a key that it does not find is neither returned nor stored.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"
@@ -108,7 +110,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for a key that a single load is loading, and loads the rest; and vice versa.
+    A bulk load waits for a key that a single load is loading, and loads the other keys; and vice versa.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -158,7 +160,7 @@ def test_a_key_that_the_bulk_loader_misses_is_loaded_by_who_waits():
 
 def test_bulk_in_tasks():
     """
-    take_many_async awaits its loader once for the missing keys, and shares loads with single takes of the same loop.
+    take_many_async awaits its loader once for all missing keys, and shares loads with single takes on the same loop.
     """
     cache, calls = TTLCache(10, 60.0), []
 
@@ -184,7 +186,7 @@ def test_bulk_in_tasks():
 
 def test_a_bulk_load_is_cancelled_with_the_last_who_waits_for_any_of_its_keys():
     """
-    The load continues as long as a caller waits for one of its keys; then it is cancelled.
+    A bulk load continues as long as a caller waits for one of its keys, and is then cancelled.
     """
     cache = TTLCache(10, 60.0)
     cancelled = []

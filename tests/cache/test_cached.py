@@ -26,9 +26,6 @@ def test_a_function_is_called_once_for_its_arguments():
 
     @cached(TTLCache(10, 60.0, clock=clock))
     def add(a, b=0):
-        """
-        Add.
-        """
         calls.append((a, b))
         return a + b
 
@@ -59,7 +56,7 @@ def test_an_error_is_not_kept():
 
 def test_calls_at_the_same_time_are_one():
     """
-    Simultaneous calls with the same arguments share one call.
+    Calls with the same arguments at the same time share one call of the function.
     """
     calls, go_on = [], threading.Event()
 
@@ -114,7 +111,7 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    The order of keyword arguments does not matter; a keyword argument differs from a tuple of its name and value.
+    The order of keyword arguments does not matter, and a keyword argument differs from a tuple of its name and value.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
@@ -123,7 +120,7 @@ def test_keys_of_calls():
 
 def test_what_is_no_cache_is_refused():
     """
-    The decorator refuses anything but our caches before it sees the function.
+    The decorator refuses anything but our caches, before it gets the function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):
@@ -134,7 +131,7 @@ def test_what_is_no_cache_is_refused():
 
 def test_no_cache_keeps_nothing():
     """
-    `cached(None)` stores nothing: each call calls the function, with any arguments, and counts as a miss.
+    `cached(None)` stores nothing: each call, with any arguments, calls the function and counts as a miss.
     """
     calls = []
 
@@ -151,7 +148,7 @@ def test_no_cache_keeps_nothing():
 
 def test_a_result_that_does_not_fit_is_returned():
     """
-    A cache that is too small or stores nothing does not affect results, which are counted as uncached.
+    If the cache is too small, or stores nothing, results are still returned, and counted as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 
@@ -201,7 +198,7 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    For a method the object is an argument, and the attributes are available on the bound method.
+    For a method, the object is one of the arguments, and the cache's attributes are available on the bound method.
     """
 
     class Squares:
@@ -217,7 +214,9 @@ def test_a_method_that_is_cached():
 
 def test_what_makes_coroutines():
     """
-    An object with an async `__call__` is a coroutine function; coroutines of other functions are refused, not stored.
+    An object with an async `__call__` counts as a coroutine function.
+
+    If another function returns a coroutine, this is refused and not stored.
     """
 
     class Double:

@@ -17,7 +17,7 @@ from tickwheel.cache import TTLCache, cachedmethod, call_key
 
 
 class Prices:
-    __hash__ = None  # unhashable objects are allowed
+    __hash__ = None  # the objects need not be hashable
 
     def __init__(self, factor=1):
         self.factor = factor
@@ -70,7 +70,7 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    Simultaneous calls of a coroutine method share one await; the method is recognised as a coroutine function.
+    Calls of a coroutine method at the same time share one await; it is recognised as a coroutine function.
     """
     prices = Prices()
 
@@ -84,7 +84,7 @@ def test_coroutine_methods():
 
 def test_it_looks_like_the_method():
     """
-    Name and docstring are the method's, on the class and on an object, and the repr names it.
+    Name and docstring are those of the method, on the class and on an object, and the repr names it.
     """
     prices = Prices()
     for price in (Prices.price, prices.price):
@@ -94,7 +94,7 @@ def test_it_looks_like_the_method():
 
 def test_an_object_is_not_kept_alive():
     """
-    Unlike with `cached`, an object whose methods were called is freed with its last reference.
+    Unlike with `cached`, an object is freed with its last reference, although its methods were called.
     """
     prices = Prices()
     prices.price("a")
@@ -106,7 +106,7 @@ def test_an_object_is_not_kept_alive():
 
 def test_what_is_refused():
     """
-    Refused are generators, and a *cache* that does not return one of our caches, or takes no object.
+    Generators are refused, and so is a *cache* function that returns no cache of ours or takes no object.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))
@@ -122,7 +122,7 @@ def test_what_is_refused():
 @pytest.mark.parametrize("name", ["price", "slow_price"])
 def test_a_method_of_an_object_is_a_value(name):
     """
-    A bound method is equal only to itself, hashable, copied and pickled, and knows its object.
+    A bound method is equal only to itself, can be hashed, copied and pickled, and knows its object.
     """
     one, two = Prices(1), Prices(2)
     method = getattr(one, name)

@@ -1,5 +1,5 @@
 """
-Many keys with the same hash: a lookup compares its key once with each of them, as in a dict.
+Many keys have the same hash: a lookup compares its key once with each of them, as in a dict.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def cache():
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_a_large_crowd_comes_to_an_end(make):
     """
-    Inserting n keys with one hash takes n squared comparisons, as in a dict; more would exceed the test's time.
+    Inserting n keys with one hash takes about n squared comparisons, as in a dict.
+
+    More would exceed the test's timeout.
     """
     cache = TTLCache(CROWD, 60.0)
     for n in range(CROWD):
@@ -80,7 +82,7 @@ def test_each_is_compared_once(cache):
 
 def test_a_key_that_comes_while_its_crowd_is_compared(cache):
     """
-    A key that is inserted while the last key with its hash is compared is found.
+    If a key is inserted while a lookup compares the last key with its hash, the lookup finds it.
     """
     compared = []
 
@@ -95,7 +97,7 @@ def test_a_key_that_comes_while_its_crowd_is_compared(cache):
 
 def test_a_crowd_that_goes_while_its_first_is_compared(cache):
     """
-    If the keys with one hash are removed while one of them is compared, the others are neither compared nor found.
+    If all keys with one hash are removed while one of them is compared, the others are neither compared nor found.
     """
     compared = []
 

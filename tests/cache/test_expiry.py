@@ -23,14 +23,14 @@ def clock():
 
 def lazy(clock, maxsize=100, ttl=10.0, **options):
     """
-    Return a cache that reads the clock, but expires entries only when it is used.
+    Return a cache that reads *clock*, and expires entries only when it is used.
     """
     return TTLCache(maxsize, ttl, timer=clock.monotonic, **options)
 
 
 def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
     """
-    One nanosecond before the deadline the entry is found, exactly at the deadline it is not.
+    An entry is found one nanosecond before its deadline, and not at the deadline itself.
     """
     cache = TTLCache(100, 10.0, clock=clock)
     cache["a"] = 1
@@ -44,7 +44,7 @@ def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
 
 def test_on_the_system_clock():
     """
-    Without a timer the monotonic clock is used, and read exactly for an entry in its last second.
+    Without a timer, the cache uses the monotonic clock, and reads it exactly for an entry in its last second.
     """
     cache = TTLCache(100, 3600.0)
     cache["hour"] = 1
@@ -58,7 +58,7 @@ def test_on_the_system_clock():
 
 def test_expire_returns_what_was_due_in_order(clock):
     """
-    `expire` removes the entries due at a time, and returns them by deadline.
+    `expire` removes the entries that are due at a given time, and returns them in order of their deadlines.
     """
     cache = lazy(clock)
     start = clock.monotonic()
@@ -106,7 +106,7 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With `sliding`, a lookup restarts the lifetime, but `in` does not; without it, lookups change no lifetime.
+    With `sliding`, a lookup restarts the lifetime, but `in` does not; without `sliding`, no lookup changes it.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -120,7 +120,7 @@ def test_sliding_or_fixed(clock):
 
 def test_jitter_spreads_lives(clock):
     """
-    A jitter of 5 % gives lifetimes on both sides of the ttl, within 5 %.
+    A jitter of 5 % makes lifetimes up to 5 % longer or shorter than the ttl.
     """
     cache = lazy(clock, maxsize=math.inf, ttl=100.0, jitter=0.05)
     cache.update((n, n) for n in range(1000))
@@ -133,7 +133,7 @@ def test_jitter_spreads_lives(clock):
 
 def test_what_is_due_makes_room_before_the_living(clock):
     """
-    A full cache drops expired entries before it evicts a living one, however recently they were used.
+    A full cache drops expired entries before it evicts a live one, even if they were used more recently.
     """
     cache = lazy(clock, maxsize=3)
     cache["old"] = 1
@@ -147,7 +147,7 @@ def test_what_is_due_makes_room_before_the_living(clock):
 
 def test_a_ttl_of_zero_keeps_nothing(clock):
     """
-    A value with a ttl of 0 is not stored, and its key is removed.
+    With a ttl of 0 a value is not stored, and its key is removed.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -158,7 +158,7 @@ def test_a_ttl_of_zero_keeps_nothing(clock):
 
 def test_ttu_says_until_when(clock):
     """
-    TLRUCache calls its function with key, value and time; a deadline that is not after the time stores nothing.
+    TLRUCache calls its function with key, value and time; a value whose deadline has been reached is not stored.
     """
     asked = []
 
@@ -208,7 +208,7 @@ def test_timers_count_in_seconds(now, step):
 @pytest.mark.parametrize("timer", [time.monotonic_ns, time.perf_counter_ns, time.time_ns])
 def test_a_timer_of_nanoseconds_is_refused(timer):
     """
-    The functions of the standard library that return nanoseconds are refused, with the remedy.
+    Functions of the standard library that return nanoseconds are refused, with a remedy.
     """
     message = f"timer is time.{timer.__name__}: pass a function that returns seconds, or give the cache a clock"
     for make in (lambda: TTLCache(10, 60.0, timer=timer), lambda: TLRUCache(10, lambda *_: 0, timer=timer)):
@@ -229,7 +229,7 @@ CACHES = {
 @pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
 def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    Lifetimes end on time for years in any unit of the timer, or are refused before the first entry.
+    For years and in any unit of the timer, lifetimes end on time, or are refused before the first entry.
     """
     rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
     moment = max(life // 100, 1)
@@ -239,7 +239,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
         cache["a"] = 1
         now += life - moment
         assert "a" in cache
-        now += moment if number is not float else 2 * moment  # a float of 10**21 resolves 262,144
+        now += moment if number is not float else 2 * moment  # a float near 10**21 has steps of 262,144
         assert "a" not in cache
         now += day * rate
         cache.check()
@@ -249,7 +249,9 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years: it is refused. A ttl of `inf` is not.
+    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years: it is refused.
+
+    A ttl of `inf` is accepted.
     """
     life, timer = number(60 * 10**power), lambda: number(5)
     for make in (CACHES["ttl"], CACHES["sliding"], CACHES["max_age"]):
@@ -270,7 +272,7 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    After 36 years of seconds times are rebased: lifetimes, order, endless entries, ages and iterators stay the same.
+    After 36 years in seconds the cache moves its time base; lifetimes, order, endless entries, ages and iterators stay.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -296,7 +298,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    A time that was read before a rebase is not used after it, even if an `__eq__` moves the timer.
+    A time that was read before the time base moved is not used afterwards, even if an `__eq__` moves the timer.
     """
     now, year = 0, 365 * 86_400
 
@@ -322,7 +324,7 @@ def test_a_key_that_compares_slowly_keeps_its_life():
 
 def test_a_clock_says_nanoseconds_by_its_type():
     """
-    A clock that starts low and counts nanoseconds ends lifetimes on time.
+    Lifetimes end on time with a clock that starts low and counts nanoseconds.
     """
     clock = ManualClock(start_ns=5)
     cache = TTLCache(10, 60, clock=clock)
@@ -335,7 +337,7 @@ def test_a_clock_says_nanoseconds_by_its_type():
 
 def test_the_timer_can_be_frozen():
     """
-    Inside its `with` block the timer returns a fixed time, and no entry of a cache that uses it expires.
+    In a `with` block of the cache's timer the time is fixed, and no entry expires.
     """
     ticks = iter(range(1000))
     cache = TTLCache(10, 5, timer=lambda: next(ticks))
@@ -349,7 +351,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years end on time, beside lifetimes of nanoseconds; at that size a float still resolves microseconds.
+    Lifetimes of years and of nanoseconds end on time; a float of that size still resolves microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1
@@ -362,7 +364,7 @@ def test_long_uptime_and_long_lives(clock):
 
 def test_one_million_deadlines_leave_in_order(clock):
     """
-    Many entries expire by deadline, and none is lost or doubled.
+    Many entries expire in order of their deadlines, and none is lost or repeated.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

@@ -1,5 +1,5 @@
 """
-Failed loads leave no objects that only the garbage collector would free.
+A failed load leaves no objects that only the garbage collector could free.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Thing:
 @pytest.fixture
 def things():
     """
-    Return the list of weak references to things, with the collector disabled.
+    Return a list of weak references to things; the garbage collector is off.
     """
     gc.disable()
     yield []
@@ -46,7 +46,7 @@ def fail(things):
 @pytest.fixture
 def fail_async(fail):
     """
-    Return an async loader that fails as soon as other callers wait for it.
+    Return an async loader that fails once other callers wait for it.
     """
 
     async def load(keys):
@@ -62,7 +62,7 @@ def dead(things):
 
 def test_a_load_in_a_thread(things, fail):
     """
-    Objects of a failing loader are freed when its caller has handled the error, for one key and for many.
+    When the caller has handled a loader's error, the objects of the loader are freed, for one key and for many.
     """
     cache = TTLCache(10, 60.0)
     for key in "ab":
@@ -76,7 +76,7 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    Objects of a failing async loader are freed, for several waiters too, whether it failed at once or later.
+    The objects of a failed async loader are freed, also with several waiters, whether it fails at once or later.
     """
     if is_eager and not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("eager tasks came with Python 3.12")
@@ -105,7 +105,7 @@ def test_a_load_in_a_task(things, fail, fail_async, is_eager):
 
 def test_threads_that_wait_for_a_load(things, fail):
     """
-    Objects of a failing loader are freed although threads waited for it.
+    The objects of a failed loader are freed, even if other threads waited for it.
     """
     cache, begun, waiting = TTLCache(10, 60.0), threading.Event(), threading.Semaphore(0)
     flights = cache._loads._flights
@@ -139,7 +139,7 @@ def test_threads_that_wait_for_a_load(things, fail):
 
 def test_a_load_that_cannot_be_kept(things):
     """
-    Objects of a load are freed if its value arrives and getsizeof fails.
+    If getsizeof fails for a loaded value, the objects of the load are freed.
     """
 
     def getsizeof(_value):
@@ -164,7 +164,7 @@ def test_a_load_that_cannot_be_kept(things):
 
 def test_a_load_in_the_background(things, fail_async, caplog):
     """
-    Objects of a failing background task are freed once its error is logged.
+    When the error of a background task is logged, its objects are freed.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0))

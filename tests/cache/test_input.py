@@ -27,7 +27,7 @@ TTLS = [
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_that_is_none(ttl, error, message, timer):
     """
-    An invalid ttl is refused by name and value, at construction and for a single key.
+    An invalid ttl is refused by name and value, for the whole cache and for a single key.
     """
     with pytest.raises(error, match=re.escape(message)):
         TTLCache(10, ttl, timer=timer)
@@ -44,7 +44,7 @@ def test_a_ttl_that_is_none(ttl, error, message, timer):
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_without_end(timer):
     """
-    A ttl of inf, or of more seconds than the range holds, means forever.
+    A ttl of inf, or of more seconds than can be represented, means forever.
     """
     for ttl in (math.inf, 1e300):
         cache = TTLCache(10, ttl, timer=timer)
@@ -97,7 +97,7 @@ def test_a_size_that_is_none(size, error, message):
 
 def test_a_getsizeof_that_raises():
     """
-    The error of getsizeof reaches the caller, and nothing is set.
+    An error in getsizeof reaches the caller, and nothing is set.
     """
 
     def getsizeof(value):
@@ -111,7 +111,7 @@ def test_a_getsizeof_that_raises():
 
 def test_a_ttu_that_raises_or_returns_nonsense():
     """
-    The error of ttu reaches the caller, an invalid result is refused, and nothing is set.
+    An error in ttu reaches the caller, an invalid result is refused, and in both cases nothing is set.
     """
     cache = TLRUCache(10, lambda _key, value, _now: value())
     for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:
@@ -130,7 +130,7 @@ def test_a_jitter_that_is_none(jitter):
 
 def test_time_comes_from_one_place():
     """
-    Two sources of time (timer, wheel, clock) are refused.
+    Two of timer, wheel and clock together are refused, because they are all sources of time.
     """
     wheel = TimerWheel(clock=ManualClock())
     with pytest.raises(TypeError, match="time would come from timer and wheel: pass one of them"):
@@ -150,7 +150,7 @@ def test_keys_that_cannot_be_hashed():
 
 def test_generators_are_not_cached():
     """
-    The decorator refuses a generator function, whose result could be used only once.
+    The decorator refuses a generator function, because its result could be used only once.
     """
     with pytest.raises(TypeError, match="is a generator function: what it returns can be used only once"):
 
@@ -161,7 +161,7 @@ def test_generators_are_not_cached():
 
 def test_a_ttl_of_another_library():
     """
-    A ttl may be any number that can be converted to float, even if it supports nothing else.
+    A ttl may be any number that can be converted to float, even if it supports no other operation.
     """
 
     class Length:

@@ -1,5 +1,5 @@
 """
-An exception from a signal handler, between any two lines, leaves no key, lock or slot behind.
+If a signal handler raises between any two lines, no key, lock or slot stays taken.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PATIENCE_S = 20.0
 
 class Zap(BaseException):
     """
-    An exception raised by a signal handler, like Ctrl-C.
+    An exception that is not an Exception, raised by a signal handler as Ctrl-C does.
     """
 
 
 class Limit(Exception):  # noqa: N818 - as Celery's SoftTimeLimitExceeded
     """
-    An Exception raised by a signal's handler, like a soft time limit.
+    An Exception raised by a signal handler, as a soft time limit does.
     """
 
 
@@ -76,14 +76,14 @@ class Rig:
 
 def plain(clock):
     """
-    Return a cache that only loads missing keys.
+    Return a cache that loads only missing keys.
     """
     return TTLCache(1000, 60.0, timer=clock.monotonic)
 
 
 def renewing(clock):
     """
-    Return a cache with background loads, whose first keys are in the last seconds of their lives.
+    Return a cache with background loads, whose first keys are in the last seconds of their lifetime.
     """
     cache = TTLCache(
         1000, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0, stale_while_revalidate=9.0, stale_if_error=90.0)
@@ -103,7 +103,7 @@ def by_function(clock):
 
 class ByItems(TTLCache):
     """
-    A subclass that overrides access to single items.
+    A subclass that overrides the item methods.
     """
 
     def __setitem__(self, key, value):
@@ -161,12 +161,12 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""An Exception in these functions is a failed load, like one in the loader, so an existing value may be returned."""
+"""Functions in which an Exception counts as a failed load, like one in the loader, so the old value may be returned."""
 
 
 def in_thread(function, *args):
     """
-    Return the result of a function in another thread, which must not hang.
+    Run a function in another thread, check that it does not hang, and return its result.
     """
     outcome = []
     thread = threading.Thread(target=lambda: outcome.append(function(*args)), daemon=True)
@@ -178,7 +178,7 @@ def in_thread(function, *args):
 
 def check(rig, where):
     """
-    Verify that every key can be loaded, here, in another thread and on a loop, and that nothing is left behind.
+    Verify that every key can be loaded here, in another thread and on a loop, and that nothing is left behind.
     """
     cache, flights = rig.cache, rig.cache._loads._flights
     rig.join()
@@ -204,7 +204,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Return the outcome of a call that was interrupted at a line, and its number of lines; None if it had fewer lines.
+    Make a call that is interrupted at a line; return its outcome and number of lines, or None if it has fewer lines.
     """
     rig = Rig(make)
     raised = None
@@ -222,7 +222,7 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every call on every cache with either exception; the quick set has a part of them.
+    Return every call on every cache with both exceptions; the quick set has some of them.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:
@@ -236,7 +236,7 @@ def rows():
 @pytest.mark.parametrize(("make", "call", "error"), list(rows()))
 def test_at_every_line(make, call, error, caplog):
     """
-    Whatever line of the cache's code raises, every key can be loaded afterwards, and the exception propagates.
+    Whichever line of the cache's code raises, the exception propagates, and every key can be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     caplog.set_level(logging.CRITICAL, "asyncio")
@@ -248,7 +248,7 @@ def test_at_every_line(make, call, error, caplog):
             break
         if raised is not error and not (error is Limit and where[0].partition(":")[0] in LOADING):
             missing += where
-    assert missing == [] or "async" in call  # asyncio reports errors of callbacks, and of tasks without a waiter
+    assert missing == [] or "async" in call  # asyncio reports errors in callbacks, and in tasks that nothing awaits
 
 
 @pytest.mark.slow
@@ -272,7 +272,7 @@ def test_at_two_lines(make, call, gap, caplog):
 @pytest.mark.parametrize("make", ["plain", "renewing"])
 def test_real_signals(make, caplog, monkeypatch):
     """
-    Of 25,000 time limits, raised by a real timer's signals, none leaves a key behind that cannot be loaded.
+    25,000 time limits raised by a real timer's signals leave no key that cannot be loaded.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may arrive in a destructor, which cannot raise
@@ -307,7 +307,7 @@ def test_real_signals(make, caplog, monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, former)
     assert poisoned == []
-    flights = rig.cache._loads._flights  # after two simultaneous signals, the next sweep removes the remaining entry
+    flights = rig.cache._loads._flights  # after two signals at once, the next sweep removes the entry that is left
     assert len(flights._loads) <= flights._sweep_at
     flights._sweep_at = 0
     check(rig, "signals")

@@ -34,7 +34,7 @@ def test_what_expires_before_its_turn_is_left_out(clock):
 
 def test_changes_in_the_middle(clock):
     """
-    An iterator skips entries removed during the iteration, shows no new ones, and shows replaced values.
+    An iterator skips entries that are removed during the iteration, shows no new ones, and shows new values.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})
@@ -51,7 +51,7 @@ def test_changes_in_the_middle(clock):
 
 def test_a_key_that_came_back_is_another_entry(clock):
     """
-    A key that was removed and set again during the iteration is another entry, and is not shown.
+    If a key is removed and set again during the iteration, it is a new entry and is not shown.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({1: 1, 2: 2})
@@ -63,7 +63,7 @@ def test_a_key_that_came_back_is_another_entry(clock):
 
 def test_walks_change_nothing(clock):
     """
-    Iterating over keys, values and items does not count as use of an entry, nor as hits or misses.
+    Iterating over keys, values or items does not count as a use, a hit or a miss.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, sliding=True)
     cache.update({"a": 1, "b": 2})
@@ -76,7 +76,7 @@ def test_walks_change_nothing(clock):
 
 def test_an_iterator_outlives_its_names(clock):
     """
-    An iterator keeps its cache alive until it has ended; then it stays ended and releases the cache.
+    An iterator keeps its cache alive until it has ended; then it stays ended, and releases the cache.
     """
     walk = iter(TTLCache(10, 10.0, timer=clock.monotonic))
     gc.collect()

@@ -1,5 +1,5 @@
 """
-Keys whose `__hash__` and `__eq__` raise, re-enter, or collect garbage, and values whose finalizers do.
+Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fail():
 
 def test_a_hash_that_raises():
     """
-    The error reaches the caller, and the cache stays consistent.
+    An error in `__hash__` reaches the caller, and the cache stays consistent.
     """
 
     class Bad:
@@ -57,7 +57,7 @@ def test_a_hash_that_raises():
 
 def test_an_eq_that_raises():
     """
-    The error reaches the caller, nothing is set, removed or counted, and other keys still work.
+    An error in `__eq__` reaches the caller, nothing is set, removed or counted, and other keys still work.
     """
     cache = TTLCache(10, 60.0)
     bad = Key("bad")
@@ -74,7 +74,7 @@ def test_an_eq_that_raises():
 @pytest.mark.parametrize("use", ["get", "set", "pop", "touch", "in"])
 def test_an_eq_that_empties_the_cache(end, use):
     """
-    A key whose `__eq__` removes the compared entry, in any operation, leaves the cache intact.
+    If a key's `__eq__` removes the entry with which it is compared, in any operation, the cache stays consistent.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -106,7 +106,7 @@ def test_an_eq_that_empties_the_cache(end, use):
 
 def test_an_eq_that_sets_the_same_key():
     """
-    A key that sets its equal while it is being set leaves one entry.
+    A key whose `__eq__` sets an equal key while it is being set leaves one entry.
     """
     cache = TTLCache(10, 60.0)
     cache[Key("other")] = 0
@@ -137,7 +137,7 @@ def test_an_eq_that_collects():
 
 def test_values_that_come_back_when_they_go():
     """
-    A value whose finalizer uses the cache finds it consistent, however the entry left.
+    If the finalizer of a value uses the cache, the cache is consistent, however the entry left.
     """
     cache = TTLCache(3, 60.0)
     seen = []
@@ -163,7 +163,7 @@ def test_values_that_come_back_when_they_go():
 
 def test_values_are_let_go_at_once():
     """
-    However an entry leaves, the cache drops its references to key and value.
+    However an entry leaves, the cache drops its references to the key and the value at once.
     """
 
     class Thing:
@@ -190,7 +190,7 @@ def test_values_are_let_go_at_once():
 
 def test_a_cycle_through_a_cache_is_collected():
     """
-    A cycle through a cache (by a value, a callback or getsizeof) is collected.
+    A reference cycle through a cache (by a value, a callback or getsizeof) is collected.
     """
 
     class Cache(TTLCache):
@@ -214,7 +214,7 @@ def test_a_cycle_through_a_cache_is_collected():
 
 def test_a_cache_without_cycles_ends_with_its_last_reference():
     """
-    A cache is freed without the collector, even with a clock.
+    A cache is freed without the garbage collector, even if it has a clock.
     """
     gc.disable()
     try:
@@ -230,7 +230,7 @@ def test_a_cache_without_cycles_ends_with_its_last_reference():
 
 def test_storms_of_hostile_keys():
     """
-    Random operations, with keys whose comparisons run other random operations, break no invariant.
+    Random operations, with keys whose comparisons run further random operations, break no invariant.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

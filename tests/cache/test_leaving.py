@@ -1,5 +1,5 @@
 """
-Reports and counts of entries that leave.
+Reports and counts of the entries that leave a cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.testing import ManualClock
 
 class Rig:
     """
-    A cache of two entries, its clock, and its reports.
+    A cache of at most two entries, its clock, and its reports.
     """
 
     def __init__(self, *, is_driven):
@@ -36,7 +36,7 @@ def rig(request):
 
 def test_every_reason_is_told_and_counted(rig):
     """
-    Each reason to leave calls one callback once, with key, value and reason, and is counted.
+    For each reason to leave, the callback is called once with key, value and reason, and the entry is counted.
     """
     cache = rig.cache
     cache.update({"a": 1, "b": 2})
@@ -92,7 +92,7 @@ def test_reasons_are_words():
 
 def test_callbacks_may_use_the_cache(rig):
     """
-    A callback finds the cache consistent, and may set, remove and clear.
+    During a callback the cache is consistent, and the callback may set, remove and clear.
     """
     cache = rig.cache
     seen = []
@@ -112,7 +112,7 @@ def test_callbacks_may_use_the_cache(rig):
 
 def test_a_callback_that_raises_is_logged(caplog):
     """
-    If a callback raises, its exception is logged, the operation completes, and the other entries are reported.
+    An exception in a callback is logged, the operation completes, and the other entries are reported.
     """
     told = []
 
@@ -130,7 +130,7 @@ def test_a_callback_that_raises_is_logged(caplog):
 
 def test_what_is_no_exception_leaves_the_verb():
     """
-    A KeyboardInterrupt of a callback reaches the caller after every entry was reported.
+    A KeyboardInterrupt in a callback reaches the caller, after every entry was reported.
     """
     told = []
 
@@ -147,7 +147,7 @@ def test_what_is_no_exception_leaves_the_verb():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    A TLRU value whose deadline has passed is not reported, but the value that it replaces is.
+    If a TLRU value has already expired when it is set, the value that it replaces is reported, and the new one is not.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

@@ -1,5 +1,5 @@
 """
-Random operations on a cache and on a simple model, compared after each.
+Random operations on a cache and on a simple model, which are compared after each.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tickwheel.testing import ManualClock
 
 STEPS = 4000
 LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
-"""Lifetimes in seconds; edges of the wheel's levels are powers of 64."""
+"""Lifetimes in seconds; some of them, powers of 64, are the limits of the wheel's levels."""
 
 
 class Model:
     """
-    A list of rows [key, value, deadline, life, size, begun], the least recently used first.
+    Rows [key, value, deadline, life, size, begun], the least recently used first.
     """
 
     def __init__(self, maxsize, *, sliding, getsizeof):
@@ -96,12 +96,12 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    After any operations, items, order, remaining lives and reports agree with the model.
+    After any operations, items, order, remaining lifetimes and reports are those of the model.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
     draw = random.Random(seed)
-    clock = ManualClock(start_ns=draw.randrange(10**6) * 10**9)  # whole seconds, which floats add up exactly
+    clock = ManualClock(start_ns=draw.randrange(10**6) * 10**9)  # whole seconds, because floats add these up exactly
     told = []
     getsizeof = (lambda value: value % 5) if "sized" in kind else (lambda _: 1)
     time = {"clock": clock} if "driven" in kind else {"timer": clock.monotonic}

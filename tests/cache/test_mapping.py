@@ -1,5 +1,5 @@
 """
-A cache as a mapping: values, bound and order of use.
+A cache as a mapping: its values, its bound, and the order of use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.testing import ManualClock
 
 def for_ever(_key, _value, _now):
     """
-    Let every entry live forever; a module-level function, so that it can be pickled.
+    Give every entry an endless lifetime; the function is at module level, so that it can be pickled.
     """
     return math.inf
 
@@ -58,7 +58,7 @@ def test_it_is_a_mutable_mapping(make):
 
 def test_a_default_that_is_not_used_is_not_measured(make):
     """
-    `setdefault` of an existing key returns its value, however large the default.
+    `setdefault` of an existing key returns its value, even if the default would be too large.
     """
     measured = []
     cache = make(10, getsizeof=lambda value: measured.append(value) or value)
@@ -87,7 +87,7 @@ def test_equal_keys_of_different_types_are_one(make):
 
 def test_the_least_recently_used_goes_first(make):
     """
-    The key whose last set or lookup is longest ago is evicted; `in` and iteration do not count as use.
+    The key that has not been set or looked up for the longest time is evicted; `in` and iteration are not uses.
     """
     cache = make(3)
     cache.update({1: 1, 2: 2, 3: 3})
@@ -104,7 +104,7 @@ def test_the_least_recently_used_goes_first(make):
 
 def test_popitem_of_an_empty_cache(make):
     """
-    On an empty cache, `popitem` raises KeyError with the class's name, without a context.
+    On an empty cache, `popitem` raises a KeyError that names the class, without a context.
     """
     with pytest.raises(KeyError, match="is empty") as caught:
         make(3).popitem()
@@ -114,7 +114,7 @@ def test_popitem_of_an_empty_cache(make):
 
 def test_sizes_are_bounded(make):
     """
-    With getsizeof the sum of sizes is bounded, and a value that grows evicts others rather than itself.
+    With getsizeof the sum of sizes is bounded, and a value that grows evicts others and not itself.
     """
     cache = make(10, getsizeof=len)
     cache.update(a="aaa", b="bbb", c="ccc")
@@ -131,7 +131,7 @@ def test_sizes_are_bounded(make):
 
 class Own(TTLCache):
     """
-    A cache that overrides `popitem`, which then evicts.
+    A cache that overrides `popitem`, which is then called to evict.
     """
 
     def popitem(self):
@@ -141,7 +141,7 @@ class Own(TTLCache):
 @pytest.mark.parametrize("kind", [TTLCache, Own])
 def test_a_value_that_fits_in_alone_stays(kind):
     """
-    Rounding errors of fractional sizes never evict the value that was just set, and do not accumulate.
+    Rounding errors of fractional sizes do not accumulate, and never evict the value that was just set.
     """
     cache = kind(0.3, 60.0, getsizeof=lambda value: value)
     cache["y"] = cache["z"] = 0.1
@@ -162,7 +162,7 @@ def test_a_value_that_fits_in_alone_stays(kind):
 
 def test_a_bound_of_zero_keeps_nothing(make):
     """
-    A maxsize of 0 is allowed, and stores no value that has a size.
+    A maxsize of 0 is allowed; the cache then stores only values of size 0.
     """
     cache = make(0)
     with pytest.raises(ValueTooLargeError):
@@ -194,7 +194,7 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle has the remaining lifetimes, so the time until it is loaded does not count.
+    A pickle stores the remaining lifetimes, so the time until it is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)
@@ -210,7 +210,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy uses the timer of its cache, even one without a hash, and so does a copy of the copy.
+    A copy uses the timer of its cache, even if that cannot be hashed, and so does a copy of the copy.
     """
 
     @dataclass
@@ -239,7 +239,7 @@ def test_repr_of_a_timer():
 
 def test_repr_shows_what_is_there(make):
     """
-    The repr has class, items, bound and size, and the ttl of a TTLCache; of many items it shows twenty.
+    The repr has the class, items, bound and size, and the ttl of a TTLCache; it shows at most twenty items.
     """
     cache = make(100)
     ttl = ", ttl=60.0" if isinstance(cache, TTLCache) else ""

@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Return the result of a cached function, and run *act* during the call.
+    Run *act* during a call of a cached function, and return the result of the call.
     """
 
     @cached(cache, key=lambda name: name)
@@ -94,7 +94,7 @@ TAKES = {"take": take_while, "take_async": take_async_while, "take_many": take_m
 @pytest.fixture(params=TAKES)
 def take(request):
     """
-    Return a function that loads a key while an action is done.
+    Return a function that loads a key and runs an action during the load.
     """
     return TAKES[request.param]
 
@@ -102,7 +102,7 @@ def take(request):
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_during_a_load_stays(take, write):
     """
-    A value set during a load stays, the load returns it, and the load is counted.
+    A value that is set during a load stays, the load returns it, and the load is counted.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, WRITES[write]) == "new"
@@ -113,7 +113,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    A key that is removed during a load, even without a value, has no value after the load.
+    If a key is removed during a load, even if it had no value, it has no value after the load.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -124,7 +124,7 @@ def test_a_removal_during_a_load_stays(take, remove):
 
 def test_what_is_no_news_of_the_key_changes_nothing(take):
     """
-    Lookups, writes of other keys, and evictions do not keep a load from storing its value.
+    Lookups, writes of other keys, and evictions do not prevent a load from storing its value.
     """
     cache = TTLCache(3, 60.0)
 
@@ -141,7 +141,7 @@ def test_what_is_no_news_of_the_key_changes_nothing(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one, a write of any of them counts.
+    If a subclass maps several keys to one, a write of any of them counts as a write of that key.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -156,7 +156,9 @@ def test_keys_that_a_subclass_makes(take, act):
 
 def test_who_asks_after_a_removal_does_not_get_the_older_load():
     """
-    A take that begins after a removal loads again instead of waiting for an older load, which then stores nothing.
+    A take that begins after a removal does not wait for an older load, but loads again.
+
+    The older load stores nothing.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -179,7 +181,7 @@ def test_who_asks_after_a_removal_does_not_get_the_older_load():
 
 def test_no_watch_outlives_its_load():
     """
-    After its end, by whatever outcome, no load watches its key.
+    When a load has ended in any way, nothing watches its key any more.
     """
     cache = TTLCache(10, 60.0)
     take_while(cache, lambda cache: cache.pop("key", None))
@@ -197,7 +199,7 @@ def test_no_watch_outlives_its_load():
 @pytest.fixture
 def busy_switching():
     """
-    Let threads switch as often as possible.
+    Let threads switch as often as possible during the test.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -209,7 +211,7 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    While threads change the source, remove keys and take them, no take returns a value removed before it began.
+    While threads change the source, remove keys and take them, no take returns a value removed before the take began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -253,7 +255,9 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
 def test_after_a_failed_load_what_is_there_now_is_answered(is_async):
     """
-    After a failed load a value that was removed or expired during it is not returned; a value set during it is.
+    After a failed load, a value that was removed or expired during the load is not returned.
+
+    A value that was set during the load is returned.
     """
     clock = ManualClock()
     cache = TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=60.0))

@@ -1,5 +1,5 @@
 """
-Values that are loaded again before their lifetime ends, or returned after its end.
+Values that are reloaded before their lifetime ends, or returned after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 
 class Source:
     """
-    A source for loads: counts its calls, fails on request, and can be held.
+    A source of values that counts its loads, and can be made to fail or wait.
     """
 
     def __init__(self):
@@ -76,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    In the last seconds of its life a value is returned at once, and one background load starts.
+    In the last seconds of its lifetime, a value is returned at once, and one background load starts.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -94,7 +94,7 @@ def test_refresh_ahead(clock, source):
 
 def test_without_a_reason_nothing_is_refreshed(clock, source):
     """
-    Without a rule for stale values, the caller loads an expired value.
+    Without a rule for stale values, the caller itself loads an expired value.
     """
     cache = make(clock, ahead=3.0)
     cache.take("a", source)
@@ -104,7 +104,7 @@ def test_without_a_reason_nothing_is_refreshed(clock, source):
 
 def test_stale_while_revalidate(clock, source):
     """
-    For some seconds after its end a value is still returned while a background load runs; then it is missing.
+    For some seconds after its end, a value is returned while a background load runs; after that it is missing.
     """
     cache = make(clock, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -120,7 +120,7 @@ def test_stale_while_revalidate(clock, source):
 
 def test_stale_if_error(clock, source):
     """
-    For some seconds after its end a value is returned if loading fails; later the error is raised.
+    For some seconds after its end, a value is returned if loading fails; after that the error is raised.
     """
     cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
@@ -138,7 +138,7 @@ def test_stale_if_error(clock, source):
 
 def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
     """
-    An error of a background load is logged, and the old value stays until its end.
+    An error in a background load is logged, and the old value stays until its end.
     """
     cache = make(clock, ahead=3.0, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -158,7 +158,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_loads_see_what_is_stale(clock):
     """
-    After its life a value is missing for everything but take, and leaves when the extra time is over.
+    After its lifetime only `take` sees a value; it leaves the cache when the extra time is over.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -210,7 +210,7 @@ def test_what_was_removed_is_not_answered(clock, source):
 
 def test_a_write_during_a_refresh_stays(clock, source):
     """
-    A background load stores nothing if its key was written during it.
+    If its key is written during a background load, the load stores nothing.
     """
     cache = make(clock, ahead=5.0)
     cache.take("a", source)
@@ -225,7 +225,7 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    Above the limit no background load starts; that is counted, and the value is still returned.
+    At the limit no further background load starts; this is counted, and the value is still returned.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":
@@ -246,7 +246,7 @@ def test_background_loads_are_bounded(clock, source):
 
 def test_refreshing_in_tasks(clock, source):
     """
-    take_async refreshes in a task of its loop, with the same limit.
+    take_async refreshes in a task on its loop, with the same limit.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
 
@@ -270,7 +270,7 @@ def test_refreshing_in_tasks(clock, source):
 
 def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
     """
-    An error of a background task is logged, and asyncio does not report an exception that was never retrieved.
+    If a background task fails, its error is logged, and asyncio does not report an exception that was never retrieved.
     """
     cache = make(clock, ahead=5.0)
 
@@ -289,7 +289,7 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 
 def test_many_are_refreshed_by_one_call(clock):
     """
-    take_many loads missing keys, reloads expiring keys in the background, and falls back on old values.
+    take_many loads missing keys, reloads keys near their end in the background, and returns old values on errors.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []
@@ -333,7 +333,7 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    TLRUCache takes the same rules; with sliding and individual lifetimes each lifetime is used.
+    TLRUCache takes the same rules; with `sliding` and lifetimes per entry, each lifetime counts.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -354,7 +354,7 @@ def test_refreshing_other_caches(clock, source):
 
 def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
     """
-    If the task of a background load never runs a step, the loop is unaffected, and the next take refreshes again.
+    If the task of a background load is cancelled before its first step, the next take starts another one.
     """
     cache = make(clock, ahead=5.0)
 
@@ -374,7 +374,7 @@ def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
 
 def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
     """
-    If no thread can be started, the value is returned, the failure logged and counted, and later takes load.
+    If no thread can be started, the value is returned, the failure is logged and counted, and later takes load.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
     cache.take("a", source)
@@ -396,7 +396,7 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    If the loop refuses a task, an existing value is returned; a missing key raises and is loaded later.
+    If the loop refuses a task, an existing value is returned; for a missing key take raises, and loads it later.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"
@@ -419,7 +419,7 @@ def test_a_load_that_no_task_can_run(clock, source, caplog):
 
 def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
     """
-    Background loads of a closed loop do not count towards the limit, and do not block others.
+    Background loads of a closed loop do not count towards the limit, and so do not block others.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
 
@@ -441,7 +441,7 @@ def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
 
 def test_many_threads_keep_the_bound(clock, source):
     """
-    Threads that refresh at the same moment start no more loads than the limit.
+    Threads that refresh at the same moment start at most as many loads as the limit allows.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -33,7 +33,7 @@ def test_rules_that_are_none(rules, error, message):
 
 def test_what_cannot_be_refreshed():
     """
-    Anything but a Refresh is refused, and so is a subclass that overrides item methods, which a refresh would bypass.
+    Anything but a Refresh is refused, and so is a subclass with its own item methods, which a refresh would bypass.
     """
 
     class Own(TTLCache):

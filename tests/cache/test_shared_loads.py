@@ -1,5 +1,5 @@
 """
-Loads that threads and tasks share.
+Loads that threads and tasks share with each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def joined(cache):
 
 def test_a_task_waits_for_the_load_of_a_thread(cache):
     """
-    A task that needs a key which a thread loads gets the thread's result, without blocking the loop.
+    If a thread is loading a key, a task that takes it gets the thread's result, without blocking the loop.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_task_waits_for_the_load_of_a_thread(cache):
 
 def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
     """
-    A thread that needs a key which a task of another thread's loop loads gets its result or its error.
+    If a task on another thread's loop is loading a key, a thread that takes it gets the task's result or error.
     """
 
     async def main(outcome_of):
@@ -107,7 +107,7 @@ def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
 
 def test_tasks_of_two_loops_share(cache):
     """
-    A task waits for the load of another loop's task.
+    A task waits for a load by a task of another loop.
     """
     begun, ends = threading.Event(), []
 
@@ -135,9 +135,9 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    The end of a loop cancels its loads; a thread, or a task of another loop, that waited for one loads itself.
+    If a loop ends, its loads are cancelled, and a waiting thread or a task of another loop loads the key itself.
 
-    A task may do so during its clean-up, too.
+    A task may do so while it cleans up, too.
     """
     begun = threading.Event()
 
@@ -174,7 +174,7 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    A blocking take inside a coroutine loads the key itself if a task of the same loop is loading it.
+    If a task of the same loop is loading the key, a blocking take inside a coroutine loads it itself.
     """
 
     async def main():
@@ -196,7 +196,7 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
-    A loader that runs a loop which takes the same key is refused, as it would wait for itself.
+    A loader that runs a loop in which the same key is taken is refused, because it would wait for itself.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
@@ -204,7 +204,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    A load continues for a waiting thread, even if no task of its loop waits for it.
+    If a thread waits for a load, the load continues even if no task of its loop waits for it.
     """
 
     async def main():
@@ -231,7 +231,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monkeypatch, who):
     """
-    If a loop is stopped and closed without cancelling its tasks, waiters of its loads in other threads load themselves.
+    If a loop is stopped and closed without cancelling its tasks, threads that wait for its loads load themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []
@@ -268,7 +268,7 @@ def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monk
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    If a loop is closed while a task waits for a load, the task ends without an error, and the key can be loaded.
+    If a loop is closed while its task waits for a load, the task ends without an error, and the key can be loaded.
     """
 
     async def never(_key):

@@ -63,7 +63,7 @@ def test_item_methods_of_a_subclass_are_gone_through():
 
 def test_popitem_of_a_subclass_evicts():
     """
-    A subclass's popitem is called for every eviction, and chooses the entry.
+    Every eviction calls a subclass's `popitem`, which chooses the entry.
     """
     gone = []
 
@@ -116,7 +116,7 @@ def test_getsizeof_of_a_subclass():
 
 def test_attributes_travel_with_a_pickle():
     """
-    Attributes and slots of a subclass are pickled and copied, and its `__init__` is not called again.
+    Attributes and slots of a subclass are pickled and copied, without another call of its `__init__`.
     """
     cache = Named("prices")
     cache["a"] = 1
@@ -131,7 +131,7 @@ def test_attributes_travel_with_a_pickle():
 
 class Named(TTLCache):
     """
-    A cache with a name, its only argument.
+    A cache whose only argument is a name.
     """
 
     def __init__(self, name):
@@ -145,6 +145,6 @@ class Slotted(TTLCache):
 
 def test_classes_can_be_subscripted():
     """
-    Type parameters are allowed at run time.
+    Cache classes accept type parameters at run time.
     """
     assert TTLCache[str, int](10, 60.0).maxsize == 10

@@ -1,5 +1,5 @@
 """
-Every kind of cache in all surroundings.
+The suite of surroundings, run on every kind of cache.
 """
 
 from __future__ import annotations

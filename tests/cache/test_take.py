@@ -1,5 +1,5 @@
 """
-`take`: of all callers that need a missing key, one loads it.
+`take`: if many callers need a missing key, one of them loads it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Crowd:
 
 def test_one_of_many_threads_loads():
     """
-    The loader gets the key and is called once; all threads get its value, which is stored.
+    The loader is called once with the key; all threads get its value, which is stored.
     """
     cache = TTLCache(10, 60.0)
     calls, go_on = [], threading.Event()
@@ -62,7 +62,7 @@ def test_one_of_many_threads_loads():
 
 def test_an_error_goes_to_all_and_nothing_is_kept():
     """
-    The loader's error is raised in every waiting thread, and the next take loads again.
+    If the loader fails, its error is raised in every waiting thread, and the next take loads again.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -84,7 +84,7 @@ def test_an_error_goes_to_all_and_nothing_is_kept():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something other than an Exception, only its own thread's take ends; another thread loads.
+    If a loader raises something that is not an Exception, only the take of its own thread ends; another thread loads.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -108,7 +108,7 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys, but not the one that it loads, since it would wait for itself.
+    A loader may take other keys, but not the key that it loads, because it would wait for itself.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -143,7 +143,7 @@ def test_none_is_a_value():
 
 class Loads:
     """
-    An async loader that waits for the test.
+    An async loader that waits until the test lets it continue.
     """
 
     def __init__(self):
@@ -178,7 +178,7 @@ async def crowd_of(cache, loads, size=5):
 
 def test_one_of_many_tasks_loads():
     """
-    The async loader runs once, all tasks get its value, and later ones find it.
+    The async loader runs once, all waiting tasks get its value, and later tasks find it.
     """
 
     async def main():
@@ -193,7 +193,7 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    The loader's error is raised in every task, as a separate object; no value is stored, and the next take loads again.
+    The loader's error is raised in every task as a separate object; nothing is stored, and the next take loads again.
     """
 
     async def main():
@@ -213,7 +213,7 @@ def test_an_error_goes_to_all_tasks():
 
 def test_a_loader_that_is_cancelled_from_inside():
     """
-    A loader that ends with CancelledError ends every waiting task, and no value is stored.
+    If a loader ends with CancelledError, every waiting task is cancelled, and nothing is stored.
     """
 
     async def main():
@@ -248,7 +248,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_the_last_waiter_takes_the_load_along():
     """
-    When the last waiter has left, the loader is cancelled, no value is stored, and a later caller loads again.
+    When its last waiter has left, the load is cancelled and stores nothing, and a later caller loads again.
     """
 
     async def main():
@@ -281,7 +281,7 @@ def test_a_load_that_waits_for_itself():
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 def test_an_eager_load_that_waits_for_itself():
     """
-    An async loader that takes its own key is also refused with eager tasks, at once and after a wait.
+    An async loader that takes its own key is refused with eager tasks, too, at once and after a wait.
     """
 
     async def main():
@@ -308,7 +308,7 @@ class Abort(BaseException):
 @pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
 def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
     """
-    An error that is not an Exception, or has a meaning for futures, reaches every task and cancels none.
+    If an error is not an Exception, or means something to futures, every task still gets it and none is cancelled.
     """
     error = make()
 
@@ -331,7 +331,7 @@ def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
 
 def test_a_loader_that_raises_stop_iteration():
     """
-    StopIteration is raised in all waiting threads; in a task as the cause of a RuntimeError, as in any coroutine.
+    StopIteration is raised in all waiting threads; a task gets it as the cause of a RuntimeError, as in any coroutine.
     """
     cache, begun, go_on = TTLCache(10, 60.0), threading.Event(), threading.Event()
 
@@ -358,7 +358,7 @@ def test_a_loader_that_raises_stop_iteration():
 @pytest.mark.parametrize("is_all", [False, True], ids=["the load", "all"])
 def test_a_load_that_is_cancelled_before_it_begins(is_all):
     """
-    If its task never runs a step, the waiters are cancelled as by a later cancellation, and the next take loads again.
+    If the load's task is cancelled before its first step, its waiters are cancelled, and the next take loads again.
     """
 
     async def main():

@@ -26,7 +26,7 @@ def in_a_minute(_key, _value, now):
 @pytest.mark.parametrize("kind", ["ttl", "tlru", "sliding", "driven", "graceful"])
 def test_an_overwrite_may_keep_the_deadline(clock, kind):
     """
-    With `keep_ttl` a new value keeps the deadline of the old one; a missing or expired key gets a new lifetime.
+    With `keep_ttl` a new value keeps the old deadline; a missing or expired key gets a new lifetime.
     """
     left = []
     options = {"on_expire": lambda *entry: left.append(entry), "on_evict": lambda *entry: left.append(entry)}
@@ -62,7 +62,7 @@ def test_keep_ttl_and_ttl_exclude_each_other():
 @pytest.mark.parametrize("is_driven", [False, True])
 def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
     """
-    With `sliding`, an entry expires one ttl after its last use, and at its maximum age however often it is used.
+    With `sliding`, an entry expires one ttl after its last use, and at its maximum age at the latest.
     """
     times = {"clock": clock} if is_driven else {"timer": clock.monotonic}
     cache = TTLCache(10, 60.0, sliding=True, max_age=max_age, **times)
@@ -86,7 +86,7 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    The maximum age counts from the last set, except a set that keeps the deadline.
+    The maximum age counts from the last set, except for a set that keeps the deadline.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1
@@ -138,7 +138,7 @@ def test_a_long_age_with_grace(clock):
 )
 def test_a_limit_is_more_than_nothing(name, value, error):
     """
-    A `max_age` or `load_timeout` of zero, below zero or of another type is refused by name.
+    A `max_age` or `load_timeout` is refused by name if it is not above zero or has another type.
     """
     with pytest.raises(error, match=name):
         TTLCache(10, 60.0, **{name: value})
@@ -155,7 +155,7 @@ def test_retry_after_is_a_short_time(value):
 
 def test_a_short_life_is_not_renewed_at_each_take(clock):
     """
-    If a lifetime is not longer than `ahead`, a take refreshes the value only in the second half of its lifetime.
+    If a lifetime is not longer than `ahead`, a take refreshes the value only in the second half of the lifetime.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, refresh=Refresh(ahead=180.0))
     calls = []
@@ -189,6 +189,6 @@ LOADS = {"take", "take_many", "take_async", "take_many_async"}
 @pytest.mark.parametrize(("kind", "own"), [(TTLCache, "ttl"), (TLRUCache, "ttu")])
 def test_the_names_that_a_cache_shows(kind, own):
     """
-    `dir` of a cache does not show the internal names of loads and of the alarm.
+    `dir` of a cache omits the internal names of loads and of the alarm.
     """
     assert {name for name in dir(kind) if not name.startswith("_")} == LOOKUPS | WRITES | LOADS | {"check", own}

@@ -1,5 +1,5 @@
 """
-A cache's timer that returns times, or NumPy numbers.
+A cache whose timer returns times, or numbers of NumPy.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return times of Python, NumPy or pandas in any unit, with lifetimes in seconds or any type of duration.
+    A timer may return times of Python, NumPy or pandas in any unit, and lifetimes may be seconds or any duration type.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))
@@ -75,7 +75,7 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may be of the timer's type, or infinite; another type is refused, with the value.
+    A deadline may have the timer's type or be infinite; another type is refused with the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

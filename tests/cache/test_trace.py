@@ -1,5 +1,5 @@
 """
-A real workload: names that a resolver looked up, each cached for its time to live.
+A real workload: the names that a DNS resolver looked up, each cached for its time to live.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tickwheel.testing import ManualClock
 
 TRACE = Path(__file__).parents[3] / "shared" / "traces" / "dns_ttl_cache.timers.csv.gz"
 END_S = 365 * 86_400
-"""Seconds to advance at the end; the longest time to live is 14 days."""
+"""Seconds to advance at the end, because the longest time to live is 14 days."""
 COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the span": 4_092, "peak": 555}
-"""Counts that any correct timer system gives, computed with a heap and a dict."""
+"""Counts that any correct timer system gives; they were computed with a heap and a dict."""
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/traces/dns_ttl_cache.timers.csv.gz is not here")
 @pytest.mark.parametrize("is_driven", [True, False], ids=["driven", "lazy"])
 def test_the_counts_of_a_resolver(is_driven):
     """
-    Every name expires exactly as often as expected: driven at its microsecond, otherwise at the next use.
+    Every name expires exactly as often as expected: driven by a wheel to the microsecond, otherwise at the next use.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}
@@ -47,7 +47,7 @@ def test_the_counts_of_a_resolver(is_driven):
             at_us, key = int(row["t_us"]), row["key"]
             clock.advance((at_us - now_us) / 1e6)
             now_us = at_us
-            # One that lives for no time would not be kept: a nanosecond lets it be seen to expire.
+            # A name with a lifetime of zero would not be stored; with a nanosecond it is, and its expiry can be seen.
             life_ns = max(int(row["delay_us"]) * 1000, 1)
             count["move" if key in cache else "set"] += 1
             cache.expire()

@@ -1,5 +1,5 @@
 """
-The syntax of cron lines, and the errors for invalid ones.
+The syntax of cron lines, and the errors for invalid lines.
 """
 
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_refused(line):
     """
-    A line that cannot be read or never fires is refused, and the error names the wrong part.
+    A line that cannot be parsed, or never fires, is refused, and the error names the wrong part.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse(line)
@@ -79,7 +79,7 @@ def test_a_misspelt_zone(tz, remedy):
 
 def test_zone_in_the_line():
     """
-    A `TZ=` before the fields names the zone, and may not contradict the argument.
+    A `TZ=` before the fields names the zone; it must not contradict the argument.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
     assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")
@@ -118,7 +118,7 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires at the hours that the manual of cron gives, found by checking every hour of two years.
+    Each alias fires at the hours that cron's manual gives; the test checks every hour of two years.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
@@ -141,7 +141,9 @@ def test_aliases(alias):
 
 def test_dialects_differ_in_starred_day_steps():
     """
-    With `*/5` as day and a weekday, a line of five fields needs both (Debian), and a line of six either (robfig).
+    With `*/5` as day and a weekday, a line of five fields needs both to match, as in Debian.
+
+    A line of six fields needs either, as in robfig/cron.
     """
     july = 1_341_878_400_000  # 2012-07-10
     monday_the_sixth = 1_344_211_200_000

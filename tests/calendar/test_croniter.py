@@ -1,5 +1,5 @@
 """
-The instants of real cron lines, compared with croniter's.
+The times at which real cron lines fire, compared with croniter's.
 """
 
 import json
@@ -50,14 +50,16 @@ def theirs(line, zone, count):
 @pytest.mark.slow
 def test_utc():
     """
-    Without daylight saving our instants and croniter's agree for 100 firings of every line.
+    Without daylight saving, our times and croniter's agree for 100 firings of every line.
     """
     assert [line for line in lines() if ours(line, "UTC", 100) != theirs(line, "UTC", 100)] == []
 
 
 def test_overlap_is_the_only_difference():
     """
-    In an autumn night in New York croniter fires lines of the repeated hour twice, and we fire them once.
+    In an autumn night in New York, croniter fires lines of the repeated hour twice and we fire them once.
+
+    There is no other difference.
     """
     zone = ZoneInfo("America/New_York")
     differing = [line for line in lines() if line.split()[1] == "1"]

@@ -1,5 +1,5 @@
 """
-Intervals of days, weeks or months at a time of the day.
+Intervals of days, weeks or months, at a time of day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOW = int(datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp() * 1000)
 
 def walls(series, count, after):
     """
-    Return the wall clock times of the first *count* instants of the series later than *after*.
+    Return the wall clock times of the first *count* instants of the series after *after*.
     """
     found = []
     for _ in range(count):
@@ -54,7 +54,7 @@ def walls(series, count, after):
 )
 def test_steps(text, step):
     """
-    Days, weeks, months and years are parsed; a step's own text is parsed to the same step.
+    Days, weeks, months and years are parsed as steps, and the text of a step is parsed to the same step.
     """
     assert Step.of(text) == step
     assert step is None or Step.of(str(step)) == step
@@ -93,7 +93,7 @@ def test_times_that_are_none(value):
 
 def test_days_over_a_change_of_the_clock():
     """
-    Every third day at the same time of the day, across clock changes.
+    Every third day fires at the same time of day, across clock changes.
     """
     start = int(datetime(2026, 3, 20, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(3, 0), time(2, 30), "Europe/Berlin", gap=None, overlap=None)
@@ -105,7 +105,7 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    In a month without the day the run is on the last day, and the next month has the day again.
+    In a month without the given day the run is on the last day; the next month has the given day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)
@@ -130,7 +130,7 @@ def test_ends_of_months():
 
 def test_random_series():
     """
-    A series of days or months has the dates that are computed from its anchor and the number of steps.
+    A series of days or months has the dates that follow from its first date and the number of steps.
     """
     draw = random.Random(3)
     for _ in range(300):
@@ -162,7 +162,9 @@ def test_random_series():
 )
 def test_a_first_run_in_a_gap(zone, day, at, first):
     """
-    If a first run falls in a gap, the series counts from the requested date, even if the gap ends on the next day.
+    If the first run falls in a gap, the series still counts from the requested date.
+
+    This holds even if the gap ends on the next day.
     """
     start = int(datetime.fromisoformat(day).timestamp() * 1000)
     series = Dates.beginning(start, Step(5, 0), at, zone, gap=None, overlap=None)

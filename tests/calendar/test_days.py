@@ -1,7 +1,7 @@
 """
 Days of a month in Quartz's notation: nearest weekday, days before the last, last and nth weekdays.
 
-Quartz's CronTrigger tutorial, and the class documentation of CronExpression, define their meaning.
+Their meaning is defined by Quartz's CronTrigger tutorial and by the documentation of its class CronExpression.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def months():
 
 def nearest_weekday(day):
     """
-    Return the weekday nearest to *day* in its month, found by checking each day.
+    Return the weekday nearest to *day* in its month, found by checking every day.
     """
     month = [day + timedelta(offset) for offset in (0, -1, 1, -2, 2)]
     return next(each for each in month if each.month == day.month and each.weekday() < 5)
@@ -89,7 +89,7 @@ def test_the_same_days_as_croniter(line):
 @pytest.mark.parametrize("weekday", range(8))
 def test_the_last_weekday_is_written_as_quartz_does(weekday):
     """
-    The last Friday is `5L`, as in Quartz; croniter writes it `L5`, which is refused here.
+    The last Friday is `5L`, as in Quartz; croniter's `L5` is refused.
     """
     assert days(f"0 9 * * {weekday}L") == beside_croniter(f"0 9 * * L{weekday}")
     with pytest.raises(RecurrenceError, match=f"its day-of-week field 'L{weekday}' cannot be read"):
@@ -99,7 +99,7 @@ def test_the_last_weekday_is_written_as_quartz_does(weekday):
 @pytest.mark.parametrize("number", [29, 30, 31])
 def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
-    For `31W` in a shorter month croniter takes the last weekday, as for `LW`; we have no run, as for a plain `31`.
+    `31W` in a shorter month is the last weekday for croniter, as with `LW`; for us it gives no run, like a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
@@ -110,7 +110,7 @@ def test_a_day_beside_a_numbered_weekday():
     """
     If both day fields are restricted, a day has to match one of them, as in Vixie's cron.
 
-    In croniter such a line has no day, or is refused.
+    For croniter such a line matches no day, or is refused.
     """
     assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
     assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
@@ -141,7 +141,7 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    A field may list special and plain days, in lines of six fields, too; two that are the same day fire once.
+    A field may list special and plain days, also in lines of six fields; if two are the same day, it fires once.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
@@ -150,7 +150,7 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month field applies to special days: if January begins on a weekend, its `1W` is the Monday after.
+    The month field applies to special days: if January begins on a weekend, its `1W` is the following Monday.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()
@@ -177,7 +177,7 @@ def test_special_days_of_a_month():
 )
 def test_what_is_refused(line, said):
     """
-    A day that no month has, or that cannot be read, is refused, and the error names the field.
+    A day that no month has, or that cannot be parsed, is refused, and the error names the field.
     """
     with pytest.raises(RecurrenceError, match=said):
         Cron.parse(line)

@@ -21,7 +21,7 @@ ZONES = {
     "America/New_York": ("2026-03-08", "2026-11-01"),
     "Pacific/Apia": ("2011-12-30", "2011-04-02"),
 }
-"""A day on which the clock is set forward, and one on which it is set back."""
+"""For each zone, a day on which its clock is set forward, and one on which it is set back."""
 STEP = 300
 STEPS = 12 * 54
 
@@ -65,7 +65,7 @@ def oracle(line, zone, start, gap, overlap):
 @pytest.mark.parametrize("zone", ZONES)
 def test_policies(zone, overlap, gap):
     """
-    Each pair of policies gives the oracle's instants, when the clock goes forward and when it goes back.
+    Each pair of policies gives the oracle's times, when the clock is set forward and when it is set back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -86,7 +86,7 @@ def test_policies(zone, overlap, gap):
 @pytest.mark.parametrize("line", ["30 2 * * *", "0,30 1-3 * * *", "*/15 * * * *", "0 */20 1,2 * * *", "15 2 29 3 *"])
 def test_a_policy_that_is_the_usual_one(line):
     """
-    A line with the default policies given explicitly has the same instants and the same `meaning`.
+    A line with the default policies written out has the same times and the same `meaning`.
     """
     cron = Cron.parse(line, "Europe/Berlin")
     usual = (DstGap.SKIP, DstOverlap.BOTH) if cron.is_literal else (DstGap.END, DstOverlap.FIRST)
@@ -101,7 +101,7 @@ def test_a_policy_that_is_the_usual_one(line):
 
 def test_another_policy_is_another_meaning():
     """
-    A line with another policy has another `meaning`, so a set with it starts another series.
+    Another policy gives a line another `meaning`, so setting it starts a new series.
     """
     cron = Cron.parse("30 2 * * *", "Europe/Berlin")
     others = [replace(cron, dst_gap=DstGap.SKIP), replace(cron, dst_overlap=DstOverlap.BOTH)]
@@ -110,7 +110,7 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_of_which_every_run_is_in_a_gap():
     """
-    A run in a gap is made up when the gap ends with "end"; with "skip" the line next runs in a year without that gap.
+    With "end", a run in a gap is made up when the gap ends; with "skip", it next runs in a year without that gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

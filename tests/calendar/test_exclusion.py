@@ -1,5 +1,5 @@
 """
-Exclusions from a series: days in a zone, or the times of a second cron line.
+Exclusions from a series: days in a zone, or the matches of a second cron line.
 """
 
 from datetime import date, datetime
@@ -15,7 +15,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 def ms(text):
     """
-    Return the instant at which Berlin's wall clock shows *text*.
+    Return the instant at which the wall clock in Berlin shows *text*.
     """
     return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp()) * 1000
 
@@ -83,7 +83,7 @@ def test_until_when_a_line_is_left_out(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return the times of *tz* that *exclusion* leaves, and all times, at steps of ten minutes for *hours* from *start*.
+    Return the times of *tz* that *exclusion* leaves, and all times, in steps of ten minutes for *hours* from *start*.
     """
     series = Cron.parse("*/10 * * * *", tz)
     first = int(datetime.fromisoformat(start).timestamp()) * 1000
@@ -123,12 +123,12 @@ def left(exclusion, tz, start, hours=8):
         ("Europe/Zurich", "2026-03-28T22:00Z"),
         ("Australia/Lord_Howe", "2026-04-04T12:00Z"),
         ("Asia/Beirut", "2026-10-24T18:00Z"),
-        ("America/St_Johns", "2010-11-06T23:00Z"),  # from 00:01 back to 23:01
+        ("America/St_Johns", "2010-11-06T23:00Z"),  # the clock is set back from 00:01 to 23:01
     ],
 )
 def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
     """
-    Around a clock change exactly the named times of the wall clock are excluded, at each occurrence.
+    Around a clock change exactly the named times of the wall clock are excluded, each time they occur.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]
@@ -136,7 +136,7 @@ def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
 
 def test_runs_that_a_gap_moves():
     """
-    A run in a gap takes place when the gap ends; an exclusion of the skipped time does not exclude that run.
+    A run in a gap takes place when the gap ends, and is not excluded by an exclusion of the skipped time.
     """
     night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
     excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")
@@ -146,7 +146,7 @@ def test_runs_that_a_gap_moves():
 
 def test_the_text():
     """
-    The canonical text is read as the same exclusion.
+    The canonical text of an exclusion is parsed to the same exclusion.
     """
     for text, canonical in (
         (" 2026-12-25 ", "2026-12-25"),
@@ -189,7 +189,7 @@ def test_bad_ones(text, says):
 
 def test_a_line_of_another_zone():
     """
-    A line that names a zone is refused if the series has another zone, UTC included.
+    An exclusion line that names a zone is refused if the series has another zone, even UTC.
     """
     line = "TZ=Asia/Tokyo * 0-5 * * *"
     with pytest.raises(RecurrenceError, match="the zone of tz=, 'UTC' here: pass tz='Asia/Tokyo'"):
@@ -200,7 +200,7 @@ def test_a_line_of_another_zone():
 @pytest.mark.parametrize("tz", ["Mars", "localtime", "", None])
 def test_bad_zones(tz):
     """
-    A day is refused if the zone is unknown.
+    A day is refused if its zone is unknown.
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Exclusion.parse("2026-12-25", tz)

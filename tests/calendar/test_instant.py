@@ -17,18 +17,16 @@ from tickwheel.errors import InvalidValueError
 
 class NoOffset(tzinfo):
     """
-    A zone without an offset from UTC: its datetimes count as naive.
+    A zone without an offset from UTC, whose datetimes count as naive.
     """
 
     def utcoffset(self, _):
-        """
-        Return None.
-        """
+        pass
 
 
 def test_to_the_microsecond():
     """
-    A datetime is exact to its microsecond, in any zone, and never read as an instant before its own timestamp.
+    A datetime in any zone is exact to its microsecond, and never read as earlier than its own timestamp.
     """
     berlin = ZoneInfo("Europe/Berlin")
     when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)
@@ -56,7 +54,7 @@ def test_a_zone_without_an_offset():
 
 def test_iso_text():
     """
-    ISO text is read as the instant of the same datetime; text without an offset is refused.
+    ISO text is read as the same instant as its datetime; text without an offset is refused.
     """
     when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     assert instant("2030-01-01T09:00:00+01:00") == instant(when)

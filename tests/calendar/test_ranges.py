@@ -1,5 +1,5 @@
 """
-Ranges that wrap around the end of their field, and days that have to match both day fields.
+Ranges that wrap around the end of their field, and days that must match both day fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def runs(cron, count):
     """
-    Return the first *count* instants of *cron*.
+    Return the first *count* times at which *cron* fires.
     """
     found, after = [], int(START.timestamp() * 1000) - 1
     for _ in range(count):
@@ -52,7 +52,7 @@ def runs(cron, count):
 )
 def test_a_range_that_runs_backwards(wrapped, spelled):
     """
-    Such a range continues at the beginning of its field, and equals a line that lists all its values.
+    A range that runs backwards continues at the beginning of its field, like a line that lists all its values.
     """
     first, second = Cron.parse(wrapped), Cron.parse(spelled)
     assert first.meaning == second.meaning
@@ -82,7 +82,7 @@ def test_a_range_that_cannot_be_read(line):
 
 def test_both_days():
     """
-    With `both` a day has to match both day fields of the line; an oracle that checks each day agrees.
+    With `both` a day has to match both day fields of the line, as an oracle that checks each day confirms.
     """
     draw = random.Random(50)
     for _ in range(40):
@@ -109,7 +109,7 @@ def test_both_days():
 )
 def test_the_first_day_that_matches_both(line, day):
     """
-    With `both`, Quartz's special days can also be restricted by a weekday.
+    With `both`, Quartz's special days can be restricted by a weekday, too.
     """
     assert runs(Cron.parse(line, day_match=DayMatch.BOTH), 1)[0].date().isoformat() == day
 
@@ -117,7 +117,7 @@ def test_the_first_day_that_matches_both(line, day):
 @pytest.mark.parametrize("line", ["0 9 31 2 MON", "0 9 15W * SUN", "0 9 1-7 * MON#2", "0 9 30,31 2 *"])
 def test_days_that_never_match_both(line):
     """
-    A line whose day fields never match the same day is refused, and the search for such a day ends.
+    If no day can match both day fields, the line is refused, and the search for such a day ends.
     """
     with pytest.raises(RecurrenceError, match=r"fire"):
         Cron.parse(line, day_match=DayMatch.BOTH)
@@ -125,7 +125,7 @@ def test_days_that_never_match_both(line):
 
 def test_a_star_means_the_same_either_way():
     """
-    If a line restricts only one day field, `both` does not change its meaning.
+    If a line restricts only one day field, `both` makes no difference.
     """
     for line in ("0 9 * * MON", "0 9 13 * *", "0 9 ? * MON", "0 0 9 13 * ?"):
         assert Cron.parse(line).meaning == Cron.parse(line, day_match=DayMatch.BOTH).meaning

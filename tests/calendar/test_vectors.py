@@ -20,7 +20,7 @@ needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces 
 
 def vectors():
     """
-    Return the rows of the vector file, or an empty list if the file is missing.
+    Return the rows of the vector file, or an empty list if there is no file.
     """
     path = TRACES / "cron_vectors_robfig.csv"
     return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
@@ -50,7 +50,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    Each line has the next instant that robfig/cron gives for it, or is refused if robfig/cron gives none.
+    Each line has the next time that robfig/cron gives for it, or is refused if robfig/cron gives none.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):

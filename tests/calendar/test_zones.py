@@ -1,5 +1,5 @@
 """
-Clock changes in difficult zones: times that are skipped (gaps), and times that come twice (overlaps).
+Clock changes in difficult zones: local times that are skipped (gaps), and times that come twice (overlaps).
 """
 
 import itertools
@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 def walls(line, tz, start, count):
     """
-    Return the wall-clock texts, with offsets, of the next *count* firings after the local time *start*.
+    Return the next *count* firings after the local time *start*, as wall-clock texts with offsets.
     """
     zone = ZoneInfo(tz)
     after = int(datetime.fromisoformat(start).replace(tzinfo=zone).timestamp()) * 1000
@@ -33,7 +33,7 @@ def walls(line, tz, start, count):
 
 def test_gap_once_a_day():
     """
-    A nightly job whose time falls in a gap fires when the gap ends, and the next night at its own time.
+    A nightly job whose time falls in a gap fires when the gap ends, and on the next night at its own time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-03-29T12:00", 2)
     assert found == ["03-30 03:00+0200", "03-31 02:30+0200"]
@@ -49,7 +49,7 @@ def test_overlap_once_a_day():
 
 def test_overlap_begun():
     """
-    In the second pass of a repeated hour the next instant is on the next day, not in the first pass again.
+    During the second pass of a repeated hour, the next firing is on the next day, and not in that pass.
     """
     zone = ZoneInfo("Europe/Berlin")
     second_pass = datetime(2025, 10, 26, 2, 10, tzinfo=zone, fold=1)
@@ -59,7 +59,7 @@ def test_overlap_begun():
 
 def test_literal_keeps_its_beat():
     """
-    A line with a starred hour fires every half hour of real time, through gap and overlap.
+    A line with a starred hour fires every half hour of real time, through a gap and an overlap.
     """
     for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
         zone = ZoneInfo("Europe/Berlin")
@@ -80,7 +80,7 @@ def test_midnight_in_a_gap():
 
 def test_a_day_that_never_was():
     """
-    Samoa skipped 30 December 2011: the noon job of that day fires as 31 December begins, and again at noon.
+    Samoa skipped 30 December 2011: the noon job of that day fires when 31 December begins, and again at noon.
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
@@ -95,7 +95,9 @@ def test_a_day_that_never_was():
 )
 def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
     """
-    A run on a day that the calendar skips counts as missed: it is made up when the next day begins, or skipped.
+    A run on a day that the calendar skips counts as missed.
+
+    The misfire rule decides whether it is made up when the next day begins, or skipped.
     """
     after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
     for misfire in Misfire:
@@ -106,7 +108,7 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
 
 def test_a_lost_hour_is_no_lost_day():
     """
-    A run in an hour that daylight saving skips does not count as missed: it is made up under every misfire rule.
+    A run in an hour that daylight saving skips does not count as missed, so it is made up under every misfire rule.
     """
     after = int(datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp() * 1000)
     for misfire in Misfire:
@@ -116,7 +118,7 @@ def test_a_lost_hour_is_no_lost_day():
 
 def changes(zone, year):
     """
-    Return the instants of *year* at which *zone* changes its offset.
+    Return the instants of *year* at which the offset of *zone* changes.
     """
     start, end = (int(datetime(y, 1, 1, tzinfo=UTC).timestamp()) for y in (year, year + 1))
     found = []
@@ -168,12 +170,12 @@ try:
 except RecurrenceError as error:
     print(error)
 """
-"""Simulates a system without time zones (no zone files and no package tzdata), such as Windows or a small image."""
+"""Script that simulates a system without time zones (no zone files and no package tzdata), such as Windows."""
 
 
 def test_without_a_database_of_zones():
     """
-    Without a zone database UTC works, and intervals need no zone; for another zone the error says what to install.
+    Without a zone database, UTC works and intervals need no zone; for another zone the error says what to install.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)

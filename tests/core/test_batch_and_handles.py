@@ -1,5 +1,5 @@
 """
-Batches and handles in one turn: changes that a batch's callback makes to later timers take effect.
+Batches and handles in one turn: a change that a batch's callback makes to a later timer takes effect.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from tickwheel.wheels.heap import HeapWheel
 
 @pytest.fixture(params=["native", "heap"])
 def engine(request: pytest.FixtureRequest) -> Any:
-    """
-    Return an engine on a manual clock.
-    """
     clock = ManualClock()
     return _core.Engine(clock) if request.param == "native" else WheelEngine(HeapWheel(), clock)
 
@@ -39,7 +36,7 @@ ACTS: dict[str, tuple[Act, int, bool]] = {
 @pytest.mark.parametrize("act", ACTS)
 def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> None:
     """
-    A batch's callback that cancels, drains, closes or moves finds the handle that is due after it still pending.
+    If a batch's callback cancels, drains, closes or moves, the handle that is due after the batch is still pending.
     """
     do, calls, is_cancelled = ACTS[act]
     called: list[str] = []
@@ -62,7 +59,7 @@ def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> No
 
 def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
     """
-    If a batch raises something other than an Exception, it ends the turn, and the next handle fires in the next turn.
+    If a batch raises something that is not an Exception, the turn ends, and the next handle fires in the next turn.
     """
     called: list[str] = []
 
@@ -81,7 +78,7 @@ def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
 
 def test_a_limit_counts_ids_and_handles_alike(engine: Any) -> None:
     """
-    A turn with a limit stops there, batches and handles mixed, and the next goes on in order.
+    A limit of a turn counts batches and handles together, and the next turn continues in order.
     """
     order: list[Any] = []
     engine.call_later_many([0.1, 0.1], lambda ids: order.extend(["id"] * len(ids)))

@@ -1,5 +1,5 @@
 """
-The native objects and the garbage collector: cycles are collected, live objects stay, and a million timers add no cost.
+The native objects and the garbage collector: cycles are collected, live objects stay, a million timers add no cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class Server:
     """
-    An object with a wheel and timers that call it: a cycle in every direction.
+    An object with a wheel and timers that call it, which forms reference cycles.
     """
 
     def __init__(self, ways: str) -> None:
@@ -35,9 +35,7 @@ class Server:
             self.timers.append(SETTERS[way](self))
 
     def fire(self, *_: object) -> None:
-        """
-        Do nothing, as a callback.
-        """
+        pass
 
 
 SETTERS: dict[str, Callable[[Server], object]] = {
@@ -73,7 +71,7 @@ def test_a_cycle_is_collected(ways: str, end: str) -> None:
 
 def test_a_handle_outlives_its_engine() -> None:
     """
-    A handle that is still held when its wheel is collected reports that it was cancelled, and does no harm.
+    If a wheel is collected, a handle that is still held says that it was cancelled, and its methods do no harm.
     """
     server = Server("method")
     timer = server.timers[0]
@@ -89,7 +87,7 @@ def test_a_handle_outlives_its_engine() -> None:
 
 def test_what_is_reachable_stays() -> None:
     """
-    A collection frees nothing of a wheel that is still referenced, nor of one that is made inside a callback.
+    A collection frees nothing of a wheel that is referenced, even if it was made inside a callback.
     """
     clock = ManualClock()
     engine = Engine(clock)
@@ -109,7 +107,7 @@ def test_what_is_reachable_stays() -> None:
 
 def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() -> None:
     """
-    A callback that drops the last reference to its engine, and collects, still has its siblings called.
+    If a callback drops the last reference to its engine and collects, its siblings are still called.
     """
     clock = ManualClock()
     log: list[str] = []
@@ -128,7 +126,7 @@ def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() ->
 
 def test_a_timer_in_the_runners_hands_outlives_its_engine() -> None:
     """
-    A due timer that waits in a queue keeps its engine alive until it has run, and runs.
+    A due timer that waits in a queue keeps its engine alive until it has run, and does run.
     """
     queue: list[Timer] = []
     log: list[str] = []
@@ -149,7 +147,7 @@ def test_a_timer_in_the_runners_hands_outlives_its_engine() -> None:
 @pytest.mark.parametrize("native", [Engine, Waiter, Wheel, Timer])
 def test_no_subclass(native: type) -> None:
     """
-    The native classes are final, since the fast paths would ignore a subclass's changes.
+    The native classes cannot be subclassed, because the fast paths would ignore a subclass's changes.
     """
     with pytest.raises(TypeError):
         type("Sub", (native,), {})
@@ -157,7 +155,7 @@ def test_no_subclass(native: type) -> None:
 
 def test_no_timer_from_nothing() -> None:
     """
-    A timer comes from `call_at` or `call_later` only.
+    A timer can be made only by `call_at` and `call_later`.
     """
     with pytest.raises(TypeError):
         Timer()
@@ -166,7 +164,7 @@ def test_no_timer_from_nothing() -> None:
 @pytest.mark.parametrize("native", [Engine(), Waiter(), Wheel(), Engine().call_later(9, print)])
 def test_no_copy(native: object) -> None:
     """
-    Pickling and copying are refused: a timer belongs to one wheel in one process.
+    Pickling and copying are refused, because a timer belongs to one wheel in one process.
     """
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot pickle"):
@@ -175,15 +173,13 @@ def test_no_copy(native: object) -> None:
 
 def test_references_are_counted_exactly() -> None:
     """
-    Every way into and out of an engine takes and returns exactly one reference to callback and argument.
+    Every way into an engine, and out of it, takes and returns exactly one reference to callback and argument.
     """
     clock = ManualClock()
     engine = Engine(clock)
 
     def callback(*_: object) -> None:
-        """
-        Do nothing.
-        """
+        pass
 
     argument = object()
 
@@ -223,16 +219,14 @@ def test_references_are_counted_exactly() -> None:
 @pytest.mark.parametrize("verb", ["pending", "drain", "close"])
 def test_what_could_not_be_shown_is_let_go(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """
-    If a `Pending` cannot be created, no object that the list would have named is kept.
+    If a `Pending` cannot be created, the objects that the list would have named are released.
     """
 
     def refuse(*_: object) -> None:
         raise MemoryError
 
     def callback(*_: object) -> None:
-        """
-        Do nothing.
-        """
+        pass
 
     engine = Engine(ManualClock())
     before = sys.getrefcount(callback)

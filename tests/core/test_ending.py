@@ -10,7 +10,7 @@ import sys
 import pytest
 
 PATIENCE_S = 20
-# The thread is deep in Python, and wants the interpreter's lock again and again, when the main thread ends.
+# When the main thread ends, the other thread is deep in Python, and takes the interpreter's lock again and again.
 FRAME = """
 import threading, time
 
@@ -90,7 +90,7 @@ beside(loop.run_forever)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_interpreter_ends_while_native_code_runs_python(body):
     """
-    The process exits with 0 though a thread is in Python that native code has called.
+    The process exits with 0 although a thread is running Python that native code has called.
     """
     ran = subprocess.run(
         [sys.executable, "-P", "-c", FRAME.format(body=body)],

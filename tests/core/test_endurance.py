@@ -1,5 +1,5 @@
 """
-Many threads and many operations lose nothing and leak nothing. `TICKWHEEL_SOAK=1` runs the long forms.
+Many threads and many operations lose nothing and leak nothing; `TICKWHEEL_SOAK=1` runs the long forms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOAK = bool(os.environ.get("TICKWHEEL_SOAK"))
 
 def resident() -> int:
     """
-    Return the bytes of memory that this process holds.
+    Return the resident memory of this process in bytes.
     """
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
@@ -41,9 +41,7 @@ for crowd in range(3):
 
 
 def nothing() -> None:
-    """
-    Do nothing.
-    """
+    pass
 
 
 def test_eight_threads_lose_nothing() -> None:
@@ -59,7 +57,7 @@ def test_eight_threads_lose_nothing() -> None:
     print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
 
     def count() -> None:
-        fired[0] += 1  # only the one thread whose turn it is calls this
+        fired[0] += 1  # only the thread that runs the turn calls this
 
     def work(number: int) -> None:
         choose = random.Random(seed + number)
@@ -93,7 +91,7 @@ def test_eight_threads_lose_nothing() -> None:
 
 def test_memory_is_flat_under_churn() -> None:
     """
-    Repeated sets and cancels hold no more memory after the last round than after the first.
+    Repeated sets and cancels use no more memory after the last round than after the first.
     """
     rounds = 10_000_000 if SOAK else 500_000
     engine = Engine()
@@ -108,7 +106,7 @@ def test_memory_is_flat_under_churn() -> None:
 
 def test_a_crowd_gives_its_memory_back() -> None:
     """
-    A hundred thousand one-hour timers, once cancelled, leave only one chunk of entries behind.
+    When a hundred thousand one-hour timers are cancelled, only one chunk of entries stays allocated.
     """
     engine = Engine()
     one = engine.call_later(3600, nothing)
@@ -116,17 +114,18 @@ def test_a_crowd_gives_its_memory_back() -> None:
     timers = [engine.call_later(3600, nothing) for _ in range(100_000)]
     assert engine.stats()["bytes"] > 100 * slab
     engine.cancel_many(timers)
-    # What stays is the table of chunks: a few bytes for each 256 entries that there once were.
+    # The table of chunks stays, with a few bytes for each 256 entries that existed.
     assert engine.stats()["bytes"] < slab * 4
     assert one.pending()
 
 
 def test_each_crowd_gives_the_memory_of_its_handles_back() -> None:
     """
-    Of three crowds in a process, with more handles than the interpreter's allocator has, the others leave no more.
+    After each of three bursts with more handles than the interpreter's allocator holds, no more memory stays in use.
 
-    On Linux the handles have mappings of their own. As on another system, they are the allocator's, and Linux's
-    must be made to give such large blocks back, as those of macOS and Windows do: it stops when the first is freed.
+    On Linux the handles have mappings of their own. To test other systems, they are put in the allocator, and Linux's
+    allocator is made to return such large blocks as those of macOS and Windows do: it stops this when the first is
+    freed.
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

@@ -1,5 +1,5 @@
 """
-Objects made by `make_fast` equal those made by the class; the collector ignores those that cannot be in a cycle.
+Objects made by `make_fast` equal objects made by the class; the collector ignores those that cannot be in a cycle.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Thing:
 
 
 DEFAULT = "_fourth"[1:]
-"""Not immortal, as a literal in the source may be."""
+"""A default that is not immortal, unlike some literals."""
 
 
 @dataclasses.dataclass(slots=True)
 class Slow:
     """
-    Two fields without a default and two with.
+    Two fields without a default, and two with one.
     """
 
     first: Any
@@ -62,7 +62,7 @@ class Frozen:
 
 class Colour(enum.Enum):
     """
-    Has members.
+    An Enum with members.
     """
 
     RED = 1
@@ -87,7 +87,7 @@ class Colour(enum.Enum):
 )
 def test_made_as_by_init(arguments, names):
     """
-    The same arguments give the same fields, or the same error.
+    The same arguments give the same fields or the same error as `__init__`.
     """
 
     def outcome(kind):
@@ -101,7 +101,7 @@ def test_made_as_by_init(arguments, names):
 
 def test_called_by_tuple_and_dict():
     """
-    A field may be named by another string object that is equal, in any kind of call.
+    A field may be named by any equal string object, in any kind of call.
     """
     name = "_second"[1:]
     assert dataclasses.astuple(type.__call__(Fast, 1, **{name: 2})) == (1, 2, None, DEFAULT)
@@ -110,13 +110,15 @@ def test_called_by_tuple_and_dict():
 
 def test_what_can_lead_to_no_cycle_is_hidden():
     """
-    The collector does not see a frozen record of text, numbers, members of an Enum, and tuples and records of such.
+    The collector does not see a frozen record that contains only text, numbers, Enum members, or tuples of these.
+
+    It does not see a record that contains such records, either.
     """
     inner = Frozen("text", b"bytes")
     for harmless in ("text", 1, 1.5, None, b"bytes", True, Colour.RED, inner):
         assert not gc.is_tracked(Frozen(harmless, 2)), harmless
-    pair = (1, int("2"))  # made now, as a constant is left out of collections
-    gc.collect()  # which is when a tuple of numbers is hidden
+    pair = (1, int("2"))  # made at run time, because a constant is left out of collections
+    gc.collect()  # this hides a tuple of numbers from the collector
     assert not gc.is_tracked(Frozen(pair, 2))
     for container in ([], {}, {1: 2}, ([],), Thing(), Frozen([], 1), Fast(1, 2), print, set(), lambda: None):
         assert gc.is_tracked(Frozen(container, 2)), container
@@ -124,7 +126,7 @@ def test_what_can_lead_to_no_cycle_is_hidden():
 
 def test_what_can_change_is_seen():
     """
-    A record that is not frozen is always tracked: it may become part of a cycle later.
+    A record that is not frozen is always tracked, because it may become part of a cycle later.
     """
     assert gc.is_tracked(Fast(1, 2))
     made = Fast(1, 2)
@@ -138,7 +140,7 @@ def test_what_can_change_is_seen():
 
 def test_a_cycle_through_a_field_is_collected():
     """
-    A record that contains itself in its payload is freed, frozen or not.
+    A record that contains itself in its payload is freed, whether it is frozen or not.
     """
     for kind in (Fast, Frozen):
         payload: dict[str, Any] = {"thing": Thing()}
@@ -151,7 +153,7 @@ def test_a_cycle_through_a_field_is_collected():
 
 def test_frozen_is_frozen():
     """
-    A field of a frozen record can be neither assigned nor deleted, so the record keeps its hash.
+    A field of a frozen record can neither be assigned nor deleted, so its hash stays the same.
     """
     made = Frozen(1, 2)
     table = {made: "value"}
@@ -164,7 +166,7 @@ def test_frozen_is_frozen():
 
 def test_the_schedulers_records():
     """
-    Every record of the scheduler's model is frozen, and a request that contains itself in its payload is freed.
+    Every record of the scheduler's model is frozen; a request that contains itself in its payload is freed.
     """
     for name in model.__all__:
         kind = getattr(model, name)
@@ -180,7 +182,7 @@ def test_the_schedulers_records():
 
 def test_copies_pickles_and_subclasses():
     """
-    Code that bypasses the class's call creates its objects as usual.
+    Code that bypasses the call of the class creates its objects as usual.
     """
 
     class Child(Fast):
@@ -196,7 +198,7 @@ def test_copies_pickles_and_subclasses():
 
 def test_references_are_counted():
     """
-    Neither good nor bad calls keep an extra reference, or drop one.
+    Good and bad calls neither keep an extra reference nor drop one.
     """
     thing, default = Thing(), DEFAULT
     gc.collect()
@@ -214,14 +216,14 @@ def test_references_are_counted():
 
 def plain(cls):
     """
-    Make a dataclass without slots.
+    Make *cls* a dataclass without slots.
     """
     return dataclasses.dataclass(cls)
 
 
 def slotted(cls):
     """
-    Make a dataclass with slots.
+    Make *cls* a dataclass with slots.
     """
     return dataclasses.dataclass(slots=True)(cls)
 
@@ -236,20 +238,18 @@ class Made:
 
 class Checked:
     """
-    Checks its arguments.
+    A class that checks its arguments.
     """
 
     field: int = 0
 
     def __post_init__(self):
-        """
-        Do nothing.
-        """
+        pass
 
 
 class Loose:
     """
-    Has a dictionary, where it is not slotted.
+    A class whose objects have a dictionary, unless it is slotted.
     """
 
     field: int = 0
@@ -266,7 +266,7 @@ class Loose:
 )
 def test_refused(cls, why):
     """
-    A class whose objects are more than the fields they are given is refused.
+    A class is refused if its objects need more than their given fields.
     """
     with pytest.raises(TypeError, match=why):
         make_fast(cls)

@@ -1,5 +1,5 @@
 """
-Code that the interpreter may run at any moment calls the engine: finalizers, weak references, clocks.
+Code that the interpreter may run at any moment (finalizers, weak references, clocks) calls the engine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 
 def nothing(*_: object) -> None:
-    """
-    Be a callback.
-    """
+    pass
 
 
-# Whatever a finalizer may do to the engine in whose midst it runs, and to another timer of it.
+# The things that a finalizer may do to the engine that runs it, and to another timer of that engine.
 ACTIONS: dict[str, Action] = {
     "set": lambda engine, _: engine.call_later(1, nothing),
     "set at": lambda engine, _: engine.call_at(0, nothing),
@@ -51,20 +49,15 @@ ACTIONS: dict[str, Action] = {
 
 class Mine:
     """
-    Acts on the engine when its last reference is released.
+    An object that acts on the engine when its last reference is released.
     """
 
     def __init__(self, act: Callable[[], object], ran: list[str]) -> None:
-        """
-        Remember what to do.
-        """
         self._act = act
         self._ran = ran
 
     def __call__(self, *_: object) -> None:
-        """
-        Do nothing.
-        """
+        pass
 
     def __del__(self) -> None:
         with contextlib.suppress(ClosedError, ReentrantError):
@@ -72,7 +65,7 @@ class Mine:
         self._ran.append("finalized")
 
 
-# How an engine lets go of what it was given; each gets the engine and the timer that holds the mine.
+# Ways in which an engine releases a callback or argument; each gets the engine, and the timer that holds the mine.
 RELEASES: dict[str, Action] = {
     "cancel": lambda _, timer: timer.cancel(),
     "cancel many": lambda engine, timer: engine.cancel_many([timer]),
@@ -87,7 +80,7 @@ RELEASES: dict[str, Action] = {
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
     """
-    A callback or argument may act on the engine from its `__del__`, and the engine stays intact.
+    A callback or argument may act on the engine in its `__del__`, and the engine stays intact.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)
@@ -96,7 +89,7 @@ def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
     by_argument = engine.call_later(1, nothing, Mine(lambda: ACTIONS[action](engine, other), ran))
     for timer in (by_callback, by_argument):
         RELEASES[release](engine, timer)
-    # `close` inside a finalizer may leave the other timer's mine to the end of this scope.
+    # `close` inside a finalizer may leave the mine of the other timer to the end of this scope.
     del by_callback, by_argument, timer
     gc.collect()
     assert ran == ["finalized", "finalized"]
@@ -108,7 +101,9 @@ def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_weak_reference_may_do_anything(action: str) -> None:
     """
-    The callback of a weak reference to a timer's callback runs when the timer is cancelled, and may act on the engine.
+    The callback of a weak reference runs when the timer is cancelled, and may act on the engine.
+
+    The weak reference is to the timer's callback.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)
@@ -174,7 +169,7 @@ def test_the_wake_may_do_anything(action: str) -> None:
 
 def test_a_delay_that_acts_when_it_is_read() -> None:
     """
-    A number whose `__float__` closes the engine gets the answer of a closed engine.
+    If the `__float__` of a number closes the engine, the call gets the answer of a closed engine.
     """
     engine = Engine(ManualClock())
 
@@ -208,9 +203,7 @@ def test_a_payload_is_never_compared() -> None:
             raise AssertionError
 
         def __call__(self) -> None:
-            """
-            Do nothing.
-            """
+            pass
 
     wheel = Wheel()
     ids = [wheel.insert(5, Sour()) for _ in range(10)]
@@ -226,7 +219,7 @@ def test_a_payload_is_never_compared() -> None:
 
 def test_a_wheels_payload_acts_when_it_is_dropped() -> None:
     """
-    A payload whose `__del__` uses the wheel it has just left finds it whole, on every way out.
+    A payload whose `__del__` uses the wheel finds it consistent, however the payload has left it.
     """
     wheel = Wheel()
     ran: list[str] = []

@@ -1,11 +1,11 @@
 """
 A program that runs under gevent in another process, and prints its results.
 
-Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the URL
-of a store or a service, to test connections to a server, then with "failover" to lose a primary.
+Run it with "before" or "after", which says whether tickwheel is imported before gevent patches the process or after.
+With the URL of a store or a service it tests connections to a server; a following "failover" loses a primary.
 """
 
-# ruff: noqa: E402, PLC0415, T201 - the order of imports is tested
+# ruff: noqa: E402, PLC0415, T201 - this file tests the order of imports
 from __future__ import annotations
 
 import gc
@@ -53,7 +53,7 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Call *start* with a callback; return True if the callback is called outside of the hub's thread.
+    Call *start* with a callback, and return True if the callback is called outside the hub's thread.
 
     Other greenlets must run during the wait.
     """
@@ -114,7 +114,7 @@ def context(call):
 
 def closed(call):
     """
-    The end of a wheel's `with` block waits for a callback that waits for another greenlet.
+    Check that the end of a wheel's `with` block waits for a callback that waits for another greenlet.
     """
     begun, may_end = Event(), []
 
@@ -149,7 +149,7 @@ def scheduler(call):
 
 def loads(call):
     """
-    If several greenlets take one key, one of them loads its value, and the others wait.
+    Check that if several greenlets take one key, one of them loads its value and the others wait.
     """
     cache = TTLCache(9, 60.0)
 
@@ -166,7 +166,7 @@ def loads(call):
 
 def lock(call):
     """
-    A greenlet waits for a lock that a sleeping greenlet holds, whether the lock was made before or after the patch.
+    Check that a greenlet waits for a lock that a sleeping greenlet holds, whenever the lock was made.
     """
 
     def hold():
@@ -182,7 +182,7 @@ def lock(call):
 
 def timer(call):
     """
-    A timeout that a system thread sets passes while the thread waits in native code.
+    Check that a timeout set by a system thread ends while that thread waits in native code.
     """
 
     def work():
@@ -197,7 +197,7 @@ def timer(call):
 
 def dropped(call):
     """
-    A scheduler that is collected in a system thread stops.
+    Check that a scheduler that is collected in a system thread stops.
     """
 
     class Calls(logging.Handler):
@@ -220,7 +220,7 @@ def dropped(call):
 
 def server(call):
     """
-    Greenlets and threads use one store or service; leases are renewed, and waits end.
+    Check that greenlets and threads use one store or service, leases are renewed, and waits end.
     """
     scheduler = Scheduler(sys.argv[2])
     scheduler.handler("h")(call)
@@ -236,7 +236,7 @@ def server(call):
 
 def failover(call):
     """
-    Greenlets set jobs while the primary is lost; every acknowledged job fires.
+    Check that every acknowledged job fires if greenlets set jobs while the primary is lost.
     """
 
     def note(key):

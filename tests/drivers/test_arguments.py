@@ -73,7 +73,7 @@ def test_other_zones():
 
 def test_parts_of_a_wheel():
     """
-    A class in place of an object, and an object without the method, are refused by the argument's name.
+    A class in place of an object, or an object that lacks the method, is refused by the argument's name.
     """
     for name, part in (
         ("executor", PoolExecutor),
@@ -89,7 +89,7 @@ def test_parts_of_a_wheel():
 
 def test_a_wheel_in_place_of_a_context():
     """
-    The functions of contexts refuse a wheel, and name the function that makes a context from it.
+    If a function of contexts gets a wheel, its error names the function that makes a context from a wheel.
     """
     wheel = TimerWheel(clock=ManualClock())
     for call in (
@@ -105,7 +105,7 @@ def test_a_wheel_in_place_of_a_context():
 
 def test_outside_of_trio():
     """
-    Outside of trio the error says where the wheel has to be made.
+    The error outside trio says where the wheel has to be made.
     """
     with pytest.raises(RuntimeError, match=r"no trio is running: make the wheel inside of what trio\.run\(\) runs"):
         TimerWheel.trio()
@@ -113,7 +113,7 @@ def test_outside_of_trio():
 
 def test_generics_at_run_time():
     """
-    The classes can be subscripted, also as base classes and in calls.
+    The classes accept type parameters, also as base classes and in calls.
     """
 
     class Own(TimerWheel[str, int]):

@@ -1,5 +1,5 @@
 """
-The asyncio driver passes the contract suite, on asyncio's loop and on uvloop, and has its own features.
+The asyncio driver on asyncio's loop and on uvloop: the contract suite, and its own features.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TestAsyncio(DriverSuite):
 
     def play(self, scenario: Any) -> None:
         """
-        Run a scenario on a new loop in debug mode, which detects calls from the wrong thread.
+        Run a scenario on a new loop in debug mode, which detects calls from a wrong thread.
         """
         asyncio.run(scenario, debug=True)
 
@@ -102,7 +102,7 @@ def test_no_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_one_handle_for_many_timers(run):
     """
-    Ten thousand timers that are set in one turn cost one wake-up; while no timer is due, there is no wake-up.
+    Ten thousand timers that are set in one turn cost one wake-up, and idle time costs none.
     """
 
     async def scenario() -> None:
@@ -120,7 +120,7 @@ def test_one_handle_for_many_timers(run):
 
 def test_one_handle_in_the_loop():
     """
-    However often the earliest deadline changes, the loop has one active handle of the wheel, and none after close.
+    However often the earliest deadline changes, the wheel has one active handle in the loop, and none after its close.
     """
 
     async def scenario() -> None:
@@ -140,7 +140,7 @@ def test_one_handle_in_the_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_errors_go_to_the_loop(run):
     """
-    Without on_error an error goes to the loop's exception handler, with the timer; otherwise to on_error.
+    Without on_error, an error goes to the loop's exception handler with the timer; with it, to on_error.
     """
 
     async def scenario() -> None:
@@ -164,7 +164,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    SystemExit and KeyboardInterrupt propagate from the loop's run, like its own timers'; other timers are not lost.
+    SystemExit and KeyboardInterrupt leave the loop's run as from the loop's own timers; other timers are not lost.
     """
     loop = asyncio.new_event_loop()
     count: list[int] = []
@@ -187,7 +187,7 @@ def test_an_exit_leaves_the_loop(kind):
 
 def test_on_a_loop_that_is_not_running():
     """
-    A wheel on a given loop can be set before the loop runs.
+    A wheel made for a given loop accepts timers before the loop runs.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -199,7 +199,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    On a closed loop a set is refused and closes the wheel, so no timer waits for a loop that never runs.
+    If the loop is closed, a set is refused and closes the wheel, so that no timer waits for it.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -228,7 +228,7 @@ def test_closed_after_its_loop():
 
 def test_closed_from_another_thread():
     """
-    A wheel that is closed in another thread leaves no active handle in the loop.
+    If a wheel is closed in another thread, it leaves no active handle in the loop.
     """
 
     async def scenario() -> None:
@@ -246,7 +246,7 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    Callbacks run in the context in which they were set, or in the given one; callbacks in bulk run in the wheel's.
+    A callback runs in the context in which it was set, or in the given one; bulk callbacks run in the wheel's context.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
@@ -295,7 +295,7 @@ def test_a_crowd_lets_others_in(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock timers fire in the call that moves it, and errors still go to the loop.
+    With a manual clock, timers fire in the call that moves the clock, and errors still go to the loop.
     """
 
     async def scenario() -> None:
@@ -328,7 +328,7 @@ def test_one_driver_one_wheel():
 
 def test_collected_with_its_loop():
     """
-    A collected loop does not keep the wheel alive, nor the objects of its timers.
+    After its loop was collected, a wheel and the objects of its timers can be collected, too.
     """
 
     class Thing:

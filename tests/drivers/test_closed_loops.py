@@ -1,5 +1,5 @@
 """
-Closed loops: a wheel on one accepts no timers.
+A wheel on a closed loop accepts no timers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 
 from tickwheel import ClosedError, TimerWheel, aio
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # rloop leaves its own sockets open
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # rloop leaves sockets open
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "tickwheel": aio.new_event_loop}
 for module in ("uvloop", "rloop"):
@@ -27,7 +27,7 @@ for module in ("uvloop", "rloop"):
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_closed_loop_accepts_nothing(name, armed, other):
     """
-    A timer is refused on a closed loop, whatever its deadline, in every thread.
+    On a closed loop a timer is refused, whatever its deadline and in every thread.
     """
     loop = LOOPS[name]()
 
@@ -54,7 +54,7 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 @pytest.mark.parametrize("name", LOOPS)
 def test_wake_ups_of_a_loop_that_is_asked(name):
     """
-    A thousand sets in one turn cost a few wake-ups at most, even if each set has to ask whether the loop is closed.
+    A thousand sets in one turn cost a few wake-ups at most, even if each set has to check that the loop is open.
     """
 
     async def scenario():
@@ -78,7 +78,7 @@ def test_wake_ups_of_a_loop_that_is_asked(name):
 @pytest.mark.parametrize("armed", [0.05, 100])
 def test_a_run_of_trio_that_is_over(armed):
     """
-    A timer is refused after the end of trio's run, whatever its deadline.
+    After the end of trio's run a timer is refused, whatever its deadline.
     """
 
     async def scenario():

@@ -1,5 +1,5 @@
 """
-A clock that moves only every 15.6 ms, like the clock of Windows under Python 3.11 and 3.12.
+Drivers on a clock that moves only every 15.6 ms, like the clock of Windows under Python 3.11 and 3.12.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CoarseClock(MonotonicClock):
 
 def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyncio.Event) -> list[float]:
     """
-    Set timers for instants between the ticks, and return the list of their lateness on the coarse clock.
+    Set timers for instants between the ticks, and return a list that gets their lateness on the coarse clock.
     """
     chance = random.Random(15_625)
     lateness: list[float] = []
@@ -46,7 +46,7 @@ def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyn
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_thread_is_never_early(design):
     """
-    On a thread no timer fires before the coarse clock reads its deadline, and each tick costs few wake-ups.
+    On a thread no timer fires before the coarse clock reads its deadline, and a tick costs few wake-ups.
     """
     clock, done = CoarseClock(), threading.Event()
     wheel = TimerWheel(clock=clock, wheel=None if design is None else design())

@@ -1,5 +1,5 @@
 """
-Coroutine functions as callbacks: awaited on every event loop, refused at once without one.
+Coroutine functions as callbacks: they are awaited on every event loop, and refused at once without one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tickwheel.wheels.heap import HeapWheel
 PATIENCE_S = 20.0
 DESIGNS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
 
-# How a callback gets its argument, from each way in which it can be given.
+# The ways in which a callback can be given, each with an argument for it.
 WAYS: dict[str, Callable[[TimerWheel, Callable[..., object]], object]] = {
     "call_later": lambda wheel, call: wheel.call_later(0, call, "x"),
     "call_at": lambda wheel, call: wheel.call_at(wheel.time(), call, "x"),
@@ -43,7 +43,7 @@ WAYS: dict[str, Callable[[TimerWheel, Callable[..., object]], object]] = {
     "a context's call_at": lambda wheel, call: background(wheel).call_at(0, call, "x"),
 }
 
-# Wheels with a loop that awaits coroutines. What a pool makes is awaited by the loop of the wheel.
+# Wheels with a loop that awaits coroutines; the wheel's loop also awaits those that a pool makes.
 AWAITING: dict[str, Callable[..., Any]] = {
     "asyncio": TimerWheel.asyncio,
     "asyncio, inline": lambda **options: TimerWheel.asyncio(executor=InlineExecutor(60), **options),
@@ -98,7 +98,7 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_is_heard(maker, kind, design):
     """
-    A callback that is passed in any way runs with its arguments, and a coroutine function's coroutine to its end.
+    A callback given in any way runs with its arguments; the coroutine of a coroutine function runs to its end.
     """
 
     async def scenario() -> None:
@@ -125,7 +125,7 @@ def test_every_way_is_heard(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    Expiries of shards are reported, and their keys' shards forgotten; thread shards refuse coroutine functions.
+    Shards report expiries and forget the shards of expired keys; shards on threads refuse coroutine functions.
     """
 
     async def scenario() -> None:
@@ -145,7 +145,7 @@ def test_shards(kind, design):
 @pytest.mark.parametrize("maker", THREADED)
 def test_threads_refuse_coroutine_functions(maker, design):
     """
-    Without an event loop a coroutine function is refused when it is passed, by an error that names the remedy.
+    Without an event loop, a coroutine function is refused when it is passed, with an error that names the remedy.
     """
 
     class Fetcher:
@@ -167,7 +167,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    Without an event loop, a coroutine that a plain function returns is closed and reported as an error.
+    If a plain function returns a coroutine and there is no event loop, the coroutine is closed, and an error reported.
     """
     ended: list[str] = []
 
@@ -193,7 +193,7 @@ def test_a_hidden_coroutine_is_reported(design):
 
 def test_on_the_loop_of_the_caller(design):
     """
-    A task is made in a copy of the context in which its timer was set.
+    The task of a coroutine runs in a copy of the context in which its timer was set.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -216,7 +216,7 @@ def test_on_the_loop_of_the_caller(design):
 @pytest.mark.parametrize("where", ["on the loop", "in a thread"])
 def test_tasks_end_with_the_wheel(where, design):
     """
-    Closing an event loop's wheel cancels the tasks of its callbacks, wherever it is closed, except the closing task.
+    Closing the wheel of an event loop cancels the tasks of its callbacks, in any thread, except for the closing task.
     """
 
     async def scenario() -> None:
@@ -253,7 +253,7 @@ def test_tasks_end_with_the_wheel(where, design):
 
 def test_errors_go_where_the_wheels_do(design):
     """
-    A task's error goes to `on_error` with its timer, or to the loop's exception handler; a cancellation does not.
+    An error of a task goes to `on_error` with its timer, or to the loop's exception handler; a cancellation does not.
     """
 
     async def scenario() -> None:
@@ -285,7 +285,7 @@ def test_errors_go_where_the_wheels_do(design):
 
 def test_a_series_waits_for_its_coroutine(design):
     """
-    A series of coroutines never runs twice at once, and continues if one raises or is cancelled before it begins.
+    A series of coroutines never runs twice at once; it continues if one raises or is cancelled before it begins.
     """
 
     async def scenario() -> None:
@@ -333,7 +333,7 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    A pool that makes a coroutine for a loop that is closed in the meantime closes the coroutine, and reports it.
+    If a pool makes a coroutine for a loop that has been closed, the coroutine is closed and reported.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

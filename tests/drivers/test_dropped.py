@@ -1,5 +1,5 @@
 """
-An unreferenced wheel with pending timers warns, fires its timers, and releases those that never fire.
+An unreferenced wheel with pending timers warns, fires its timers, and releases those that can never end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_what_can_never_end_is_let_go(design):
     """
-    An unreferenced wheel warns; series, timers and keys without an end, their objects and the thread are freed.
+    An unreferenced wheel warns; timers and keys that never fire and endless series are freed with their objects.
+
+    Its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -58,7 +60,7 @@ def test_what_can_never_end_is_let_go(design):
 
 def test_what_can_fire_fires(design):
     """
-    An unreferenced wheel fires all timers with a deadline, including a series with an end, and then its thread ends.
+    An unreferenced wheel fires all timers that have a deadline, also a series with an end; then its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design())
@@ -102,7 +104,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    Timers of a manual clock stay pending: the loop neither fires them nor wakes for them.
+    If its clock is manual, the timers of an unreferenced wheel stay pending, and its loop does not wake for them.
     """
 
     async def scenario() -> None:
@@ -125,7 +127,7 @@ def test_on_a_loop_by_hand(design, recwarn):
 
 def test_one_whose_errors_go_to_its_owner(design):
     """
-    An object whose method is the wheel's `on_error` is also freed; until then it gets the errors.
+    If the wheel's `on_error` is a method of an object, that object is freed, too; until then it gets the errors.
     """
 
     class Owner:
@@ -150,7 +152,7 @@ def test_one_whose_errors_go_to_its_owner(design):
 
 def test_shards(design):
     """
-    The shards of an unreferenced sharded wheel fire their timers, and then their threads end.
+    The shards of an unreferenced sharded wheel fire their timers, and their threads end.
     """
     before = threads()
     expired, done = [], threading.Event()

@@ -1,5 +1,5 @@
 """
-Executors: the thread and order of callbacks, and full queues.
+Executors: in which thread and order callbacks run, and full queues.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], No
 
 def test_in_workers(make_rig):
     """
-    Callbacks run in workers with their arguments, including keyed ones and series; none runs in the driver's thread.
+    Callbacks of timers, keys and series run in workers with their arguments, and none in the driver's thread.
     """
     with PoolExecutor(workers=3, name="mine") as pool:
         rig = make_rig(pool)
@@ -93,7 +93,7 @@ def test_in_workers(make_rig):
 
 def test_one_worker_keeps_order(make_rig):
     """
-    With one worker callbacks run one after the other, in the order in which they became due.
+    With one worker, callbacks run one after another, in the order in which they became due.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -124,7 +124,7 @@ def test_a_slow_one_holds_up_nobody(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Block a pool's only worker, with *waiting* callbacks behind it; return a function that releases it, and the calls.
+    Block a pool's only worker with *waiting* callbacks behind it; return a function that releases it, and the calls.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []
@@ -145,7 +145,7 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    A full pool with "reject" does not call another callback, and on_error gets an error that names the limit.
+    With "reject", a full pool does not call a further callback; on_error gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -164,7 +164,7 @@ def test_full_and_rejected(make_rig):
 
 def test_full_and_run_by_the_caller(make_rig):
     """
-    A full pool with "run" calls another callback in the driver's thread.
+    With "run", a full pool calls a further callback in the driver's thread.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
         rig = make_rig(pool)
@@ -180,7 +180,7 @@ def test_full_and_run_by_the_caller(make_rig):
 
 def test_full_and_blocked(make_rig):
     """
-    A full pool with "block" blocks the driver until there is room, and loses nothing.
+    With "block", a full pool blocks the driver until there is room, and no callback is lost.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
         rig = make_rig(pool)
@@ -198,7 +198,7 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    A driver that waits for room in a pool continues with an error when the pool is closed.
+    If a pool is closed while a driver waits for room in it, the driver gets an error and continues.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -217,7 +217,9 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    While a move of a manual clock waits for room in a pool, callbacks there close and make wheels, and set the wall.
+    While a move of a manual clock waits for room in a pool, callbacks in the pool may close and make wheels.
+
+    They may also set the wall clock.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -255,7 +257,7 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
 
 def test_close_calls_what_was_taken(make_rig):
     """
-    A closed pool calls its waiting callbacks, refuses others, and may be closed again.
+    A closed pool still calls its waiting callbacks, refuses further ones, and may be closed again.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -272,7 +274,7 @@ def test_close_calls_what_was_taken(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An Exception in a worker goes to on_error, anything else to threading.excepthook; the worker continues.
+    An Exception in a worker goes to on_error, and anything else to threading.excepthook; the worker continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -295,7 +297,7 @@ def test_errors_in_workers(make_rig, monkeypatch):
 
 def test_restarted_in_a_worker(make_rig):
     """
-    A callback that restarts its timer in a worker is called again; one that was moved before its call runs once.
+    If a callback restarts its timer in a worker, it is called again; a timer that is moved before its call runs once.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -315,7 +317,7 @@ def test_restarted_in_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    A timer that is due again, and waits for a worker, when its first call ends is called again, each time.
+    If a timer is due again and waits for a worker while its call still runs, it is called again each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -337,7 +339,7 @@ def test_restarted_and_due_before_the_call_ends(make_rig):
 
 def test_a_context_ends_what_waits(make_rig):
     """
-    A timer whose context ended while it waited for a worker is not called.
+    If its context ends while a timer waits for a worker, the timer is not called.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -378,7 +380,7 @@ def test_a_series_never_runs_twice_at_once(make_rig):
 
 def test_slow_callbacks_are_reported(make_rig):
     """
-    A callback that takes longer than slow_s is reported with its timer and its time, by every executor.
+    Every executor reports a callback that takes longer than slow_s, with its timer and its duration.
     """
     for make in (InlineExecutor, lambda slow_s, on_slow: PoolExecutor(1, slow_s=slow_s, on_slow=on_slow)):
         told: list[tuple[Any, float]] = []
@@ -399,7 +401,7 @@ def test_slow_callbacks_are_reported(make_rig):
 
 def test_slow_callbacks_are_logged(make_rig, caplog):
     """
-    Without on_slow the report is a warning in the logger tickwheel.
+    Without on_slow, slow callbacks are logged as warnings by the logger tickwheel.
     """
     rig = make_rig(InlineExecutor(0.0))
     rig.wheel.call_later(0, int)
@@ -445,7 +447,7 @@ def test_a_pool_of_nobody_ends():
 
 def test_one_pool_for_two_wheels():
     """
-    A pool serves several wheels, and closing one of them leaves it open.
+    A pool can serve several wheels, and closing one wheel leaves it open.
     """
     with PoolExecutor(workers=1) as pool:
         first, second = (TimerWheel(executor=pool) for _ in range(2))
@@ -462,7 +464,7 @@ def test_one_pool_for_two_wheels():
 
 def test_many_are_moved_of_which_one_is_refused():
     """
-    If one of several moves is refused, the timers moved before it fire at their new times.
+    If one of several moves is refused, the timers that were moved before it fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

@@ -44,7 +44,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
-    Timers, keys, pools, caches, contexts and jobs fire outside of the hub, which continues; so do waits for them.
+    Timers, keys, pools, caches, contexts and jobs fire outside the hub, and the hub runs while they are waited for.
     """
     done = run(str(HERE / "gevent_app.py"), order)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")
@@ -54,7 +54,7 @@ def test_callbacks_run_in_system_threads(order):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_eventlet_is_refused(is_late):
     """
-    If eventlet has patched threads, everything that needs a thread is refused with the remedy.
+    If eventlet has patched threads, everything that needs a thread is refused with a remedy.
     """
     patch = "eventlet.monkey_patch()"
     script = EVENTLET.format(patched="" if is_late else patch, late=f"wheel = TimerWheel(); {patch}" if is_late else "")
@@ -90,7 +90,7 @@ def app(environ, start_response):
 )
 def test_gunicorn(tmp_path, preload):
     """
-    A wheel fires in a worker of `gunicorn -k gevent`, imported by the application or by the master before patching.
+    A wheel fires in a worker of `gunicorn -k gevent`, imported by the application, or by the master before patching.
     """
     (tmp_path / "application.py").write_text(GUNICORN)
     (tmp_path / "gunicorn.conf.py").write_text(preload + "\n")
@@ -139,7 +139,7 @@ def begin(**_):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_celery(tmp_path, order):
     """
-    A wheel fires in a task of `celery -P gevent`, imported before celery patches the process or after.
+    A wheel fires in a task of `celery -P gevent`, whether it was imported before the patch or after it.
     """
     (tmp_path / "application.py").write_text(CELERY)
     start = "from celery.__main__ import main; import sys; sys.argv = {!r}; main()".format(

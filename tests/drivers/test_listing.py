@@ -1,5 +1,5 @@
 """
-A wheel lists its pending timers in order, in the user's terms.
+The list of a wheel's pending timers, in order, with the user's own callbacks, arguments and handles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_everything_is_listed(wheel):
     """
-    Plain, keyed, periodic and context-bound timers and deadlines are listed with the user's arguments and handles.
+    Plain, keyed and periodic timers, deadlines and timers of contexts are listed with the user's arguments and handles.
     """
     plain = wheel.call_later(1, print, "plain")
     wheel.set("key", "value", 2)
@@ -41,7 +41,7 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    Keys are listed by deadline, moved ones at their new place, and at most the limit, with other timers pending.
+    Keys are listed by deadline up to the limit; a moved key is at its new place, even among other timers.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)
@@ -62,7 +62,7 @@ def test_keys(wheel):
 
 def test_shards():
     """
-    The keys of all shards are listed together, in order of their deadlines.
+    The keys of all shards are listed together, ordered by deadline.
     """
     shards = ShardedWheel(3, clock=ManualClock(), on_expire=print)
     for number in range(50):
@@ -75,7 +75,7 @@ def test_shards():
 
 def test_the_first_instant_that_there_is(wheel):
     """
-    An instant before all that a zone can show is due at once, like any past instant, and can be listed.
+    An instant before all those that the zone can show is due at once, like any past instant, and can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

@@ -37,12 +37,12 @@ class TestManualClock(DriverSuite):
 
 class TestPolled(DriverSuite):
     """
-    The contract suite on a user's own loop over the real clock.
+    The contract suite on a user's own polling loop, with the real clock.
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
         wheel = TimerWheel(driver=ManualDriver(), **options)
-        self.polls.append(wheel._engine.fire_due)  # after its wheel is freed, the poller still has the engine
+        self.polls.append(wheel._engine.fire_due)  # the poller still has the engine after the wheel is freed
         return wheel
 
     def play(self, scenario: Any) -> None:
@@ -75,7 +75,7 @@ def test_fire_due_by_hand():
 
 def test_no_fire_due_inside_a_callback():
     """
-    A callback must not call fire_due of its wheel.
+    A callback must not call `fire_due` of its own wheel.
     """
     errors: list[BaseException] = []
     wheel = TimerWheel(driver=ManualDriver(), on_error=lambda error, _: errors.append(error))
@@ -93,7 +93,9 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    If a callback raises something other than an Exception, `advance` raises it; the rest fires in the next `advance`.
+    If a callback raises something that is not an Exception, `advance` raises it.
+
+    The other timers fire in the next `advance`.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_it_is_a_clock():
     """
-    A manual clock satisfies the protocols of a clock and of a stepped clock.
+    A manual clock satisfies the protocols of a clock and of a clock that can be stepped.
     """
     assert isinstance(ManualClock(), Clock)
     assert isinstance(ManualClock(), SteppedClock)
@@ -23,7 +23,7 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    A manual clock starts at a random time. Its repr shows that time, and another clock can be started at it.
+    A manual clock starts at a random time, which its repr shows, so that another clock can start at the same time.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20
@@ -43,7 +43,7 @@ def test_no_start(start):
 
 def test_no_wall():
     """
-    A wall start that is not an integer is refused, and so is a wall time or step outside 0 to 292 years.
+    A wall start that is not an integer is refused, as are wall times and steps outside 0 to 292 years.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
@@ -66,7 +66,7 @@ def test_no_wall():
 @pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
 def test_no_delay(move, delay):
     """
-    Time does not go back, nor past the maximum.
+    Time moves neither back nor past the maximum.
     """
     clock = ManualClock()
     before = clock.monotonic_ns()
@@ -77,7 +77,7 @@ def test_no_delay(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its deadline, on all wheels, and timers set by callbacks also fire.
+    While time advances, each timer sees exactly its deadline, on all wheels; timers set by callbacks fire, too.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -100,7 +100,7 @@ def test_advance_stops_at_each_deadline():
 
 def test_jump_goes_in_one_step():
     """
-    After a jump all due timers fire, and see the time after the jump.
+    After a jump all due timers fire, and all see the time after the jump.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -114,7 +114,7 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    `jump_to_next` goes to the next deadline, fires, and returns the seconds; without a pending timer it does nothing.
+    `jump_to_next` moves to the next deadline, fires, and returns the seconds; without a pending timer it does nothing.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -129,7 +129,9 @@ def test_jump_to_next():
 
 def test_time_passes_inside_a_callback():
     """
-    Inside a callback `advance` only moves the clock, like a slow callback; timers that became due fire after it.
+    Inside a callback, `advance` only moves the clock, as if the callback were slow.
+
+    Timers that become due fire after it.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -148,7 +150,7 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The wall clock moves with the clock, and can be set and stepped in both directions; this does not affect timers.
+    The wall clock moves with the clock, and can be set and stepped both ways without an effect on timers.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)
@@ -168,7 +170,7 @@ def test_the_wall_is_set_apart():
 
 def test_a_timer_without_end():
     """
-    A timer that keeps setting itself with no delay raises an error, instead of hanging the test.
+    A timer that keeps setting itself with no delay raises an error, so that the test does not hang.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -195,7 +197,7 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    A series whose callback takes longer than its interval counts as an endless loop, although time moves on.
+    If a series' callback takes longer than its interval, this counts as an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -223,7 +225,7 @@ def test_timers_without_end_in_the_past():
 
 def test_attached_once_detached_for_good():
     """
-    A second attach has no effect; a closed wheel is detached; detaching an unattached wheel is allowed.
+    A second attach has no effect, a closed wheel is detached, and detaching an unattached wheel is allowed.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -239,7 +241,7 @@ def test_attached_once_detached_for_good():
 
 def test_moved_by_two_threads():
     """
-    A second thread that moves the time waits for the first, and both moves count.
+    If two threads move the time, one waits for the other, and both moves count.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

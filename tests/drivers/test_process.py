@@ -1,5 +1,5 @@
 """
-Wheels when the process ends, forks, or is interrupted.
+Wheels when their process ends, forks, or is interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    The interpreter ends at once and quietly with pending timers, including keyed ones and one that never fires.
+    With pending timers, even keyed ones and one that never fires, the interpreter ends at once and quietly.
     """
     expect(
         """
@@ -81,7 +81,7 @@ def test_the_end_with_timers_firing(kind):
 @pytest.mark.parametrize("block", ["time.sleep(3600)", "threading.Event().wait()", "busy()"])
 def test_the_end_with_a_callback_that_blocks(kind, block):
     """
-    A callback that never returns does not keep the interpreter from ending, and does not crash it.
+    A callback that never returns does not keep the interpreter from ending, and causes no crash.
     """
     expect(
         f"""
@@ -124,7 +124,7 @@ def test_a_wheel_that_is_set_at_the_end(kind):
 
 def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
-    Ctrl-C is raised in the main thread, not in the timers' thread.
+    Ctrl-C is raised in the main thread, and not in the timers' thread.
     """
     expect(
         """
@@ -165,7 +165,7 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A child starts with an empty wheel, its timers cancelled, and fires its own; the parent's fire in the parent.
+    A child starts with an empty wheel and its timers cancelled, and fires its own; the parent's fire in the parent.
     """
     expect(
         FORK
@@ -297,7 +297,7 @@ for _ in range(100):
 @needs_fork
 def test_a_fork_in_a_callback(kind):
     """
-    A child forked inside a callback completes it and finds the wheel closed; the parent's batch continues.
+    A child that is forked inside a callback completes it and finds the wheel closed; the parent's batch continues.
     """
     expect(
         FORK
@@ -324,7 +324,7 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child forked inside a pool's callback runs none of the waiting callbacks, only callbacks of a new wheel.
+    A child that is forked inside a pool's callback runs none of the waiting callbacks, only those of a new wheel.
     """
     expect(
         FORK
@@ -367,7 +367,7 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    A child has its own waiter: its waits and the parent's do not affect each other.
+    A child has its own waiter, so the waits of child and parent do not affect each other.
     """
     expect(
         FORK
@@ -392,7 +392,7 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    All methods still work after imports have begun to fail, and invalid arguments still raise the usual errors.
+    While the interpreter ends and imports fail, all methods still work, and bad arguments raise the usual errors.
     """
     expect(
         f"""

@@ -1,5 +1,5 @@
 """
-A timer that an executor refuses is not called, and later timers are unaffected.
+If an executor refuses a timer, it is not called, and later timers are not affected.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Rig:
 
     def refusals(self) -> int:
         """
-        Return the number of refused firings, which are the only errors.
+        Return the number of refused firings, and check that there are no other errors.
         """
         assert all(isinstance(error, ExecutorFullError) for error in self.errors)
         return len(self.errors)
@@ -72,7 +72,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_a_series_goes_on(rig: Rig) -> None:
     """
-    A series leaves refused firings out, counts them as missed, and fires in phase when it is accepted again.
+    A series omits refused firings, counts them as missed, and fires in phase once it is accepted again.
     """
     wheel, fired = rig.wheel(), []
     series = wheel.call_every(1.0, fired.append, 1, times=2)
@@ -102,7 +102,7 @@ def test_a_key_is_forgotten(rig: Rig) -> None:
 
 def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
     """
-    The shards have no record of a key whose expiry was refused.
+    The shards forget a key whose expiry was refused.
     """
     sharded = ShardedWheel(2, make_wheel=rig.make_wheel, **rig.options)
     for key in range(10):
@@ -125,7 +125,7 @@ def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
 
 def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
     """
-    A refused timer of a context is forgotten by the context.
+    A context forgets its timer if the executor refuses it.
     """
     context = with_cancel(background(rig.wheel()))
     before = context.ending.waiting
@@ -138,7 +138,7 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
 
 def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
     """
-    An error of a key's hash is reported besides the refusal, and other keys are not affected.
+    An error in a key's hash is reported in addition to the refusal, and other keys are not affected.
     """
 
     class Key:

@@ -1,5 +1,5 @@
 """
-The shard of a key, and the detection of hot keys.
+The assignment of keys to shards, and the detection of hot keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    No key above the threshold is missed, whatever other keys occur; a key below it is not hot for long.
+    Every key above the threshold is detected, whatever the other keys; a key below it does not stay hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)
@@ -32,7 +32,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    An additional shard takes its share from all others, and moves nothing between them; the load is even.
+    An additional shard takes an equal share from each other shard and moves nothing between them; the load is even.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):

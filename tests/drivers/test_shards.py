@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 class Rig:
     """
-    Shards on a manual clock, and the expired keys.
+    Shards on a manual clock, and the keys that have expired.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], shards: int = 4, **options: Any) -> None:
@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_each_key_expires_once(make_rig):
     """
-    A thousand keys over several shards expire once each, on time, with their last value.
+    A thousand keys in several shards expire once each, on time, with their last value.
     """
     rig = make_rig(5)
     for number in range(1_000):
@@ -92,7 +92,9 @@ def test_equal_keys_are_one_key(make_rig):
 
 def test_a_shard_more(make_rig):
     """
-    A new shard gets its share with the next sets; a pending key expires in its old shard, or moves when it is set.
+    A new shard gets its share with the next sets.
+
+    A pending key expires in its old shard, or moves when it is set again.
     """
     rig = make_rig(3)
     for number in range(600):
@@ -115,7 +117,7 @@ def test_a_shard_more(make_rig):
 
 def test_set_while_it_expires(make_rig):
     """
-    A key that is set again while it expires stays on its shard for that life, and then moves to its home shard.
+    A key that is set again while it expires stays on its shard until its next expiry, and then moves to its home shard.
     """
     where: list[int] = []
 
@@ -139,7 +141,7 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards by deadline; keys set by a drain's function stay.
+    Drain and close return the keys of all shards by deadline; keys that a drain's function sets stay.
     """
     rig = make_rig()
     for number in range(50):
@@ -188,7 +190,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    A key whose home shard is full stays on its shard, with its value and its deadline.
+    If its home shard is full, a key stays on its shard, with its value and its deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -207,7 +209,7 @@ def test_no_room_at_home(make_rig):
 
 def test_a_key_that_raises_is_delivered(make_rig):
     """
-    A key whose hash raises when it expires is still delivered, and the error is reported.
+    If the hash of an expiring key raises, the key is still delivered, and the error is reported.
     """
 
     class Moody:
@@ -233,7 +235,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
-    A key with most of the operations gets its own wheel, and moves back when it has cooled; nothing is lost.
+    A key with most of the operations gets a wheel of its own, and moves back when it has cooled; nothing is lost.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=2)
     for number in range(WINDOW):
@@ -257,7 +259,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
     """
-    A hot key's wheel whose key cannot move back is closed at the expiry; until then it counts towards `hot_max`.
+    If a hot key cannot move back, its wheel is closed when the key expires, and counts towards `hot_max` until then.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -283,12 +285,12 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
         for number in range(2 * WINDOW):
             rig.wheel.set(key, number, 3600)
     assert rig.wheel.stats()["wheels"] <= 2 + 2
-    assert len(rig.advance(3600.000_001)) == 12  # those that changed their wheel may be nanoseconds late
+    assert len(rig.advance(3600.000_001)) == 12  # keys that changed their wheel may be nanoseconds late
 
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    A key set during a drain, as by a finalizer or a key's hash, stays; the drain returns the earlier keys.
+    A key that is set during a drain, by a finalizer or a key's hash, stays; the drain returns the earlier keys.
     """
 
     class Busy:
@@ -326,7 +328,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    A key that becomes due while it moves to another shard expires once: at its new time if it was moved, else now.
+    If a key becomes due while it moves to another shard, it expires once: at its new time if it has one, else now.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -343,7 +345,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    A hot key that becomes due while it moves back expires once.
+    If a hot key becomes due while it moves back, it expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -371,7 +373,7 @@ def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
 
 def test_a_blocked_shard_holds_up_no_other():
     """
-    While a callback blocks in one shard, keys of other shards expire, and the blocked shard can be set and cancelled.
+    While a callback blocks one shard, keys of other shards expire, and keys of that shard can be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -400,12 +402,12 @@ def test_a_blocked_shard_holds_up_no_other():
 
 class Load:
     """
-    Four threads that set and cancel their own keys, and a fifth one that adds shards as the first thread progresses.
+    Four threads that set and cancel their own keys, and a fifth that adds shards as the first thread progresses.
 
     Attributes:
-        expired: The versions that expired, by key.
-        early: Keys that expired early.
-        last: The version that was set last, of keys that were not cancelled after it.
+        expired: The versions of each key that have expired.
+        early: The keys that expired early.
+        last: The last version of each key that was not cancelled afterwards.
     """
 
     def __init__(self) -> None:
@@ -461,7 +463,7 @@ class Load:
 @pytest.mark.realtime
 def test_shards_are_added_under_load():
     """
-    While four threads set keys and shards are added, no key is lost, doubled, early, or out of order.
+    While four threads set keys and shards are added, no key is lost, repeated, early or out of order.
     """
     load = Load()
     load.run()

@@ -21,7 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    Each await of a timer, also after its end, returns True if it fired, and False if it was cancelled.
+    Each await of a timer, even after its end, returns True if it fired and False if it was cancelled.
     """
 
     async def main():
@@ -51,7 +51,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase, none is early, and there are as many as requested; the loop ends with the wheel.
+    Ticks are in phase and never early, and there are as many as requested; closing the wheel ends the loop.
     """
 
     async def main():
@@ -76,7 +76,7 @@ def test_every(run, make):
 
 def test_every_leaves_out_what_was_missed():
     """
-    A slow body makes the loop skip and count ticks; `until` ends the loop.
+    If the body is slow, the loop skips and counts ticks; `until` ends the loop.
     """
 
     async def main():
@@ -104,7 +104,7 @@ def test_every_leaves_out_what_was_missed():
 
 def test_a_sleep_under_a_full_pool():
     """
-    A sleep needs no worker of a full pool.
+    A sleep works even if the pool is full, because it needs no worker.
     """
 
     async def main():
@@ -120,7 +120,7 @@ def test_a_sleep_under_a_full_pool():
 
 def test_what_is_no_interval_is_refused():
     """
-    The arguments are checked by the call, not at the first tick.
+    The call itself checks the arguments, and not the first tick.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (

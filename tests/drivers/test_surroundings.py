@@ -1,5 +1,5 @@
 """
-The contract suite of drivers on loops and clocks of other libraries.
+The contract suite of drivers, on loops and clocks of other libraries.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tickwheel.clock import MonotonicClock
 from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
 
 LONG_S = 7_200.0
-"""Much longer than a test waits by a real clock."""
+"""Seconds that are much longer than any test waits by a real clock."""
 
 
 class OwnTime(asyncio.SelectorEventLoop):
     """
-    A loop with its own time, which jumps to the next timer when it is idle.
+    A loop with a simulated time, which jumps to the next timer when the loop is idle.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class TestOwnTime(OnLoop):
 
 class TestTaskGroup(OnLoop):
     """
-    The contract suite in a child of a TaskGroup, on the loop that has its timers in the wheel.
+    The contract suite in a child of a TaskGroup, on our loop.
     """
 
     pytestmark = pytest.mark.realtime
@@ -126,7 +126,7 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    On a loop with its own time a timer fires before a later timeout of the loop, with few wake-ups.
+    On a loop with its own time, a timer fires before a later timeout of the loop, with few wake-ups.
     """
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    If a test has replaced `time` of a loop or of its class, a wheel that is made on the loop uses the replacement.
+    If a test has replaced `time` of a loop or of its class, a wheel made on that loop uses the replacement.
     """
     now = [50.0]
 
@@ -174,7 +174,7 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_usual_loops_cost_no_clock_of_their_own():
     """
-    If the loop's time is the system's, the wheel reads the system's clock without calling Python.
+    If the loop's time is the system's clock, the wheel reads that clock without calling Python.
     """
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_usual_loops_cost_no_clock_of_their_own():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    A cancellation that comes while a block waits for its coroutines propagates once they have ended.
+    If a cancellation comes while a block waits for its coroutines, it propagates once they have ended.
     """
 
     async def main() -> None:
@@ -239,7 +239,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_closed_loop_takes_no_timers():
     """
-    Every closed loop refuses the next timer, even one that does not report its close.
+    Every closed loop refuses the next timer, even a loop that does not report its close.
     """
 
     async def make() -> TimerWheel:
@@ -261,7 +261,7 @@ def test_a_closed_loop_takes_no_timers():
 @needs_libraries("gevent")
 def test_the_suite_of_the_thread_under_gevent():
     """
-    The contract suite of the thread driver passes if gevent has patched the process.
+    If gevent has patched the process, the contract suite of the thread driver passes.
     """
     script = (
         "from gevent import monkey; monkey.patch_all(); import pytest, sys; "

@@ -1,5 +1,5 @@
 """
-The thread driver passes the contract suite, and has its own features.
+The thread driver: the contract suite, and its own features.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TestThreadOnBootTime(TestThread):
 
 class SlowClock(MonotonicClock):
     """
-    A clock of an unknown type, at half speed.
+    A clock of an unknown type that runs at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -65,7 +65,7 @@ def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
 
 def test_no_thread_before_the_first_timer():
     """
-    The thread starts with the first timer that can fire, is a daemon, has a name, and ends with close.
+    The thread starts with the first timer that can fire, is a daemon with a name, and ends with close.
     """
     wheel = TimerWheel(driver=ThreadDriver("my timers"))
     never = wheel.call_later(float("inf"), print)
@@ -84,11 +84,11 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up; an idle wheel, and later timers until they are due, cost none.
+    A timer that starts the thread costs one wake-up; an idle wheel, and later timers that are not due, cost none.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
-    while wheel.stats()["wakeups"] == 0:  # the timer was due when its thread began
+    while wheel.stats()["wakeups"] == 0:  # the timer may have been due when its thread began
         wheel.close()
         wheel = TimerWheel()
         fired(wheel, 0.05)
@@ -105,7 +105,7 @@ def test_one_wakeup_for_one_timer():
 @pytest.mark.realtime
 def test_no_wakeup_for_later_timers():
     """
-    Ten thousand timers later than the next one, and their cancels, do not wake the thread.
+    Setting and cancelling ten thousand timers later than the next one does not wake the thread.
     """
     wheel = TimerWheel()
     wheel.call_later(3_000, print)
@@ -122,7 +122,7 @@ def test_no_wakeup_for_later_timers():
 
 def test_an_abandoned_wheel_ends_its_thread():
     """
-    The thread of an unreferenced wheel ends when nothing is pending, and its engine is freed.
+    The thread of an unreferenced wheel ends once nothing is pending, and the engine is freed.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel()
@@ -142,7 +142,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    An exception that is not an Exception goes to threading.excepthook, and the thread continues.
+    Anything raised that is not an Exception goes to threading.excepthook, and the thread continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -160,7 +160,7 @@ def test_an_exit_ends_the_callback_only(monkeypatch, kind):
 
 def test_a_hook_that_raises(monkeypatch, capsys):
     """
-    An excepthook that raises stops nothing; Python's own hook is then called.
+    If the excepthook itself raises, Python's own hook is called, and the thread continues.
     """
 
     def hook(_: threading.ExceptHookArgs) -> None:
@@ -180,12 +180,12 @@ def test_a_hook_that_raises(monkeypatch, capsys):
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_clock_that_raises(monkeypatch, design):
     """
-    An error of the clock in the thread is reported, and all timers still fire.
+    An error of the clock is reported from the thread, and all timers still fire.
     """
 
     class Moody(MonotonicClock):
         """
-        Raises once in the thread, if enabled.
+        A clock that raises once in the thread, if enabled.
         """
 
         is_bad = False
@@ -211,7 +211,7 @@ def test_a_clock_that_raises(monkeypatch, design):
 
 def test_errors_are_logged(caplog):
     """
-    Without on_error an error is logged to the logger tickwheel, with its traceback.
+    Without on_error, an error is logged with its traceback by the logger tickwheel.
     """
     wheel = TimerWheel()
     with caplog.at_level(logging.ERROR, logger="tickwheel"):
@@ -226,7 +226,7 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    A callback that is running at the end of the block has ended when the block ends.
+    If a callback runs when a `with` block is left, the block waits for its end.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -246,7 +246,7 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    A callback that closes and joins its own wheel gets False at once, as it is still running.
+    If a callback closes and joins its own wheel, the join returns False at once, because the callback is still running.
     """
     answers: list[bool] = []
     signal = threading.Event()
@@ -266,7 +266,7 @@ def test_join_inside_a_callback():
 
 def test_a_blocked_callback_holds_nobody_who_sets():
     """
-    While a callback blocks, other threads set, cancel and close without waiting.
+    While a callback blocks, other threads can set, cancel and close without waiting.
     """
     begun, may_end = threading.Event(), threading.Event()
     wheel = TimerWheel(on_expire=print)
@@ -283,7 +283,7 @@ def test_a_blocked_callback_holds_nobody_who_sets():
 
 def test_a_clock_that_nobody_can_wait_on():
     """
-    A thread refuses a manual clock, with the remedy.
+    A thread driver refuses a manual clock, with a remedy.
     """
     with pytest.raises(ValueError, match="leave the driver out"):
         TimerWheel(clock=ManualClock(), driver=ThreadDriver())
@@ -291,7 +291,7 @@ def test_a_clock_that_nobody_can_wait_on():
 
 def test_no_thread_to_be_had(monkeypatch):
     """
-    If no thread can be started, the caller gets the error; the next call tries again, and nothing is lost.
+    If no thread can be started, the caller gets the error; the next call tries again, and no timer is lost.
     """
     errors, ticks, keys = [], [], []
     wheel = TimerWheel(on_error=lambda error, _: errors.append(error), on_expire=lambda key, _: keys.append(key))
@@ -309,7 +309,7 @@ def test_no_thread_to_be_had(monkeypatch):
             wheel.set("refused", 1, 0.001)
         with pytest.raises(RuntimeError, match="new thread"):
             wheel.call_every(0.001, ticks.append, 1)
-    wheel.call_later(0.05, signals[1].set)  # later than the first timer, which waits for a thread
+    wheel.call_later(0.05, signals[1].set)  # later than the first timer, which still has no thread
     assert all(signal.wait(PATIENCE_S) for signal in signals)
     wheel.close()
     assert (errors, ticks, keys) == ([], [], [])
@@ -317,7 +317,7 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_timer_may_fire_before_its_set_returns():
     """
-    Thousands of timers without delay, set from a thread that switches often, each fire once.
+    Thousands of timers without delay, set by a thread that switches often, fire once each.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -1,5 +1,5 @@
 """
-TimerWheel itself: its methods, its subclasses, and refused arguments.
+TimerWheel itself: its methods, its subclasses, and the arguments that it refuses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_the_native_wheel_is_the_default():
 
 def test_the_hot_verbs_are_the_engines_own():
     """
-    `call_later` and `call_at` of a wheel are the engine's methods; the class gives their docstrings and signatures.
+    `call_later` and `call_at` of a wheel are the engine's own methods, with the docstrings and signatures of the class.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert type(wheel.call_later.__self__) is Engine
@@ -43,7 +43,7 @@ def test_the_hot_verbs_are_the_engines_own():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_the_class_level_verbs_work(make):
     """
-    Called on the class, with the wheel as an argument, `call_later` and `call_at` do the same.
+    `call_later` and `call_at` can also be called on the class, with the wheel as an argument.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=make())
@@ -56,7 +56,7 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    A subclass's call_later is used, and may call the base's; methods that it does not override stay fast.
+    A subclass's call_later is called, and may call the base method; methods that it does not override stay fast.
     """
 
     class Counting(TimerWheel):
@@ -111,7 +111,7 @@ def test_it_cannot_be_pickled_or_copied():
 
 def test_time_is_the_clocks():
     """
-    `time()` reads the wheel's clock in seconds, and `when()` is on it.
+    `time()` returns the seconds of the wheel's clock, and `when()` is a time on it.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -124,7 +124,7 @@ def test_time_is_the_clocks():
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
 def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
     """
-    A library that freezes Python's clocks does not freeze a wheel: `time` is the clock of its timers.
+    If a library freezes Python's clocks, `time()` of a wheel is not frozen, like its timers.
     """
     fired = threading.Event()
     with mock.patch("time.monotonic_ns", return_value=2**60), TimerWheel(wheel=make_wheel()) as wheel:
@@ -134,7 +134,7 @@ def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
 
 def test_max_pending():
     """
-    A timer above max_pending is refused; a cancel makes room.
+    At max_pending a further timer is refused, and a cancel makes room.
     """
     wheel = TimerWheel(clock=ManualClock(), max_pending=1)
     timer = wheel.call_later(1, print)
@@ -159,7 +159,7 @@ def test_max_pending():
 )
 def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
     """
-    Invalid parts are refused at construction, and not at their first use.
+    Invalid parts are refused when the wheel is made, and not when they are first used.
     """
     with pytest.raises(error, match=message):
         TimerWheel(**options)
@@ -167,7 +167,7 @@ def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
 
 def test_a_design_belongs_to_one_wheel():
     """
-    A design is refused if another wheel uses it, or if it has entries; once that wheel is freed it is accepted.
+    A design is refused if another wheel uses it or if it has entries, and accepted once that wheel is freed.
     """
     clock, design, fired = ManualClock(), HeapWheel(), []
     wheel = TimerWheel(wheel=design, clock=clock)
@@ -190,7 +190,7 @@ def test_a_design_belongs_to_one_wheel():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """
-    Any integer from 0 on is valid; other values are refused by name.
+    A limit is any integer from 0 on, and other values are refused by name.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     wheel.call_later(0, int)
@@ -206,7 +206,7 @@ def test_a_limit_is_a_number(make):
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_context_is_a_context(make):
     """
-    Other values are refused by name when they are passed, and not when the timer fires.
+    A value that is not a context is refused by name when it is passed, and not when the timer fires.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
@@ -217,7 +217,7 @@ def test_a_context_is_a_context(make):
 
 def test_a_wheel_in_a_cycle_is_collected():
     """
-    A cycle of a wheel and its callbacks, keys and handlers is collected with its timers.
+    A reference cycle of a wheel with its callbacks, keys and handles is collected with its timers.
     """
 
     def cycle() -> weakref.ref[TimerWheel]:
@@ -236,12 +236,12 @@ def test_a_wheel_in_a_cycle_is_collected():
 
 def test_a_wheel_of_limited_span():
     """
-    A delay that is longer than a design can hold is refused, and nothing is set.
+    A delay that is longer than the design can hold is refused, and nothing is set.
     """
 
     class Short(HeapWheel):
         """
-        Refuses delays above an hour, as a single ring does.
+        Refuses delays above an hour, like a single ring.
         """
 
         latest = 0
@@ -275,7 +275,7 @@ def test_a_wheel_of_limited_span():
 
 def test_many_moves_on_a_wheel_of_limited_span():
     """
-    If one of many moves is longer than a design can hold, nothing is moved.
+    If one of many moves is longer than the design can hold, nothing is moved.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
@@ -300,7 +300,7 @@ def test_many_moves_on_a_wheel_of_limited_span():
 @pytest.mark.parametrize("offset", [0.0, 0.003, 0.0999, 0.7])
 def test_slack_stays_within_a_limited_span(slack, offset):
     """
-    A delay that fits a design's span is accepted with any slack; only one that is too long itself is refused.
+    A delay that the design can hold is accepted with any slack; only a delay that is itself too long is refused.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
@@ -322,7 +322,7 @@ def test_slack_stays_within_a_limited_span(slack, offset):
 @pytest.mark.parametrize("interval", [0.05, 0.3, 0.899, 0.9])
 def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, missed):
     """
-    A series whose interval fits a design's span fires with any jitter, and so does a cron line.
+    A series whose interval the design can hold fires with any jitter, and so does a cron line.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

@@ -1,5 +1,5 @@
 """
-A timer without a key never counts as a key: the keyed methods refuse it and name the right method.
+A timer without a key is never taken for a key: the keyed methods refuse it, and name the right method.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HANDLES: dict[str, Any] = {
 @pytest.mark.parametrize("design", ["native", "heap"])
 def test_a_handle(make, verb, make_handle, design):
     """
-    Each keyed method of each wheel refuses each kind of handle, of any wheel, pending or ended.
+    Each keyed method of each wheel refuses each kind of handle, whichever wheel it is from, pending or ended.
     """
     clock = ManualClock()
     wheel, other = make(clock), WHEELS[design](clock)
@@ -75,7 +75,7 @@ def test_an_id(make):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "sharded")])
 def test_numbers_stay_keys(make):
     """
-    An integer is a key even if it is the id of a timer; one that is not pending is not found.
+    An integer is a key even if it is also a timer's id; if it is not pending as a key, it is not found.
     """
     wheel = make(ManualClock())
     keys = [0, 1, -1, 2**70, True]

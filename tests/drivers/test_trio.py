@@ -54,7 +54,7 @@ class TestTrioOverHeap(TestTrio):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_anyio(backend):
     """
-    On either back end callbacks and coroutines run in the context in which they were set, also from a thread.
+    With asyncio and with trio, callbacks and coroutines run in the context in which they were set, also from a thread.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -94,7 +94,9 @@ def test_neither_is_running():
 
 def test_errors_and_the_end():
     """
-    A coroutine's error goes to `on_error`; closing the wheel cancels running ones; after the run a set is refused.
+    An error in a coroutine goes to `on_error`; closing the wheel cancels running coroutines.
+
+    After trio's run, sets are refused.
     """
     errors: list[type] = []
     ended: list[str] = []
@@ -131,7 +133,7 @@ def test_errors_and_the_end():
 
 def test_dropped():
     """
-    An unreferenced wheel fires its timers, warns, and its task ends.
+    An unreferenced wheel warns and fires its timers, and then its task ends.
     """
 
     async def main() -> None:

@@ -1,5 +1,5 @@
 """
-Waiters wait until a time or a wake-up, and no wake-up is lost.
+Waiters wait for a time or a wake-up, and no wake-up is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLOCKS = [MonotonicClock, BootClock, OtherClock]
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_until_a_time(clock):
     """
-    A wait ends when the clock reads the time, not before, and returns False if it was not woken.
+    A wait ends when the clock reads its time, not before, and returns False if it was not woken.
     """
     waiter = new_waiter(clock)
     for delay_ns in (1, 1_000, 100_000, 5_000_000):
@@ -44,7 +44,7 @@ def test_until_a_time(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_a_token_is_kept(clock):
     """
-    A wake-up before the wait ends it at once; a thousand count as one, which is then used up.
+    A wake-up before the wait ends the wait at once; a thousand of them count as one.
     """
     waiter = new_waiter(clock)
     for _ in range(1_000):
@@ -58,7 +58,7 @@ def test_a_token_is_kept(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_woken_by_another_thread(clock):
     """
-    A thread that waits without a limit, or for an hour, is woken; no wake-up is lost over a thousand rounds.
+    A thread that waits for an hour, or without a limit, can be woken; in a thousand rounds no wake-up is lost.
     """
     waiter, answers = new_waiter(clock), new_waiter(MonotonicClock())
     rounds = 1_000
@@ -80,7 +80,7 @@ def test_woken_by_another_thread(clock):
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_boot_time_is_waited_for_in_boot_time():
     """
-    BootClock's wait is a kernel timer on CLOCK_BOOTTIME, which runs during suspend.
+    BootClock's wait uses a kernel timer on CLOCK_BOOTTIME, which runs during suspend.
     """
     waiter = new_waiter(BootClock())
     assert isinstance(waiter, BootWaiter)
@@ -91,7 +91,7 @@ def test_boot_time_is_waited_for_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    An object that is collected with a waiter may wake it after its end: no file with a reused number is written to.
+    If an object that is collected with a waiter wakes it after its end, no file that reuses its number is written to.
     """
     waiter = BootWaiter()
     token = waiter._token
