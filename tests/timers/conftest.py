@@ -18,7 +18,7 @@ WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWhee
 
 class Rig:
     """
-    A wheel on a manual clock, and the list of expired entries.
+    A wheel on a manual clock, and a list of its expired entries.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:

@@ -45,7 +45,7 @@ def test_a_coroutine_waits_for_the_end():
 
 def test_within():
     """
-    `within` returns the result, or cancels the awaitable and raises the reason for the end.
+    `within` returns the result of its awaitable; if the context ends first, it cancels that and raises the reason.
     """
 
     async def scenario() -> None:
@@ -65,7 +65,7 @@ def test_within():
             assert await within(context, work(None)) == "result"
         assert root.ending.waiting == 0
         with pytest.raises(DeadlineExceededError):
-            await within(with_timeout(root, 0.1), work(PATIENCE_S))  # long enough for the work to begin
+            await within(with_timeout(root, 0.1), work(PATIENCE_S))  # the timeout is long enough for the work to begin
         ended_already = with_cancel(root)
         ended_already.cancel("too late")
         with pytest.raises(ContextCancelledError, match="too late"):
@@ -78,7 +78,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, the awaitable is cancelled, too, in any state of the context.
+    If the task that awaits `within` is cancelled, the awaitable is cancelled as well, in any state of the context.
     """
 
     async def scenario() -> None:
@@ -97,7 +97,7 @@ def test_within_a_task_that_is_cancelled():
 
 def test_within_a_context_that_has_ended():
     """
-    Nothing starts in a context that has ended, not even an eager task; a running awaitable is cancelled.
+    In a context that has ended, `within` starts nothing, not even an eager task, and cancels a running awaitable.
     """
 
     async def scenario() -> None:
@@ -128,9 +128,9 @@ def test_within_a_context_that_has_ended():
 @pytest.mark.parametrize("again", [False, True])
 def test_within_the_clean_up_of_a_cancelled_task(again):
     """
-    While a cancelled task cleans up, `within` still ends with its context.
+    While a cancelled task cleans up, `within` still ends when its context ends.
 
-    It then raises ContextCancelledError; only a second cancellation raises CancelledError.
+    It then raises ContextCancelledError, and CancelledError only after a second cancellation.
     """
 
     async def clean_up(context: Context) -> None:
@@ -202,7 +202,7 @@ def test_on_either_back_end(backend):
 
 def test_a_context_that_ends_after_trio():
     """
-    If a context ends after the trio run that waited for it, the end has no effect on trio.
+    If a context ends after the end of the trio run in which a task waited for it, trio is not affected.
     """
 
     async def main() -> Callable[[], None]:

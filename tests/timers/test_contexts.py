@@ -1,5 +1,5 @@
 """
-Contexts end once, by cancel, deadline or parent, and end their descendants.
+Contexts end once, by cancel, deadline or parent, and then their descendants end, too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ PATIENCE_S = 20.0
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """
-    Return a manual clock.
-    """
     return ManualClock()
 
 
@@ -42,7 +39,7 @@ def wheel(clock: ManualClock) -> TimerWheel:
 
 def test_the_background_lasts():
     """
-    A root context has no deadline and no value, and does not end until it is cancelled.
+    A root context has no deadline and no value, and ends only if it is cancelled.
     """
     root = background()
     assert (root.done(), root.err(), root.deadline(), root.remaining(), root.value("a")) == (
@@ -59,7 +56,7 @@ def test_the_background_lasts():
 
 def test_cancel():
     """
-    A cancelled context reports its end and cause, once and permanently.
+    A cancelled context returns the same reason and cause from then on.
     """
     context = with_cancel(background())
     assert [context.cancel("enough"), context.cancel("again")] == [True, False]
@@ -83,7 +80,7 @@ def test_errors_are_new_each_time():
 
 def test_a_deadline(clock, wheel):
     """
-    A context ends exactly at its deadline, with that reason.
+    A context ends exactly at its deadline, with the deadline as its reason.
     """
     context = with_timeout(background(wheel), 2.0)
     assert context.deadline() == pytest.approx(wheel.time() + 2, abs=1e-6)
@@ -114,7 +111,7 @@ def test_a_deadline_that_has_passed(wheel, delay):
 
 def test_no_deadline(wheel):
     """
-    A timeout of inf sets no deadline, and costs no timer.
+    A timeout of inf sets neither a deadline nor a timer.
     """
     context = with_timeout(background(wheel), float("inf"))
     assert (context.deadline(), context.done(), len(wheel)) == (None, False, 0)
@@ -122,7 +119,7 @@ def test_no_deadline(wheel):
 
 def test_the_earlier_deadline_counts(clock, wheel):
     """
-    A child ends no later than its parent's deadline, and needs a timer only if its own deadline is earlier.
+    A child ends at its parent's deadline at the latest, and sets a timer only if its own deadline is earlier.
     """
     parent = with_timeout(background(wheel), 5)
     later = with_timeout(parent, 10)
@@ -138,7 +135,7 @@ def test_the_earlier_deadline_counts(clock, wheel):
 
 def test_the_end_goes_down_not_up(wheel):
     """
-    The end of a context ends its descendants at any depth, for the same reason, but not its parent or siblings.
+    When a context ends, all its descendants end for the same reason, but not its parent or its siblings.
     """
     root = background(wheel)
     parent, sibling = with_cancel(root), with_cancel(root)
@@ -157,7 +154,7 @@ def test_the_end_goes_down_not_up(wheel):
 
 def test_a_child_of_what_has_ended(clock, wheel):
     """
-    A child that is made of an ended context has ended, too, for the same reason.
+    A child that is made of an ended context has ended as well, for the same reason.
     """
     parent = with_timeout(background(wheel), 1)
     clock.advance(1)
@@ -168,7 +165,7 @@ def test_a_child_of_what_has_ended(clock, wheel):
 
 def test_values():
     """
-    Descendants see a value; the nearest ancestor's value counts, and None is a value.
+    Descendants see a value, of which the nearest ancestor's counts, and None is a value.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
@@ -178,7 +175,7 @@ def test_values():
 
 def test_a_with_block(wheel):
     """
-    The end of a block cancels its context, and releases its timer.
+    At the end of a `with` block its context is cancelled, and its timer released.
     """
     root = background(wheel)
     with with_timeout(root, 60) as context:
@@ -190,9 +187,9 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    Callbacks are called once, in order, at the end, or at once if the context has ended.
+    The callbacks are called once, in order, when the context ends, or at once if it has ended.
 
-    Unregistered ones are not called.
+    A callback that was unregistered is not called.
     """
     context = with_timeout(background(wheel), 1)
     called: list[str] = []
@@ -209,13 +206,13 @@ def test_on_end(clock, wheel):
 
 def test_on_end_that_nobody_would_await():
     """
-    A coroutine function is refused, because the code that ends a context may have no loop; the error says what to use.
+    A coroutine function is refused as a callback, because there may be no loop when a context ends.
+
+    The error says what to use instead.
     """
 
     async def close() -> None:
-        """
-        Do nothing: this is never called.
-        """
+        pass
 
     with pytest.raises(TypeError, match=r"close.*asyncio\.run_coroutine_threadsafe"):
         background().on_end(close)
@@ -225,7 +222,7 @@ def test_on_end_that_nobody_would_await():
 
 def test_on_end_that_raises(caplog):
     """
-    A callback that raises is logged, and the others are called.
+    If a callback raises, its error is logged, and the other callbacks are called.
     """
     context = with_cancel(background())
     called: list[int] = []
@@ -258,24 +255,18 @@ def test_a_timer_bound_to_a_context(clock, wheel):
 
 def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
     """
-    On an ended context a timer runs nothing, even if another thread fires it before `call_later` returns.
+    In a context that has ended, a timer runs nothing, even if another thread fires it before `call_later` returns.
     """
 
     class Overtaking:
         time = wheel.time
 
         def call_at(self, when: float, callback: Any, /, *args: Any) -> Any:
-            """
-            Set the timer, and fire it.
-            """
             timer = wheel.call_at(when, callback, *args)
             clock.advance(0)
             return timer
 
         def call_later(self, delay: float, callback: Any, /, *args: Any) -> Any:
-            """
-            Set the timer, and fire it.
-            """
             return self.call_at(wheel.time() + delay, callback, *args)
 
     context = background(Overtaking())
@@ -289,7 +280,7 @@ def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
 
 def test_bound_timers_are_forgotten(clock, wheel):
     """
-    A long-lived context does not hold timers that have fired; a timer that restarts itself stays bound.
+    A long-lived context does not hold timers that have fired; a timer that restarts itself stays in the context.
     """
     context = background(wheel)
     for _ in range(100):
@@ -315,7 +306,9 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    A closed wheel cancels contexts with a deadline, and returns bound timers with the user's callback and arguments.
+    When a wheel is closed, contexts with a deadline are cancelled.
+
+    Their timers are returned with the user's callback and arguments.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -349,7 +342,7 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A deadline needs a wheel: the root's, or one that is passed.
+    A context with a deadline needs a wheel: that of its root, or one that is passed.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)
@@ -363,7 +356,7 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    A child on another wheel has its deadline on that wheel's clock, within its parent's remaining time.
+    A child on another wheel has its deadline on that wheel's clock, within the remaining time of its parent.
     """
     other_clock = ManualClock(clock.monotonic_ns() + 10**12)
     other = TimerWheel(clock=other_clock)
@@ -386,7 +379,7 @@ def test_two_clocks(clock, wheel):
 
 def test_waiting_in_a_thread():
     """
-    A thread waits for the end, by cancel or deadline, or until its timeout.
+    A thread can wait for the end of a context, by cancel or deadline, or until a timeout.
     """
     context = background()
     assert not context.wait(0)
@@ -402,7 +395,7 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    If many threads cancel a context, one cancel returns True, and then all descendants have ended.
+    If many threads cancel a context, one cancel returns True, and after it all descendants have ended.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -418,7 +411,7 @@ def test_many_threads_one_end():
 
 def test_collected(wheel):
     """
-    An ended context, with its references, is not held by its parent or its wheel.
+    Neither its parent nor its wheel holds a context that has ended, or its references.
     """
     root = background(wheel)
 
@@ -437,7 +430,7 @@ LINKS = 100_000
 
 def test_a_chain_of_any_length():
     """
-    The end of a root ends a chain of 100,000 contexts below it, and the chain can be dropped.
+    If a root ends, a chain of 100,000 contexts below it ends, and can be dropped.
     """
     root = background()
     links = [root]
@@ -455,7 +448,7 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    The first of 100,000 values is found from the last context, and the chain can be dropped, ended or not.
+    The last context in a chain of 100,000 finds the first value, and the chain can be dropped, ended or not.
     """
     context = background()
     for number in range(LINKS):

@@ -1,5 +1,5 @@
 """
-The lifetime of contexts: they are held by their descendants, and by waiters for their end.
+What holds a context: its descendants, and whatever waits for its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 def test_children_that_nobody_holds_are_forgotten():
     """
-    A long-lived parent does not hold unreferenced children that have nothing to end.
+    A long-lived parent does not hold children that are not referenced and for which nothing waits.
     """
     wheel = TimerWheel(clock=ManualClock())
     parent = with_timeout(background(wheel), 60)
@@ -36,7 +36,7 @@ def test_children_that_nobody_holds_are_forgotten():
 
 def test_children_that_nobody_waits_for_any_more_are_forgotten():
     """
-    A wait, an unregistered callback and a fired timer do not hold a context any longer.
+    A wait that is over, an unregistered callback and a fired timer do not hold a context any longer.
     """
     clock = ManualClock()
     root = background(TimerWheel(clock=clock))
@@ -56,7 +56,7 @@ def test_children_that_nobody_waits_for_any_more_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    A long-lived context releases the callback and all data of a cancelled timer.
+    If a timer is cancelled, a long-lived context releases its callback and all its data.
     """
 
     class Callback:
@@ -77,7 +77,9 @@ def test_cancelled_timers_are_forgotten(design):
 
 def test_what_waits_holds_its_context():
     """
-    Waiters for the end of unreferenced contexts are called once, at any depth, and their timers are cancelled.
+    All that waits for the end of an unreferenced context is called once, at any depth.
+
+    The timers of these contexts are cancelled.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -99,7 +101,7 @@ def test_what_waits_holds_its_context():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    If only the `cancel` method of a context is referenced, a call cancels the context and ends its descendants.
+    If only the `cancel` method of a context is referenced, calling it cancels the context and its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -113,7 +115,7 @@ def test_a_child_known_by_its_cancel_alone():
 
 def test_a_tree_that_nobody_holds_is_dropped():
     """
-    A tree of contexts is freed with the last reference to one of them, and an ended context holds no other context.
+    A tree of contexts is freed with the last reference to one of them, and an ended context holds no other.
     """
 
     class Watched:
@@ -122,7 +124,7 @@ def test_a_tree_that_nobody_holds_is_dropped():
 
         def end(self) -> None:
             """
-            Wait for an end that does not come.
+            Be a callback for an end that does not come.
             """
 
     dropped: list[int] = []
@@ -142,7 +144,7 @@ def test_a_tree_that_nobody_holds_is_dropped():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is freed with its last context or, if a waiter is at its end, with its root.
+    A chain of 100,000 contexts is freed with its last context or, if something waits at its end, with its root.
     """
     root = context = background()
     for _ in range(LINKS):
@@ -159,7 +161,7 @@ def test_a_chain_is_dropped(waits):
 
 def test_threads_that_make_and_drop_children():
     """
-    While threads make and drop children, each waiter below the root is called once, and the others are freed.
+    While threads make and drop children, everything that waits below the root is called once, and the rest is freed.
     """
     root = background()
     called: list[int] = []
@@ -196,7 +198,7 @@ def test_threads_that_make_and_drop_children():
 
 def test_what_waits_is_held_until_it_is_called():
     """
-    Waiters are called even if memory is freed while the end propagates.
+    A callback that waits for the end is called, even if memory is freed while the contexts are ending.
     """
     root = background()
     called: list[str] = []

@@ -1,5 +1,5 @@
 """
-If a callback at the end of a context raises, the other effects of the end still happen.
+If a callback raises at the end of a context, everything else that belongs to the end still happens.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from tickwheel.wheels.heap import HeapWheel
 
 @pytest.fixture(params=[lambda: None, HeapWheel])
 def wheel(request: pytest.FixtureRequest) -> TimerWheel:
-    """
-    Return a wheel on a manual clock.
-    """
     return TimerWheel(wheel=request.param(), clock=ManualClock())
 
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    The first exception of a callback that is not an Exception is raised again, once everything has ended.
+    If callbacks raise something that is not an Exception, the first of these is raised again once all has ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []
@@ -45,7 +42,7 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    If an `on_end` callback exits from a drain or close, all contexts and the wheel have ended by then.
+    If an `on_end` callback leaves a drain or close with an exception, all contexts and the wheel have ended by then.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

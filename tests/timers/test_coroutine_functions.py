@@ -1,5 +1,5 @@
 """
-The detection of coroutine functions, with and without `inspect` loaded.
+The detection of coroutine functions, whether `inspect` is loaded or not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ assert ("inspect" in sys.modules) is {is_loaded}
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_coroutine_functions_are_known(is_loaded):
     """
-    Functions with `async def`, methods and partials of them are detected, and no others, with and without `inspect`.
+    `async def` functions, their methods and partials are detected, and nothing else, with and without `inspect`.
     """
     script = SCRIPT.format(
         first="import inspect" if is_loaded else "sys.modules.pop('inspect', None)", is_loaded=is_loaded
@@ -46,7 +46,7 @@ def test_coroutine_functions_are_known(is_loaded):
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="inspect.markcoroutinefunction is new in 3.12")
 def test_a_marked_function_is_known():
     """
-    A plain function that was marked as a coroutine function is detected.
+    A plain function that is marked as a coroutine function is detected.
     """
     script = (
         "import inspect; from tickwheel.timers._coroutines import is_coroutine_function as known\n"

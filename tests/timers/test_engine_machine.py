@@ -1,5 +1,5 @@
 """
-Random programs: both engines agree with the model, and broken ones are found.
+Random programs: both engines agree with the model, and faulty engines are detected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def native_engine(clock: ManualClock, max_pending: int | None) -> Engine:
 @pytest.mark.parametrize("make_engine", [heap_engine, native_engine])
 def test_a_short_run(make_engine):
     """
-    An engine agrees with the model over some thousand operations of a new seed, callbacks and errors included.
+    An engine agrees with the model over some thousand operations of a new seed, with callbacks and errors.
     """
     report = run_engine_machine(make_engine, random.randrange(2**32), 6_000)
     assert report.fired > 500
@@ -36,7 +36,7 @@ def test_a_short_run(make_engine):
 
 def test_a_seed_repeats_its_run():
     """
-    The same seed repeats its operations, and another seed has other operations.
+    A seed gives the same operations each time, and another seed gives others.
     """
     first, again, other = (run_engine_machine(heap_engine, seed, 900) for seed in (11, 11, 12))
     assert first == again
@@ -59,12 +59,12 @@ class NoCutoff(WheelEngine):
 
 class SilentExit(WheelEngine):
     """
-    Loses the rest of a batch after an exit.
+    Loses the rest of a batch after an exception that is not an Exception.
     """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire, and forget on an exit.
+        Fire, and forget the rest after such an exception.
         """
         try:
             return super().fire_due(limit)
@@ -75,12 +75,12 @@ class SilentExit(WheelEngine):
 
 class TwoLives(WheelEngine):
     """
-    Cancels at the end of a firing the timer that its callback has rescheduled.
+    Cancels a timer at the end of its firing, even if its callback has rescheduled it.
     """
 
     def run(self, timer: Any) -> None:
         """
-        Run, then end.
+        Run the callback, and then end the timer.
         """
         super().run(timer)
         self.cancel(timer)
@@ -88,7 +88,7 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    Keeps the position of a timer that is moved to its own deadline.
+    Keeps the place of a timer that is moved to the deadline that it already has.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -100,7 +100,7 @@ class Unstable(WheelEngine):
 
 class Generous(WheelEngine):
     """
-    Allows one timer more than its limit.
+    Accepts one timer more than its limit.
     """
 
     def __init__(self, *args: Any, max_pending: int | None = None) -> None:
@@ -110,14 +110,14 @@ class Generous(WheelEngine):
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
 def test_the_machine_finds_it(broken):
     """
-    A broken engine is found within some thousand operations, and the shrunk program still shows it.
+    A faulty engine is detected within some thousand operations, and the reduced program still shows the fault.
     """
 
     def make_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:
         return broken(HeapWheel(), clock, max_pending=max_pending)
 
     with pytest.raises(EngineDivergenceError) as found:
-        # a fixed seed: one seed in about forty does not draw the needed operations
+        # a fixed seed, because about one seed in forty does not draw the needed operations
         run_engine_machine(make_engine, 7, 30_000)
     program = found.value.program
     assert 0 < len(program.operations) <= 45

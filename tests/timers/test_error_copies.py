@@ -1,5 +1,5 @@
 """
-A copy of an error is equal to it and shares no frames; otherwise the error itself is returned.
+A copy of an error is equal to it and shares no frames; if there is no such copy, the error itself is returned.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CountedError(Exception):
 
 class QuietError(OSError):
     """
-    An error whose `__init__` does not pass its arguments to OSError.
+    An error whose `__init__` passes no arguments to OSError.
     """
 
     def __init__(self, path):
@@ -119,7 +119,7 @@ def state(error):
 
 def fail(error):
     """
-    Raise an error, and return it.
+    Raise and catch *error*, and return it.
     """
     with pytest.raises(type(error)):
         raise error
@@ -129,7 +129,7 @@ def fail(error):
 @pytest.mark.parametrize("error", COPIED, ids=lambda error: type(error).__name__)
 def test_a_copy_is_equal(error):
     """
-    Type, arguments, text and attributes are the same; the traceback is not.
+    Type, arguments, text and attributes of a copy are the same, but the traceback is not.
     """
     fail(error)
     before = error.__traceback__
@@ -141,7 +141,7 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    If a copy would not be equal, the error is returned, its traceback reset, so that it does not grow.
+    If a copy would not be equal, the error itself is returned, and its traceback is reset so that it does not grow.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -150,7 +150,7 @@ def test_an_error_that_cannot_be_copied_is_itself():
 
 def test_no_constructor_is_called():
     """
-    Copying has no side effects: the `__init__` of the type is not called.
+    Copying does not call the `__init__` of the type, and so has no side effects.
     """
     error = CountedError(1, 2)
     copies = [copy_error(error, None) for _ in range(3)]
@@ -160,7 +160,7 @@ def test_no_constructor_is_called():
 
 def test_a_note_stays_with_its_copy():
     """
-    A note that one waiter adds is not on the error of another.
+    If one waiter adds a note to its copy, the copies of others do not have it.
     """
     error = with_notes()
     copy = copy_error(error, None)
@@ -177,7 +177,7 @@ def load():
 
 def chained():
     """
-    Return an error that a caller was handling, and the error of a load that the caller called meanwhile.
+    Return an error that a caller was handling, and the error of a load that the caller made during that.
     """
     try:
         {}["the caller's"]
@@ -190,7 +190,7 @@ def chained():
 
 def test_the_chain_ends_before_the_caller():
     """
-    The loader's own causes stay; the error that the caller was handling, with its frames, does not.
+    A copy has the causes of the load, but not the error that the caller was handling, nor its frames.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer
@@ -204,7 +204,7 @@ def test_the_chain_ends_before_the_caller():
 
 def test_a_circle_of_causes_ends():
     """
-    A cyclic chain is followed once.
+    If errors are each other's causes, the copy follows the circle once.
     """
     one, two, outer = ValueError(1), ValueError(2), ValueError(3)
     one.__context__, two.__cause__ = two, one
@@ -214,7 +214,7 @@ def test_a_circle_of_causes_ends():
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="sqlite3's errors are made by its C code")
 def test_errors_of_extensions():
     """
-    A class of an extension that inherits from a builtin error is copied like any other.
+    A class in an extension that inherits from a builtin error is copied like any other.
     """
     import sqlite3  # noqa: PLC0415 - not every Python has it
 

@@ -1,5 +1,5 @@
 """
-Keyed timers: at most one per key.
+Keyed timers: at most one timer per key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def test_expires_with_its_value(make_rig):
 
 def test_set_again_moves_and_replaces(make_rig):
     """
-    Setting a pending key moves it, earlier or later, and replaces the value; it fires once.
+    Setting a pending key moves its timer, to earlier or later, and replaces the value; it fires once.
     """
     rig = make_rig()
     for value, delay in ((1, 2), (2, 5), (3, 1), (4, 3)):
@@ -40,7 +40,7 @@ def test_set_again_moves_and_replaces(make_rig):
 
 def test_move_keeps_the_value(make_rig):
     """
-    A move changes only the time; for a key that is not pending it returns False.
+    A move changes only the time; for a key that is not pending, it returns False.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 5)
@@ -55,7 +55,7 @@ def test_move_keeps_the_value(make_rig):
 @pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
 def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
     """
-    A key that is moved at any position of the pointer expires once, one delay after the move.
+    Wherever the wheel's pointer is, a key that is moved expires once, one delay after the move.
     """
     rig = make_rig()
     rig.clock.advance(elapsed)
@@ -83,7 +83,7 @@ def test_cancel(make_rig):
 
 def test_keys_and_timers_side_by_side(make_rig):
     """
-    Keyed timers and plain ones share the order of one wheel.
+    Keyed and plain timers fire in one common order.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -94,7 +94,7 @@ def test_keys_and_timers_side_by_side(make_rig):
 
 def test_set_again_while_it_expires(make_rig):
     """
-    In on_expire the key is free: a set makes a new timer, and move and cancel return False.
+    During on_expire its key is free: a set makes a new timer, and move and cancel return False.
     """
     answers = []
 
@@ -112,7 +112,7 @@ def test_set_again_while_it_expires(make_rig):
 
 def test_siblings_in_on_expire(make_rig):
     """
-    A sibling of the same instant can be moved, replaced and cancelled while another expires.
+    While one key expires, another with the same deadline can be moved, replaced and cancelled.
     """
 
     def on_expire(key, value):
@@ -131,7 +131,7 @@ def test_siblings_in_on_expire(make_rig):
 
 def test_drain(make_rig):
     """
-    A drain returns keys with values and remaining times among the plain timers, in order, and frees the keys.
+    A drain returns keys with their values and remaining times among the plain timers, in order, and frees the keys.
     """
     rig = make_rig()
     rig.wheel.set("late", 1, 9)
@@ -150,7 +150,7 @@ def test_drain(make_rig):
 
 def test_drain_to_a_function(make_rig):
     """
-    A function given to drain gets each key and value in order; a key that it sets again is kept.
+    A function given to drain gets each key and value in order; if it sets a key again, the key stays.
     """
     rig = make_rig()
     got = []
@@ -169,7 +169,7 @@ def test_drain_to_a_function(make_rig):
 
 def test_drain_to_a_function_that_raises(make_rig):
     """
-    A function that raises is still called for each key, and its errors are raised as a group.
+    If the function raises, it is still called for each key, and its errors are raised as a group.
     """
     rig = make_rig()
     for key in "abc":
@@ -189,7 +189,7 @@ def test_drain_to_a_function_that_raises(make_rig):
 
 def test_drain_in_on_expire(make_rig):
     """
-    A drain inside on_expire returns the others, not the one that is expiring.
+    A drain inside on_expire returns all keys except the one that is expiring.
     """
     drained = []
     rig = make_rig(on_expire=lambda *_: drained.extend(each.args for each in rig.wheel.drain()))
@@ -201,7 +201,7 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    A close returns the keyed timers, too; afterwards `set` raises, and the other methods have no effect.
+    A close returns the keyed timers as well; afterwards `set` raises, and the other methods have no effect.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -214,7 +214,7 @@ def test_close(make_rig):
 
 def test_without_on_expire(make_rig):
     """
-    A wheel without on_expire refuses a set, and the error names the remedy.
+    A wheel without on_expire refuses a set, with an error that names the remedy.
     """
     rig = make_rig(on_expire=None)
     with pytest.raises(TypeError, match="on_expire"):
@@ -225,7 +225,7 @@ def test_without_on_expire(make_rig):
 @pytest.mark.parametrize("delay", [float("nan"), None, "1"])
 def test_a_bad_delay(make_rig, delay):
     """
-    An invalid delay is refused, and does not change the key, whether or not the key is pending.
+    An invalid delay is refused and changes nothing, whether the key is pending or not.
     """
     rig = make_rig()
     error = InvalidDelayError if isinstance(delay, float) else TypeError
@@ -243,7 +243,7 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_one_too_many(make_rig):
     """
-    At max_pending a new key is refused and leaves nothing behind; a pending key can be set again.
+    At max_pending a new key is refused and leaves nothing behind, but a pending key can be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -258,7 +258,7 @@ def test_one_too_many(make_rig):
 
 def test_an_error_in_on_expire(make_rig):
     """
-    An error in on_expire goes to on_error, and the siblings expire.
+    An error in on_expire goes to on_error, and the other keys expire.
     """
 
     def on_expire(key, value):
@@ -275,7 +275,7 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    If a set or move comes before a firing in another thread, that firing is void: the key expires once, not early.
+    If a set or move comes before a firing in another thread, that firing does nothing: the key expires once, not early.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

@@ -1,5 +1,5 @@
 """
-Keyed timers that several threads set at once, with and without the lock of the keys.
+Keyed timers that several threads set at the same time, with and without the lock of the keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def busy_switching():
     """
-    Let threads take turns as often as they can.
+    Let threads switch as often as possible during the test.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -29,7 +29,7 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    Threads that set a key in different ways leave one timer, with the value of its own delay.
+    If threads set a key in different ways, one timer remains, with the value and the delay of one of the sets.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -63,7 +63,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If a set inside another one runs while the driver is notified, it counts as the last: its value and deadline stay.
+    If a set is made inside another set while the driver is notified, it counts as the later one.
+
+    Its value and its deadline stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -131,7 +133,7 @@ def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb)
 
 def test_a_subclass_keeps_its_own_set():
     """
-    If a subclass overrides `set`, its method is called, and can call the wheel's.
+    If a subclass overrides `set`, its method is called, and can call that of the wheel.
     """
 
     class Loud(TimerWheel):
@@ -146,7 +148,7 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_value_that_was_replaced_is_let_go():
     """
-    A pending key holds only its new value, and a cycle from a value to its wheel is collected.
+    A pending key holds only its newest value, and a cycle from a value to its wheel is collected.
     """
 
     class Value:

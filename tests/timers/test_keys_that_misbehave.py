@@ -17,7 +17,7 @@ from tickwheel.timers import keyed
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
 def test_an_unhashable_key(make_rig, key):
     """
-    With an unhashable key every method raises a TypeError, and leaves nothing behind.
+    For an unhashable key every method raises a TypeError, and leaves nothing behind.
     """
     rig = make_rig()
     for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
@@ -30,7 +30,7 @@ def test_an_unhashable_key(make_rig, key):
 
 class Moody:
     """
-    A key with a configurable hash and comparison.
+    A key whose hash and comparison the test chooses.
     """
 
     def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:
@@ -51,7 +51,7 @@ class Moody:
 
 def fail() -> None:
     """
-    Raise what no key should.
+    Raise an error that no key should raise.
     """
     message = "moody"
     raise LookupError(message)
@@ -60,7 +60,7 @@ def fail() -> None:
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises(make_rig, method):
     """
-    An error of a key in set, move, cancel or get propagates, and no timer is lost or doubled.
+    If a key raises in set, move, cancel or get, the error propagates, and no timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -84,7 +84,7 @@ def test_a_key_that_raises(make_rig, method):
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises_as_it_expires(make_rig, method):
     """
-    A key that raises while it expires is still delivered, its error is reported, and it can be set again.
+    If a key raises while it expires, it is still delivered, its error is reported, and it can be set again.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -92,7 +92,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
     for key in keys:
         rig.wheel.set(key, key.name, 2 if key.name == "a" else 1)
     mood[method] = fail
-    # Both keys have the same hash: on the way to "b" the dictionary compares it with "a".
+    # Both keys have the same hash, so the dictionary compares "b" with "a".
     assert [value for _, value in rig.advance(2)] == ["b", "a"]
     assert [str(error) for error in rig.errors] == ["moody"] * (2 if method == "hash" else 1)
     mood.clear()
@@ -106,7 +106,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
 def test_a_key_that_comes_back_in(make_rig, method, verb):
     """
-    A key that uses the wheel while it is hashed or compared neither deadlocks nor loses nor doubles a timer.
+    If a key uses the wheel while it is hashed or compared, nothing deadlocks, and no timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -143,7 +143,7 @@ def test_a_key_that_comes_back_in(make_rig, method, verb):
 
 def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
     """
-    Call *outer*, and call *inner* just before line number *at*; return True if *outer* has that many lines.
+    Call *outer*, and call *inner* just before its line number *at*; return True if *outer* has that many lines.
     """
     lines = 0
 
@@ -171,7 +171,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    If a signal handler sets or cancels a key at any line of a method of the same key, the key has one timer or none.
+    If a signal handler sets or cancels a key at any line of a method with the same key, the key has one timer or none.
     """
     at = 0
     is_inside = True

@@ -31,7 +31,7 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Freeze the objects that exist already, so that collections are short: one test requests one at each line.
+    Freeze existing objects so that collections are short, because one test collects at each line.
     """
     gc.collect()
     gc.freeze()
@@ -49,10 +49,10 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act*, and raise at line event *number* of the package's code; return True if there is such an event.
+    Call *act* and raise at line event *number* of the package's code; return True if there is such an event.
 
-    The line of a `with` is reported again when its block is left. No signal handler runs there before the block's
-    `__exit__`, so that event does not count.
+    When a `with` block is left, its first line is reported again. No signal handler runs there before `__exit__` of the
+    block, so that event does not count.
     """
     count, entered = 0, set()
 
@@ -172,9 +172,9 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    The invariants hold wherever a method is interrupted, and timers that are set afterwards fire.
+    Wherever a method is interrupted, the invariants hold, and timers that are set afterwards fire.
     """
-    VERBS[verb](Rig())  # completes its imports
+    VERBS[verb](Rig())  # completes the imports of the method
     number = 0
     while True:
         number += 1
@@ -187,7 +187,7 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Timers, keys and contexts fire once, wherever the turn is interrupted; the wheel continues.
+    Wherever a turn is interrupted, timers, keys and contexts fire once, and the wheel continues.
     """
     number = 0
     while True:
@@ -226,7 +226,7 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    A series loses no firing and continues, wherever the turn is interrupted, also by an `Exception`.
+    Wherever a turn is interrupted, a series loses no firing and continues, also after an `Exception`.
     """
     number = 0
     while True:
@@ -241,12 +241,12 @@ def test_at_every_line_of_a_series(kind, is_run_now):
             series.run_now()
         start = clock.monotonic()
         is_reached = zapped(lambda clock=clock: clock.advance(2.6), number)
-        gc.collect()  # the error's frames hold a coroutine that was never started
+        gc.collect()  # frees a coroutine that was never started, which the error's frames hold
         clock.advance(start + 10.8 - clock.monotonic())
         assert series.missed == 0
         assert series.fired == (3 if kind == "times" else 5 + is_run_now), number
         assert series.pending() is (kind != "times")
-        assert (series.given()[0] is bool) is (kind == "times")  # a series that has ended holds no callback
+        assert (series.given()[0] is bool) is (kind == "times")  # only a series that has ended holds no callback
         wheel.check()
         if not is_reached:
             return
@@ -254,7 +254,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    A series whose firing a full pool refused continues, wherever the turn is interrupted.
+    If a full pool has refused a firing of a series, the series continues, wherever the turn is interrupted.
     """
 
     class Full:
@@ -281,7 +281,7 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_what_ends():
     """
-    A key, a deadline, an awaited timer and a cached value end wherever the turn is interrupted.
+    Wherever the turn is interrupted, a key, a deadline, an awaited timer and a cached value end.
     """
     number = 0
     while True:
@@ -312,7 +312,7 @@ def test_at_every_line_of_what_ends():
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "add_shard", "close"])
 def test_at_every_line_of_a_shard(verb):
     """
-    Shards keep no key half set wherever a method is interrupted.
+    Wherever a method of shards is interrupted, no key is half set.
     """
     acts = {
         "set": lambda shards: shards.set("new", 1, 1),
@@ -340,7 +340,7 @@ def test_at_every_line_of_a_shard(verb):
 
 def test_at_every_line_of_a_submit():
     """
-    A pool runs further callbacks after an interrupted submit.
+    After an interrupted submit, a pool runs further callbacks.
     """
 
     class Due:

@@ -1,5 +1,5 @@
 """
-A move to a later deadline is written only into the handle, and the engine finds it there.
+A move to a later deadline is written only into the handle, where the engine finds it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def nothing() -> None: ...
 
 def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
     """
-    arm() returns the next deadline after moves, without a wake-up for the former one.
+    After moves, arm() returns the next deadline, and there is no wake-up for the former one.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -35,7 +35,7 @@ def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    A move counts as a set: among timers with equal deadlines, the one that was set or moved last fires last.
+    A move counts like a set: of timers with equal deadlines, the one that was set or moved last fires last.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -51,7 +51,7 @@ def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
 
 def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None:
     """
-    A due timer that an earlier callback moves to later fires at its new deadline, once.
+    If an earlier callback moves a due timer to later, the timer fires once, at its new deadline.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -70,7 +70,7 @@ def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None
 
 def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
     """
-    pending() and drain() have the moved deadlines, in order, with the remaining times.
+    pending() and drain() return the moved deadlines, in order, with the remaining times.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -85,7 +85,7 @@ def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
 
 def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
     """
-    150,000 timers, more than the allocator's share of handles, moved at random, fire in order.
+    150,000 timers, more handles than the allocator keeps together, are moved at random and fire in order.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -110,7 +110,7 @@ def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    After thousands of engines were created and freed, each timer still finds its own engine.
+    After thousands of engines were made and freed, each timer still finds its own engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

@@ -1,5 +1,5 @@
 """
-All methods, with all types and byte orders of numbers: a value has the meaning that its own library defines.
+Numbers of all types and byte orders, in all methods: a value means what its own library defines.
 """
 
 from __future__ import annotations
@@ -30,26 +30,20 @@ S = 10**9
 
 
 class AFloat(float):
-    """
-    A subclass.
-    """
+    pass
 
 
 class AnInt(int):
-    """
-    A subclass.
-    """
+    pass
 
 
 class ADelta(timedelta):
-    """
-    A subclass.
-    """
+    pass
 
 
 class Index:
     """
-    An integer by `__index__` only.
+    An integer that has only `__index__`.
     """
 
     def __index__(self) -> int:
@@ -58,7 +52,7 @@ class Index:
 
 class Floating:
     """
-    A number by `__float__` only.
+    A number that has only `__float__`.
     """
 
     def __float__(self) -> float:
@@ -144,7 +138,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock that does not fire unasked, and one timer, one key and one id on it.
+    A wheel on a manual clock that fires only on request, with one timer, one key and one id.
     """
 
     def __init__(self, design: Any) -> None:
@@ -238,7 +232,7 @@ def many_of_objects(rig: Rig, value: Any) -> float:
 
 def moved_by_one(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after a bulk move by one delay for all.
+    Return the deadline after a bulk move with one delay for all.
     """
     assert rig.wheel.move_many(rig.ids, value) == 1
     return rig.earliest()
@@ -246,7 +240,7 @@ def moved_by_one(rig: Rig, value: Any) -> float:
 
 def moved_by_each(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after a bulk move by one delay for each.
+    Return the deadline after a bulk move with a delay for each.
     """
     assert rig.wheel.move_many(rig.ids, [value]) == 1
     return rig.earliest()
@@ -366,7 +360,7 @@ def test_each_verb_reads_each_type(rig, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_refuses_by_name(rig, verb):
     """
-    Every verb refuses a value that is not a length of time, names it, and changes nothing.
+    Every method refuses a value that is not a length of time, names it, and changes nothing.
     """
     before = rig.wheel.pending()
     for value, error in REFUSED:
@@ -381,7 +375,7 @@ def test_each_verb_refuses_by_name(rig, verb):
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
 def test_the_gate(value, ns):
     """
-    The conversion itself, negative values, slack and jitter accept the same types.
+    The conversion function, negative values, slack and jitter accept the same types.
     """
     assert to_ns(value, "value") == to_deadline(value) == ns
     has_negative = not isinstance(value, Index | Floating | np.bool_ | np.unsignedinteger) and value is not True
@@ -397,7 +391,7 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number of more than 292 years means never, whatever its type, and the negative number is due now.
+    A number of more than 292 years means never, whatever its type; the same number below zero is due now.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER
@@ -455,7 +449,7 @@ def test_arrays_of_delays(rig, kind, order):
 @pytest.mark.parametrize("kind", ["i8", "u8", "O"])
 def test_arrays_of_ids(rig, kind, order):
     """
-    Ids are found in arrays of any byte order and layout.
+    Ids are found in arrays with any byte order and layout.
     """
     for name in shapes(np.array([1])):
         rig.wheel.drain()
@@ -467,7 +461,7 @@ def test_arrays_of_ids(rig, kind, order):
 
 def test_other_buffers(rig):
     """
-    ctypes, array and memoryview declare their element types, which are used.
+    ctypes, array and memoryview declare their element types, and these are used.
     """
     for values in (
         (ctypes.c_double * 2)(1, 2),
@@ -518,7 +512,7 @@ def test_other_buffers(rig):
 )
 def test_arrays_that_are_refused(rig, values, error, text):
     """
-    An array with anything that is not a length of time is refused by name, and nothing is set or moved.
+    An array that contains anything but lengths of time is refused by name, and nothing is set or moved.
     """
     before = rig.wheel.pending()
     with pytest.raises(error, match=text):
@@ -535,7 +529,7 @@ def test_arrays_that_are_refused(rig, values, error, text):
 )
 def test_ids_that_are_refused(rig, names):
     """
-    A value that is not an id is a TypeError that names it.
+    A value that is not an id raises a TypeError that names it.
     """
     for verb in (rig.wheel.cancel_many, lambda names: rig.wheel.move_many(names, 1)):
         with pytest.raises(TypeError, match="is not a timer"):
@@ -544,7 +538,7 @@ def test_ids_that_are_refused(rig, names):
 
 def test_asyncio():
     """
-    The event loop, its timeouts, sleep and wait_for read the same types.
+    The event loop, its timeouts, `sleep` and `wait_for` accept the same types.
     """
 
     async def use() -> None:

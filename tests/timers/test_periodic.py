@@ -1,5 +1,5 @@
 """
-Series: fixed phase, no drift, and policies for missed firings.
+Series have a fixed phase, do not drift, and have a policy for missed firings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AT_ONCE = (0, 0)
 
 class Rig:
     """
-    A wheel on a manual clock, and the times of a series' firings, in seconds after the start.
+    A wheel on a manual clock, and the times at which a series fired, in seconds after the start.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:
@@ -39,7 +39,7 @@ class Rig:
 
     def note(self, *slow: float) -> None:
         """
-        Record the time of the firing, and take as long as the test requests.
+        Record the time of the firing, and take as long as the test says.
         """
         self.fired.append(round(self.now(), 6))
         for delay in slow:
@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_every_interval(make_rig):
     """
-    A series fires one interval from now, and then exactly every interval.
+    A series fires one interval from now, and then exactly once every interval.
     """
     rig = make_rig()
     series = rig.wheel.call_every(2.5, rig.note)
@@ -67,7 +67,7 @@ def test_every_interval(make_rig):
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
 def test_the_first(make_rig, first):
     """
-    The first firing can be at another time, from which the phase counts.
+    The first firing can be at another time, from which the phase then counts.
     """
     rig = make_rig()
     rig.wheel.call_every(2, rig.note, first=first)
@@ -78,7 +78,7 @@ def test_the_first(make_rig, first):
 
 def test_times(make_rig):
     """
-    After its last firing a series is no longer pending, and cannot be cancelled.
+    After its last firing a series is not pending, and cannot be cancelled.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, times=3)
@@ -107,7 +107,7 @@ def test_no_drift():
 )
 def test_missed(make_rig, missed, fired, left_out):
     """
-    Firings that a slow callback delays are skipped, made up for, or postponed, by the chosen policy.
+    The policy decides whether firings that a slow callback delays are skipped, made up for, or postponed.
     """
     rig = make_rig()
     slow = [2.5]
@@ -120,7 +120,7 @@ def test_missed(make_rig, missed, fired, left_out):
 @pytest.mark.parametrize(("missed", "fired"), [("skip", [10.5, 11]), ("burst", [10.5] * 10 + [11]), ("delay", [10.5])])
 def test_missed_by_a_jump(make_rig, missed, fired):
     """
-    Each policy for missed firings also applies after a pause of the whole machine.
+    The policies for missed firings also apply after a pause of the whole machine.
     """
     rig = make_rig()
     rig.wheel.call_every(1, rig.note, missed=missed)
@@ -141,7 +141,7 @@ def test_exactly_on_the_next(make_rig):
 
 def test_jitter(make_rig):
     """
-    Jitter delays each firing by a different random time up to its maximum, and does not accumulate.
+    Jitter delays each firing by a new random time up to its maximum, and does not accumulate.
     """
     rig = make_rig()
     rig.wheel.call_every(10, rig.note, jitter=1)
@@ -155,7 +155,7 @@ def test_jitter(make_rig):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_jitter_longer_than_the_interval(make_rig, missed):
     """
-    Jitter never omits a firing, even if it is longer than the interval: a firing waits for the one before it.
+    Even if jitter is longer than the interval, no firing is omitted: a firing waits for the one before it.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)
@@ -169,7 +169,7 @@ def test_jitter_longer_than_the_interval(make_rig, missed):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
     """
-    Jitter omits no firing of a cron line either, with any policy for missed ones.
+    Jitter does not omit a firing of a cron line either, with any policy for missed firings.
     """
     rig = make_rig()
     series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
@@ -209,7 +209,7 @@ def test_cancel_inside(make_rig):
 
 def test_errors_do_not_end_it(make_rig):
     """
-    A callback that raises is reported, and the series continues.
+    If a callback raises, the error is reported, and the series continues.
     """
     rig = make_rig()
     rig.wheel.call_every(1, lambda: 1 // 0, times=3)
@@ -219,7 +219,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback raises something other than an Exception, it leaves the turn, and the series continues.
+    If a callback raises something that is not an Exception, this leaves the turn, and the series continues.
     """
     rig = make_rig()
 
@@ -237,7 +237,7 @@ def test_an_exit_does_not_end_it(make_rig):
 @pytest.mark.parametrize("end", ["drain", "close"])
 def test_ends_with_its_wheel(make_rig, end):
     """
-    A drain or close returns the user's callback and arguments, and the series is cancelled.
+    A drain or close returns the user's callback and arguments, and cancels the series.
     """
     rig = make_rig()
     series = rig.wheel.call_every(5, rig.note, 1)
@@ -250,7 +250,7 @@ def test_ends_with_its_wheel(make_rig, end):
 
 def test_drained_inside(make_rig):
     """
-    A drain inside a series' own callback does not return the series, which continues.
+    A drain inside the callback of a series does not return that series, which continues.
     """
     rig = make_rig()
     drained: list[Any] = []
@@ -262,7 +262,7 @@ def test_drained_inside(make_rig):
 
 def test_closed_inside(make_rig):
     """
-    A callback that closes its wheel ends its series.
+    If its callback closes the wheel, a series ends.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.wheel.close)
@@ -341,7 +341,7 @@ BEGINS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("begin", BEGINS)
 def test_what_is_over_lets_its_callback_go(make_rig, begin):
     """
-    A series that has ended holds neither callback nor arguments, even while its handle is referenced.
+    A series that has ended holds neither its callback nor the arguments, even if its handle is referenced.
     """
     rig = make_rig(max_pending=1)
     cancelled: list[bool] = []
@@ -367,7 +367,7 @@ def test_what_is_over_lets_its_callback_go(make_rig, begin):
 
     series, callback = started(lambda: rig.wheel.call_later(0, int))
     rig.clock.advance(61)
-    rig.errors.clear()  # the raised errors hold their frames
+    rig.errors.clear()  # the recorded errors hold frames
     assert callback() is None, "there was no room to go on"
 
     series, callback = started(bool)

@@ -1,5 +1,5 @@
 """
-The checker of the promise: real runs keep the promise, and each violation is found.
+The checker of the promise: real runs keep the promise, and each violation is detected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    Thousands of sets, moves and cancels, from outside and from callbacks, keep the promise to the nanosecond.
+    Thousands of sets, moves and cancels, also in callbacks, keep the promise to the nanosecond.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -52,7 +52,7 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    A run on a thread, set from three others, keeps the promise.
+    A wheel on a thread that three other threads use keeps the promise.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)
@@ -100,7 +100,7 @@ def test_a_handle_that_is_logged():
 
 def test_a_move_to_now_is_logged_before_it_fires():
     """
-    A timer that fires before the call that moved it has returned does not count as early.
+    If a timer fires before the call that moved it has returned, it does not count as early.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -155,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken(case):
     """
-    A broken promise is found, and reported in one line with the timer and the time.
+    A broken promise is detected and reported in one line, with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:
@@ -199,7 +199,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT)
 def test_kept(case):
     """
-    Unusual but correct events are not reported as a breach.
+    Unusual but correct events are not reported.
     """
     events, options = KEPT[case]
     counts = check_promise(events, **options)

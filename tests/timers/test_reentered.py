@@ -1,5 +1,5 @@
 """
-Calls between any two lines of an engine: from a tracer, a signal handler, or a finalizer.
+Calls between any two lines of an engine, as from a tracer, a signal handler or a finalizer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHEELS = {
 
 class Intruder:
     """
-    Sets, moves, cancels and drains timers whenever it is called.
+    Sets, moves, cancels and drains timers each time it is called.
     """
 
     def __init__(self, wheel, first=0):
@@ -31,7 +31,7 @@ class Intruder:
 
     def __call__(self, *_):
         self.events += 1
-        if self.is_busy or self.events % 7:  # at every event it would set more timers than can fire
+        if self.is_busy or self.events % 7:  # at every event, it would set more timers than can fire
             return self
         self.is_busy = True
         try:
@@ -67,7 +67,7 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    On the default wheel nothing is lost, and no call fails, with interruptions between any two lines.
+    With calls between any two lines, nothing is lost on the default wheel, and no call fails.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))
@@ -88,7 +88,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    An invariant check that is interrupted by other calls finds no fault.
+    If other calls interrupt a check of the invariants, it finds no fault.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -118,7 +118,7 @@ HOOKS = {"settrace": sys.gettrace, "setprofile": sys.getprofile}
 @pytest.mark.parametrize("kind", WHEELS)
 def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
     """
-    A timer has one outcome, wherever a call on it is interrupted by one that drains or closes the wheel.
+    If a call on a timer is interrupted by a drain or close of its wheel, the timer still has exactly one outcome.
     """
 
     def call(clock, wheel):
@@ -139,7 +139,7 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
-    A timer that is being set, or set again by its callback, is refused or returned by `close`.
+    If the wheel is closed while a timer is set, or set again by its callback, it is refused or returned by `close`.
     """
     known = []
 
@@ -163,9 +163,9 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Interrupt a call at its first event, its second and so on, by *end*; yield the wheel and the result of *end*.
+    Interrupt a call by *end* at its first event, its second, and so on; yield the wheel and the result of *end*.
 
-    *prepare* makes the call, from a clock and a wheel.
+    *prepare* makes the call from a clock and a wheel.
     """
     for at in range(100_000):
         clock, ended = ManualClock(), []

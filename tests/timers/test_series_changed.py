@@ -1,5 +1,5 @@
 """
-A series can be paused, resumed, and given another interval, also from inside its callback.
+A series can be paused, resumed and given another interval, also inside its callback.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Rig:
 
     def fire(self) -> None:
         """
-        Record the time, and do the requested act.
+        Record the time, and perform the requested act.
         """
         self.fired.append(round((self.clock.monotonic_ns() - self.start_ns) / 1e9, 6))
         self.then()
@@ -48,7 +48,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_pause_and_resume(rig):
     """
-    A paused series fires nothing and is not pending.
+    A paused series does not fire and is not pending.
 
     After a resume it continues in phase, and no firing counts as missed.
     """
@@ -72,7 +72,7 @@ def test_pause_and_resume(rig):
 
 def test_from_inside(rig):
     """
-    A callback may pause its series, resume it, and change its interval.
+    The callback of a series may pause it, resume it and change its interval.
     """
     series = rig.every(10)
     rig.then = series.pause
@@ -91,7 +91,7 @@ def test_from_inside(rig):
 
 def test_another_interval(rig):
     """
-    A new interval counts from now, moves the next firing either way, and leaves a paused series paused.
+    A new interval counts from now, moves the next firing to earlier or later, and leaves a paused series paused.
     """
     series = rig.every(60)
     rig.clock.advance(1)
@@ -112,7 +112,7 @@ def test_another_interval(rig):
 
 def test_a_change_that_is_refused(rig):
     """
-    An interval that the wheel cannot hold is refused, and the series continues as before.
+    If the wheel cannot hold a new interval, it is refused, and the series continues as before.
     """
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=rig.clock)
     series = wheel.call_every(5, rig.fire)
@@ -133,7 +133,7 @@ def test_a_change_that_is_refused(rig):
 
 def test_what_is_over_stays_so(rig):
     """
-    A series that has ended, was cancelled or closed is neither paused nor resumed; a bad interval is refused.
+    A series that has ended, was cancelled or closed can be neither paused nor resumed; a bad interval is refused.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)
@@ -153,7 +153,7 @@ def test_what_is_over_stays_so(rig):
 
 def test_times_is_a_count(rig):
     """
-    `times` is an integer; anything else is refused rather than never reached.
+    `times` must be an integer, because the series would never reach any other number.
     """
     for times in (1.5, "2", 2.0):
         with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
@@ -163,7 +163,7 @@ def test_times_is_a_count(rig):
 
 class Held:
     """
-    An executor that runs its callbacks on demand.
+    An executor that runs its callbacks when the test says so.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,9 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker is void if its series was paused, even if resumed since, or got a new interval.
+    A firing that waits for a worker does nothing if its series was paused since, even if it was resumed.
+
+    The same holds if the series got a new interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -212,7 +214,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun is void if its series was resumed or is already firing.
+    A firing that has begun does nothing if its series was resumed since, or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -220,7 +222,7 @@ def test_a_firing_that_was_overtaken(rig):
     rig.clock.advance(10)
     assert series.pause()
     assert series.resume()
-    series()  # as a worker does that took the firing before
+    series()  # like a worker that took the firing before
     assert rig.fired == []
     rig.then = series
     rig.clock.advance(10)
@@ -230,13 +232,13 @@ def test_a_firing_that_was_overtaken(rig):
     assert [series.pause(), series.resume(), series.pause(), series.resume()] == [True] * 4
     rig.clock.advance(10)
     rig.then = held.run
-    series()  # as a late worker does while the series fires in another worker
+    series()  # like a late worker, while the series fires in another one
     assert (rig.fired, series.fired, series.pending(), len(wheel)) == ([20, 30], 2, True, 1)
 
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    A series in arrears continues if its next firing already waits for a worker when the last call ends.
+    If the next firing of a series already waits for a worker when the last call ends, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

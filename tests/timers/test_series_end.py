@@ -1,5 +1,5 @@
 """
-The end of a series, extra firings, and the context in which it runs.
+The end of a series, additional firings, and the context in which it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ name = contextvars.ContextVar("name", default="none")
 
 def make(design):
     """
-    Return a clock, a wheel on it, and the list in which its series record their times.
+    Return a clock, a wheel on it, and the list in which the wheel's series record their times.
     """
     clock = ManualClock(1_000 * 10**9)
     wheel = TimerWheel(clock=clock, wheel=design and design())
@@ -57,7 +57,7 @@ def test_until(design):
 @pytest.mark.parametrize("until", [0, -1, begin + 0.5])
 def test_until_before_the_first(design, until):
     """
-    An end before the first firing is refused, with the compared instant.
+    An end before the first firing is refused, with both instants in the error.
     """
     _, wheel, _, note = make(design)
     with pytest.raises(ValueError, match=r"until is .*the first firing is at 1001"):
@@ -93,7 +93,7 @@ def test_run_now(design):
 @WHEELS
 def test_run_now_inside(design):
     """
-    A `run_now` in the callback itself makes the series fire once more in the next turn.
+    If its callback calls `run_now`, the series fires once more in the next turn.
     """
     clock, wheel, fired, note = make(design)
 
@@ -110,7 +110,7 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    A series that another thread finds in the wheel while it is being set has all properties of a handle.
+    If another thread finds a series in the wheel while it is being set, the series already has all parts of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)
@@ -146,7 +146,7 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    Each callback without a context of its own runs in the pool's context; no callback changes another's context.
+    A callback without a context of its own runs in the pool's context, and no callback changes another's context.
     """
     seen, ended = [], threading.Event()
 
@@ -172,7 +172,7 @@ def test_callbacks_of_a_pool_in_its_context():
 @WHEELS
 def test_coroutines_of_a_task_executor_keep_the_context(design):
     """
-    A coroutine under a TaskExecutor runs in a copy of the context that its timer, key or series was set in.
+    Under a TaskExecutor a coroutine runs in a copy of the context in which its timer, key or series was set.
     """
 
     async def main():

@@ -1,5 +1,5 @@
 """
-A timedelta is accepted wherever a delay or an instant is, like an int and a float.
+A timedelta is accepted for each delay and instant, like an int and a float.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TENTH = timedelta(milliseconds=100)
 
 def test_keys():
     """
-    Keyed timers, also in shards, are set and moved by a timedelta.
+    Keyed timers, also in shards, can be set and moved by a timedelta.
     """
     clock = ManualClock()
     expired: list[object] = []
@@ -41,7 +41,7 @@ def test_keys():
 
 def test_series():
     """
-    The interval of a series is exact, and so are its first delay and its jitter.
+    The interval of a series is exact, as are its first delay and its jitter.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -59,7 +59,7 @@ def test_series():
 
 def test_contexts():
     """
-    A context's timeout, deadline, timers and waits are given by timedeltas.
+    A context's timeout, deadline, timers and waits accept timedeltas.
     """
     clock = ManualClock(10**13)
     wheel = TimerWheel(clock=clock)
@@ -78,7 +78,7 @@ def test_contexts():
 
 def test_executors():
     """
-    An executor's threshold for slow calls, and its timeout for closing, may be timedeltas.
+    An executor's threshold for slow calls and its timeout for closing accept timedeltas.
     """
     slow: list[float] = []
     clock = ManualClock()
@@ -93,7 +93,7 @@ def test_executors():
 
 def test_designs_and_queues():
     """
-    The tick of a design, and the delays of a delay queue, may be timedeltas.
+    The tick of a design and the delays of a delay queue accept timedeltas.
     """
     assert RoundsWheel(tick=TENTH).abilities.tick_ns == 10**8
     clock = ManualClock()
@@ -105,7 +105,7 @@ def test_designs_and_queues():
 
 def test_a_clock_moved_by_hand():
     """
-    A manual clock moves by a timedelta, and its wall clock steps by one, in either direction.
+    A manual clock moves by a timedelta, and its wall clock can be stepped by one in either direction.
     """
     clock = ManualClock()
     before, wall = clock.monotonic_ns(), clock.wall_ns()

@@ -1,5 +1,5 @@
 """
-Series by the wall clock: cron lines and single instants, under all changes of the clock.
+Series by the wall clock: cron lines and single instants, with every kind of change of the clock.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Rig:
 
     def until_a_look(self) -> None:
         """
-        Let time pass until series next check the wall clock.
+        Let time pass until the series next check the wall clock.
         """
         self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
 
     def note(self, *_: object) -> None:
         """
-        Record the time of day, to the second, and do the requested act.
+        Record the time of day to the second, and perform the requested act.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -62,7 +62,7 @@ class Rig:
 @pytest.fixture(params=["native", "heap"])
 def rig(request: pytest.FixtureRequest) -> Rig:
     """
-    Return a rig at noon, UTC, over one kind of engine.
+    Return a rig at noon in UTC, over one kind of engine.
     """
     made = Rig(HeapWheel if request.param == "heap" else lambda: None)
     made.begin(NOON)
@@ -71,7 +71,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_every_morning(rig):
     """
-    A line fires at its time each day, with its arguments, until it is cancelled.
+    A cron line fires at its time each day, with its arguments, until it is cancelled.
     """
     series = rig.wheel.call_cron("0 9 * * *", rig.note, "an argument")
     assert series.next_at() == datetime(2026, 6, 2, 9, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_every_morning(rig):
 
 def test_seconds_and_a_count(rig):
     """
-    A line of six fields begins with the seconds; `times` ends the series.
+    A line of six fields begins with the seconds, and `times` ends the series.
     """
     series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
     rig.clock.advance(HOUR)
@@ -115,7 +115,7 @@ ZONES = {
 @pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
 def test_daylight_saving(line, tz, start, fired):
     """
-    Gaps, overlaps and the day that Samoa omitted are treated as for a scheduler's jobs.
+    Gaps, overlaps and the day that Samoa skipped are treated as for jobs of a scheduler.
     """
     rig = Rig()
     rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
@@ -126,7 +126,7 @@ def test_daylight_saving(line, tz, start, fired):
 
 def test_the_day_that_never_was_is_skipped():
     """
-    With "skip" Samoa's missing noon is left out.
+    With "skip", noon on the day that Samoa skipped is omitted.
     """
     rig = Rig()
     rig.begin(datetime(2011, 12, 29, 13, tzinfo=ZoneInfo("Pacific/Apia")))
@@ -137,7 +137,7 @@ def test_the_day_that_never_was_is_skipped():
 
 def test_set_back_before_the_instant(rig):
     """
-    If the clock is set back before the instant, the firing is delayed by the same time.
+    If the clock is set back before the due time, the firing is delayed by the same time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR - 90)
@@ -150,7 +150,7 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    A series fires again when the clock shows its time again, but not after a step back of a few milliseconds.
+    A series fires again if the clock is set back and shows its time again, except for a step of a few milliseconds.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -164,7 +164,7 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    A clock that is corrected by milliseconds during a firing does not fire it again, even if a check follows at once.
+    If the clock is corrected by milliseconds during a firing, it does not fire again, even if a check follows at once.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -184,12 +184,14 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    Instants that the clock skips fire within a minute, once or each, or are omitted, as the misfire policy says.
+    Due times that the clock skips fire within a minute, once or each, or are omitted, as the misfire policy says.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
     begun = rig.now()
-    rig.clock.step_wall(datetime(2026, 6, 1, 15, 30, 0, 1_000, tzinfo=UTC) - begun)  # more than the rounding of a float
+    rig.clock.step_wall(
+        datetime(2026, 6, 1, 15, 30, 0, 1_000, tzinfo=UTC) - begun
+    )  # past the minute, despite a float's rounding
     rig.clock.advance(HOUR)
     assert [each[:11] for each in rig.fired] == fired
     assert series.missed == missed
@@ -197,7 +199,7 @@ def test_set_forward(rig, misfire, fired, missed):
 
 def test_skip_takes_what_is_a_little_late(rig):
     """
-    With "skip" a firing that is less than a minute late is not missed.
+    With "skip", a firing that is less than a minute late does not count as missed.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note, misfire="skip")
     rig.clock.advance(HOUR - 30)
@@ -207,7 +209,7 @@ def test_skip_takes_what_is_a_little_late(rig):
 
 def test_there_and_back_between_looks(rig):
     """
-    A clock that is set wrong and right again between two checks has no effect, in either direction.
+    If the clock is set wrong and right again between two checks, in either direction, there is no effect.
     """
     series = rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.until_a_look()
@@ -221,7 +223,7 @@ def test_there_and_back_between_looks(rig):
 
 def test_there_and_back_seen(rig):
     """
-    A series follows a clock that is wrong for longer: a skipped time fires late, and again when the clock shows it.
+    If the clock is wrong for longer, a series follows it: a skipped time fires late, and again when it is shown.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -234,7 +236,7 @@ def test_there_and_back_seen(rig):
 
 def test_never_early_on_a_slow_clock():
     """
-    A slow wall clock fires when it shows the instant, not after the computed time has passed.
+    With a slow wall clock a series fires when that shows the due time, and not when the computed time has passed.
     """
 
     class SlowClock(ManualClock):
@@ -254,7 +256,7 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    A wall clock that stops just before the instant is not read all the time.
+    If a wall clock stops just before the due time, it is not read all the time.
     """
 
     class StuckClock(ManualClock):
@@ -283,7 +285,7 @@ def test_a_clock_past_what_floats_tell_apart():
 
 def test_a_slow_callback(rig):
     """
-    Instants that pass while the callback runs are omitted, or with "all" made up for.
+    Due times that pass while the callback runs are omitted or, with "all", made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -298,7 +300,7 @@ def test_a_slow_callback(rig):
 
 def test_pause_and_resume(rig):
     """
-    A paused series fires nothing; after a resume it continues with the next match, and no firing counts as missed.
+    A paused series does not fire; after a resume it continues with the next match, and no firing counts as missed.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -316,7 +318,7 @@ def test_pause_and_resume(rig):
 
 def test_from_inside(rig):
     """
-    A callback may pause, resume and cancel its series.
+    The callback of a series may pause, resume and cancel it.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     rig.then = lambda: (series.pause(), series.resume())
@@ -328,7 +330,7 @@ def test_from_inside(rig):
 
 def test_one_instant(rig):
     """
-    An instant fires once, to the microsecond, in any zone; a past instant fires at once.
+    A series with one instant fires once, exact to the microsecond, in any zone; if the instant has passed, at once.
     """
     when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
     timer = rig.wheel.call_at_wall(when, rig.note, 1)
@@ -346,7 +348,7 @@ def test_one_instant(rig):
 
 def test_one_instant_follows_the_clock(rig):
     """
-    An instant fires later if the clock is set back, and within a minute if it is set past the instant.
+    A series with one instant fires later if the clock is set back, and within a minute if it is set past the instant.
     """
     rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)
@@ -362,7 +364,7 @@ def test_one_instant_follows_the_clock(rig):
 
 def test_one_instant_paused_over(rig):
     """
-    A series with one instant ends if that instant passes while it is paused.
+    If its only instant passes while a series is paused, the series ends.
     """
     timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     timer.pause()
@@ -391,7 +393,7 @@ def test_one_instant_paused_over(rig):
 )
 def test_instants_that_are_refused(rig, when, error, match):
     """
-    Anything that is not an instant is refused with its value and the remedy, and nothing is set.
+    A value that is not an instant is refused with the value and the remedy, and nothing is set.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_at_wall(when, print)
@@ -417,7 +419,7 @@ def test_instants_that_are_refused(rig, when, error, match):
 )
 def test_lines_that_are_refused(rig, line, options, error, match):
     """
-    Unreadable lines, and each option out of its range, are refused with the value and the remedy.
+    Unreadable lines and options out of their range are refused with the value and the remedy.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_cron(line, print, **options)
@@ -445,7 +447,7 @@ def test_callbacks_that_are_refused(rig):
 
 def test_jitter(rig):
     """
-    Jitter delays each firing at random by less than its maximum, and never makes one early.
+    Jitter delays each firing by a random time below its maximum, and never makes one early.
     """
     offsets: list[float] = []
     rig.wheel.call_cron("0 * * * *", lambda: offsets.append(rig.now().timestamp() % HOUR), jitter=600)
@@ -457,7 +459,7 @@ def test_jitter(rig):
 
 def test_what_is_shown(rig):
     """
-    Listings, drains and the repr show the time at which a series fires, not its next check of the clock.
+    Listings, drains and the repr show the time at which a series fires, and not its next check of the clock.
     """
     far = rig.wheel.call_cron("0 14 * * *", print, "far")
     near = rig.wheel.call_at_wall(NOON + timedelta(minutes=30), print, "near")

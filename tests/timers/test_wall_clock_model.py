@@ -1,5 +1,5 @@
 """
-Series by the wall clock agree with a simple model that counts seconds, under clocks that are set at random.
+Series by the wall clock compared with a simple model that counts seconds, while the clock is set at random.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A series `*/every * * * *`, second by second: it checks each second of the wall clock for a due instant.
+    A model of the series `*/every * * * *`, which checks each second of the wall clock for a due time.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
@@ -61,7 +61,7 @@ class Model:
 
     def passed(self, until: int) -> int:
         """
-        Return the number of matches after the due one, up to *until*, at most 100.
+        Return the number of matches after the due one until *until*, at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -99,7 +99,7 @@ class Model:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_beside_the_model(seed):
     """
-    Whatever the clock is set to, the series fires when the model does, with the same missed count and next time.
+    However the clock is set, the series fires when the model does, with the same missed count and next time.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))

@@ -31,7 +31,7 @@ DESIGNS: dict[str, Callable[[float], Any]] = {
 @pytest.fixture(params=DESIGNS)
 def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return a function that makes a wheel of one design with a given tick, in seconds; its rings are small.
+    Return a function that makes a wheel of one design with small rings and a given tick, in seconds.
     """
     return DESIGNS[request.param]
 

@@ -1,5 +1,5 @@
 """
-The calendar queue keeps the wheel's contract, and fits its pages to the pending entries.
+The calendar queue keeps the wheel's contract, and adapts its pages to the pending entries.
 """
 
 import random
@@ -25,7 +25,7 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    If ten thousand deadlines are spread evenly over any span, no page holds fifty of them.
+    If ten thousand deadlines are spread evenly over any span, each page holds fewer than fifty of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -38,7 +38,9 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is far denser than the others, one page holds that quarter: the design's weak point.
+    If a quarter of the deadlines is far denser than the rest, one page holds all of that quarter.
+
+    This is the weak point of the design.
     """
     wheel = CalendarWheel()
     for number in range(3_000):
@@ -51,7 +53,7 @@ def test_skew_crowds_a_page() -> None:
 
 def test_shrinks_again() -> None:
     """
-    A calendar that becomes empty releases its days.
+    A calendar queue that becomes empty releases its days.
     """
     wheel = CalendarWheel()
     ids = [wheel.insert(number * 1_000, None) for number in range(10_000)]

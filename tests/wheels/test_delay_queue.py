@@ -1,5 +1,5 @@
 """
-The delay queue: order, waiting, and being woken.
+The delay queue: its order, its waits, and its wake-ups.
 """
 
 import math
@@ -23,7 +23,7 @@ PATIENCE_S = 30
 
 class WatchedClock(ManualClock):
     """
-    A manual clock that counts its readings, so that a test knows that a thread waits.
+    A manual clock that counts its readings, so that a test can see that a thread waits.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ def in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 def test_order() -> None:
     """
-    Items come by deadline, then in the order in which they were offered.
+    Items come in order of deadlines; with equal deadlines, the item offered first comes first.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -83,7 +83,7 @@ def test_not_early() -> None:
 
 def test_delays_that_have_passed() -> None:
     """
-    A delay of zero or less is due now.
+    An item with a delay of zero or less is due now.
     """
     queue: DelayQueue[str] = DelayQueue(ManualClock())
     queue.offer("zero", 0)
@@ -120,7 +120,7 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns the items and the seconds until each is due; later calls are refused, and a second close is allowed.
+    Close returns each item with the seconds until it is due; later calls are refused, and a second close is allowed.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -136,7 +136,7 @@ def test_close() -> None:
 
 def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
     """
-    A thread that waits for an item an hour away takes one that arrives later and is due now.
+    If an item arrives that is due now, a thread that waits for an item an hour away takes it.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -151,7 +151,7 @@ def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
 
 def test_a_taker_of_an_empty_queue_is_woken() -> None:
     """
-    A thread that waits on an empty queue takes the first offer.
+    A thread that waits on an empty queue takes the first item that is offered.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -163,7 +163,7 @@ def test_a_taker_of_an_empty_queue_is_woken() -> None:
 
 def test_takers_follow_the_leader() -> None:
     """
-    Several waiting threads each take one item when it is due, and none stays asleep.
+    If several threads wait, each takes one item when it is due, and none stays asleep.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -179,7 +179,7 @@ def test_takers_follow_the_leader() -> None:
 
 def test_waiting_takers_learn_of_the_close() -> None:
     """
-    Close ends the wait of the leader and of every follower.
+    A close ends the wait of the leading thread and of all followers.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -197,7 +197,7 @@ def test_waiting_takers_learn_of_the_close() -> None:
 @pytest.mark.realtime
 def test_take_with_a_timeout() -> None:
     """
-    A take that times out raises Empty, whether or not items are pending, and another waiting thread becomes the leader.
+    A take that times out raises Empty, whether items are pending or not, and another waiting thread becomes the leader.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):
@@ -213,7 +213,7 @@ def test_take_with_a_timeout() -> None:
 @pytest.mark.realtime
 def test_many_threads() -> None:
     """
-    Four threads offer items and four take them: each item is taken once, and none early.
+    Four threads offer items and four take them: each item is taken once, and none is early.
     """
     queue: DelayQueue[tuple[int, int]] = DelayQueue()
     clock = MonotonicClock()

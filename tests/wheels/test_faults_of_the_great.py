@@ -1,7 +1,8 @@
 """
-Known faults of other timer systems, each with a test that our wheels do not have it.
+Known faults of other timer systems: each test shows that our wheels do not have one of them.
 
-Garbage collection is off during the tests: finalizers, and callbacks of the collector such as hypothesis', would run.
+Garbage collection is off during the tests, because finalizers and the collector's callbacks, such as those of
+hypothesis, would run.
 """
 
 import gc
@@ -37,9 +38,9 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def lines_run(call: Callable[[], object]) -> int:
     """
-    Return how many lines of Python *call* runs, as a measure of its work that needs no clock.
+    Return how many lines of Python *call* runs, as a measure of its work without a clock.
 
-    Nothing is collected meanwhile: finalizers, and callbacks of the collector such as hypothesis', run here otherwise.
+    Garbage collection is off during the call: otherwise finalizers and the collector's callbacks would run.
     """
     count = 0
 
@@ -62,7 +63,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    Python code that a collection runs does not count as work of the code that triggered it.
+    Python code that a garbage collection runs is not counted as work of the call that triggered it.
     """
 
     def called(*_: object) -> None:
@@ -88,7 +89,7 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    A deadline that is one whole turn of a level ahead, so in the slot of now, is neither lost nor early (#8334).
+    A deadline that is one whole turn of a level ahead, in the slot of now, is neither lost nor early (#8334).
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -110,7 +111,7 @@ def test_tokio_hangs_after_12_days(design: Any) -> None:
 
 def test_delays_about_the_span() -> None:
     """
-    Delays up to the span fit and are on time; longer ones are refused with the span in the message.
+    Delays up to the span fit and are on time; longer delays are refused with the span in the message.
     """
     for start in (0, 1, SECOND - 1, SECOND, 5 * SECOND + 7):
         wheel = SingleWheel(tick=1, slots=8)
@@ -126,7 +127,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one or more turns, a nanosecond more or less, and the longest possible delay fire on time.
+    Delays of one or more turns, plus or minus a nanosecond, and the longest possible delay fire on time.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -145,7 +146,7 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    An entry that cascades into the current tick expires in it, before later ones of the same advance.
+    If an entry cascades into the current tick, it expires in that tick, before the later ones of the same advance.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)
@@ -172,7 +173,7 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    A wake-up that comes too early delivers nothing, and the same time is due again.
+    A wake-up that is too early delivers nothing, and the same time is due again.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -183,7 +184,7 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    A thread that calls take sees an offer that arrives before it sleeps (tokio #6682, RussellLuo #5).
+    A thread that calls take sees an item that is offered just before it sleeps (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -206,7 +207,7 @@ def test_a_wake_up_before_parking_is_not_lost() -> None:
 @pytest.mark.parametrize("gone", [(0,), (4,), (9,), (0, 9), tuple(range(1, 9)), tuple(range(10))])
 def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) -> None:
     """
-    Due entries that are not delivered yet can be cancelled: the first, a middle and the last.
+    Due entries that were not delivered yet can be cancelled: the first, a middle one and the last.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]
@@ -219,7 +220,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_reach_nobody(make: Make) -> None:
     """
-    An id whose entry is gone does not affect the entry that took its place.
+    The id of an entry that is gone does not affect the entry that has taken its place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
@@ -234,7 +235,7 @@ def test_stale_handles_reach_nobody(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    However an entry ends, the pending count falls by one; a refused insert does not change it (#14959).
+    Whatever ends an entry, the pending count falls by one; a refused insert does not change it (#14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]
@@ -253,7 +254,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    If a delivery stops in the middle of a slot, the next one delivers the rest of it, in order.
+    If a delivery stops in the middle of a slot, the next one delivers the rest of the slot, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -266,7 +267,7 @@ def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
 
 def test_wahern_delivers_66_before_62(make: Make) -> None:
     """
-    A wheel that is polled less often than its tick delivers entries of all levels in the order of deadlines.
+    A wheel that is polled less often than its tick delivers the entries of all levels in order of deadlines.
     """
     wheel = make(0.001)
     unit = 1_000_000
@@ -279,7 +280,7 @@ def test_wahern_delivers_66_before_62(make: Make) -> None:
 
 def test_agrona_delivers_one_tick_a_poll(make: Make) -> None:
     """
-    One poll delivers every tick that has passed.
+    One poll delivers the entries of every tick that has passed.
     """
     wheel = make(1)
     for tick in range(1, 31):
@@ -305,7 +306,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
 
 def test_a_crowded_slot_is_paid_for_piece_by_piece(make_python: Make) -> None:
     """
-    Once a slot of 20,000 entries is sorted, a delivery costs in proportion to the entries that it delivers.
+    Once a slot of 20,000 entries is sorted, the cost of a delivery is proportional to the entries that it delivers.
     """
     wheel = make_python(1)
     for number in range(20_000):

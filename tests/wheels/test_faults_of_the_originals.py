@@ -1,5 +1,5 @@
 """
-Known faults of published wheel implementations, each with a test that our wheels do not have it.
+Known faults of published wheels: each test shows that our wheels do not have one of them.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
-    A delay of 1.5 s at a tick of 1 s, set at any millisecond of a tick, is not early.
+    A delay of 1.5 s with a tick of 1 s is not early, whichever millisecond of a tick it is set at.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)
@@ -60,7 +60,7 @@ def test_russellluo_second_stop_panics(make: Make) -> None:
 
 def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
-    A timer set and moved at any pointer position fires once, at its new deadline (in go-zero, 26 % do not).
+    If a timer is set and moved at any pointer position, it fires once, at its new deadline (in go-zero, 26 % do not).
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):
@@ -78,7 +78,7 @@ def test_go_zero_moves_by_slot_number(make: Make) -> None:
 
 def test_go_zero_short_move_fires_twice(make: Make) -> None:
     """
-    A move shorter than the tick fires once.
+    A timer that is moved by less than a tick fires once.
     """
     wheel = make(1)
     entry = wheel.insert(3 * SECOND, "moved")
@@ -91,7 +91,7 @@ def test_go_zero_short_move_fires_twice(make: Make) -> None:
 
 def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
     """
-    Timers that are set after a drain, into the slots just drained, are kept.
+    Timers that are set after a drain, in the slots that were just drained, are kept.
     """
     wheel = make(1)
     for tick in range(1, 10):
@@ -107,7 +107,7 @@ def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
 @pytest.mark.parametrize("start", [0, 1, 255, 256, 2**26, 2**32 - 1, 2**32])
 def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay: int) -> None:
     """
-    A delay of about the counter's range is not taken for a short one.
+    A delay near the range of the counter is not taken for a short one.
     """
     wheel = CascadingWheel(tick=1e-9)
     wheel.advance(start)
@@ -120,7 +120,7 @@ def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay:
 
 def test_skynet_counter_wraps_in_use() -> None:
     """
-    Timers set before the counter wraps fire on time after it, tick by tick across the wrap.
+    Timers that were set before the counter wraps fire on time after it, tick by tick across the wrap.
     """
     wheel = CascadingWheel(tick=1e-9)
     start = 2**32 - 300
@@ -145,7 +145,7 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
 
 def test_skynet_clock_stepped_back(make: Make) -> None:
     """
-    After the clock steps back, no timer fires early, and all fire on time.
+    If the clock steps back, no timer fires early, and all fire on time.
     """
     wheel = make(1)
     wheel.advance(20 * SECOND)
@@ -157,7 +157,7 @@ def test_skynet_clock_stepped_back(make: Make) -> None:
 
 def test_article_inserts_before_deciding() -> None:
     """
-    A delay past the span is refused and leaves nothing that could fire early.
+    A delay longer than the span is refused, and leaves nothing that could fire early.
     """
     wheel = SingleWheel(tick=1, slots=8)
     with pytest.raises(SpanExceededError):
@@ -192,7 +192,7 @@ def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
 
 def test_circle_wheels_lose_a_tick_to_floats(make_ticked: Make) -> None:
     """
-    No multiple of a tenth of a second is a tick early (0.3 / 0.1 is 2.9999999999999996).
+    No multiple of a tenth of a second is a tick early, although 0.3 / 0.1 is 2.9999999999999996.
     """
     for number in range(1, 400):
         wheel = make_ticked(0.1)

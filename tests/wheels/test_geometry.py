@@ -63,7 +63,7 @@ def test_slots_that_are_refused(design: Any) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_a_tick_is_converted_once(design: Any) -> None:
     """
-    A tick in seconds is stored as an integer of nanoseconds, rounded up, and `abilities` shows it.
+    A tick in seconds is stored in whole nanoseconds, rounded up, and `abilities` shows that number.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -73,7 +73,7 @@ def test_a_tick_is_converted_once(design: Any) -> None:
 
 def test_only_single_has_a_span() -> None:
     """
-    The single ring holds one tick less than its size; the other designs hold any delay.
+    The single ring holds delays up to one tick less than its size; the other designs hold any delay.
     """
     assert SingleWheel(tick=0.5, slots=8).abilities.span_ns == 3_500_000_000
     assert SingleWheel(tick=1e9, slots=10**4).abilities.span_ns == 2**63 - 1
@@ -82,7 +82,7 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    With `start`, in seconds, the wheel begins at that time instead of at zero, so near deadlines need only one level.
+    With `start`, in seconds, the wheel begins at that time and not at zero, so near deadlines need only one level.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)
@@ -94,7 +94,7 @@ def test_start_of_the_hierarchical_wheel() -> None:
 
 def test_wheels_are_made_on_demand() -> None:
     """
-    Each level multiplies the longest delay by the number of slots, and is added when a delay first needs it.
+    Each level multiplies the longest delay by the number of slots, and is made when a delay first needs it.
     """
     wheel = HierarchicalWheel(tick=1e-9, slots=10)
     for delay, levels in [(9, 1), (10, 2), (99, 2), (100, 3), (999, 3), (1_000, 4)]:
@@ -130,7 +130,7 @@ def test_level_for(tick: int, pointer: int, level: int) -> None:
 
 def test_index_for() -> None:
     """
-    A ring's slot number is a group of adjacent bits of the tick; the groups together are the counter's 32 bits.
+    The slot number in a ring is a group of adjacent bits of the tick; all groups together are the counter's 32 bits.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]
@@ -142,7 +142,7 @@ def test_index_for() -> None:
 @pytest.mark.parametrize("size", [2, 3, 64, 100])
 def test_a_ring_finds_its_occupied_slots(size: int) -> None:
     """
-    The search from any slot yields the occupied slots in the order in which a pointer passes them, and that slot last.
+    The search yields the occupied slots in the order in which a pointer passes them, and the slot where it starts last.
     """
     ring = Ring(size)
     occupied = {index for index in range(size) if index % 7 in {0, 3} or index == size - 1}
@@ -158,7 +158,7 @@ def test_a_ring_finds_its_occupied_slots(size: int) -> None:
 )
 def test_worked_examples(name: str) -> None:
     """
-    The example in a design's docstring runs.
+    The example in the docstring of each design runs.
     """
     results = doctest.testmod(importlib.import_module(f"tickwheel.wheels.{name}"))
     assert results.attempted >= 4
@@ -170,7 +170,7 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, in an existing slot, except entries with the deadline NEVER.
+    The view of the rings counts every entry once, in an existing slot, except for entries with the deadline NEVER.
     """
     wheel = make()
     wheel.advance(1_000)

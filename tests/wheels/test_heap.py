@@ -13,7 +13,7 @@ class TestHeap(WheelSuite):
 
     def make_wheel(self, start: int) -> HeapWheel:
         """
-        Return a heap; it has no pointer to set.
+        Return a heap, which has no pointer that could be set to *start*.
         """
         wheel = HeapWheel()
         wheel.advance(start)

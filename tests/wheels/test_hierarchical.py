@@ -8,7 +8,7 @@ from tickwheel.wheels.hierarchical import HierarchicalWheel
 
 class TestHierarchicalWheel(WheelSuite):
     """
-    The contract suite on wheels as Kafka sizes them.
+    The contract suite on wheels of Kafka's sizes.
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:
@@ -19,7 +19,7 @@ class TestHierarchicalWheel(WheelSuite):
 
 class TestSmallHierarchicalWheel(WheelSuite):
     """
-    The contract suite on levels of two slots each, about sixty levels.
+    The contract suite on levels of two slots each, of which there are about sixty.
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:

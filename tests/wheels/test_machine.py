@@ -1,5 +1,5 @@
 """
-Random operations: the shipped designs agree with the model, and broken ones are found.
+Random operations: our designs agree with the model, and faulty wheels are detected.
 """
 
 import random
@@ -18,7 +18,7 @@ from tickwheel.wheels.heap import HeapWheel
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_short_run_of_each_design(name: str) -> None:
     """
-    A design agrees with the model over a few thousand operations of a new seed, checked after each.
+    A design agrees with the model after each of a few thousand operations of a new seed.
     """
     seed = random.randrange(2**32)
     for make_wheel in DESIGNS[name]:
@@ -30,7 +30,7 @@ def test_a_short_run_of_each_design(name: str) -> None:
 
 def test_a_seed_repeats_its_run() -> None:
     """
-    The same seed gives the same operations, and another seed gives other operations.
+    A seed gives the same operations each time, and another seed gives others.
     """
     (make_wheel,) = DESIGNS["heap"]
     first, again, other = (run_machine(make_wheel, seed, 5_000, check_every=50) for seed in (11, 11, 12))
@@ -40,7 +40,7 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command prints the seed, the number of operations and that no operation diverged.
+    The command prints the seed, the number of operations, and that none of them diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
 
 def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    After a divergence the command prints it and exits with 1.
+    If an operation diverges, the command prints it and exits with 1.
     """
     monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
@@ -62,7 +62,7 @@ def test_the_command_plays_programs_of_callbacks_too(
     wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The command also runs an engine by its name, and finds that an engine over a broken wheel diverges.
+    The command can run an engine by its name, and detects that an engine over a faulty wheel diverges.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -73,7 +73,7 @@ def test_the_command_plays_programs_of_callbacks_too(
 
 class EarlyWheel(HeapWheel):
     """
-    Delivers a nanosecond early.
+    Delivers each entry a nanosecond early.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -112,7 +112,7 @@ class DoublingWheel(HeapWheel):
 
 class UnstableWheel(HeapWheel):
     """
-    Orders equal deadlines by the first arrival of an entry, ignoring moves.
+    Orders equal deadlines by the first arrival of each entry, and ignores moves.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -128,7 +128,7 @@ class UnstableWheel(HeapWheel):
 
 class SleepyWheel(HeapWheel):
     """
-    Rounds its next expiration up to a multiple of 64, so it reports an entry too late.
+    Rounds its next expiration up to a multiple of 64, so an entry is reported too late.
     """
 
     def next_expiration(self) -> int | None:
@@ -138,7 +138,7 @@ class SleepyWheel(HeapWheel):
 
 class HoardingWheel(HeapWheel):
     """
-    Keeps the last cancelled payload.
+    Keeps a reference to the last cancelled payload.
     """
 
     def cancel(self, id: int) -> bool:
@@ -157,7 +157,7 @@ class LenientWheel(HeapWheel):
 
 class MiscountingWheel(HeapWheel):
     """
-    Counts the cancel of an id that it does not know.
+    Counts a cancel even if it does not know the id.
     """
 
     def cancel(self, id: int) -> bool:
@@ -173,12 +173,12 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
     """
-    A broken wheel is found within a few thousand operations, and the shrunk case still shows the fault.
+    A faulty wheel is detected within a few thousand operations, and the reduced case still shows the fault.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
     case = found.value.case
-    assert 0 < len(case.operations) < 20  # of up to 2,000
+    assert 0 < len(case.operations) < 20  # reduced from up to 2,000
     assert f"start={case.start}" in str(found.value)
     with pytest.raises(AssertionError):
         replay(lambda _: broken(), case)
@@ -188,9 +188,9 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
     """
-    An operation that names an omitted insert by its number does nothing.
+    If an operation names an insert that was omitted, it does nothing.
 
-    That holds even if another entry has that number as its id.
+    This holds even if another entry has that number as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))
@@ -201,7 +201,7 @@ def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
 @pytest.mark.parametrize("broken", [*BROKEN, HoardingWheel, LenientWheel])
 def test_the_suite_finds_it(broken: Callable[[], HeapWheel]) -> None:
     """
-    A broken wheel fails at least one test of the contract suite.
+    A faulty wheel fails at least one test of the contract suite.
     """
 
     class Suite(WheelSuite):

@@ -8,7 +8,7 @@ from tickwheel.wheels.rounds import RoundsWheel
 
 class TestRoundsWheel(WheelSuite):
     """
-    The contract suite on a ring as Netty sizes it.
+    The contract suite on a ring of Netty's size.
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:

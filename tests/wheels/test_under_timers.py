@@ -1,5 +1,5 @@
 """
-Each design under the engine and the drivers.
+Each design below the engine and the drivers.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class TestNativeUnderEngine(EngineSuite):
 
 class TestRoundsUnderEngine(EngineSuite):
     """
-    The engine's contract suite over a ring of rounds, at a tick of a nanosecond, which makes it exact.
+    The engine's contract suite over a ring of rounds, which a tick of a nanosecond makes exact.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -44,7 +44,7 @@ class TestRoundsUnderEngine(EngineSuite):
 
 class TestHierarchicalUnderEngine(EngineSuite):
     """
-    The engine's contract suite over hierarchical wheels, at a tick of a nanosecond.
+    The engine's contract suite over hierarchical wheels with a tick of a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -53,7 +53,7 @@ class TestHierarchicalUnderEngine(EngineSuite):
 
 class TestCascadingUnderEngine(EngineSuite):
     """
-    The engine's contract suite over cascading rings, at a tick of a nanosecond.
+    The engine's contract suite over cascading rings with a tick of a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -63,7 +63,7 @@ class TestCascadingUnderEngine(EngineSuite):
 @pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_manual_clock(name: str) -> None:
     """
-    Timers fire in order, not early and less than a tick late, also after the wheel was idle for long.
+    Timers fire in order, never early and less than a tick late, even after the wheel was idle for long.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=DEFAULT[name](), clock=clock)
@@ -86,7 +86,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day accepts a delay of its span; a longer delay is refused and leaves nothing behind.
+    A ring that was idle for a day accepts a delay of its span, refuses a longer one, and keeps nothing of that.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
@@ -113,7 +113,7 @@ def test_on_a_thread(name: str) -> None:
     done = threading.Event()
     fired: list[int] = []
     all_set = threading.Event()
-    wheel.call_later(0, all_set.wait, PATIENCE_S)  # holds the driver: nothing fires while this thread sets
+    wheel.call_later(0, all_set.wait, PATIENCE_S)  # nothing fires while this thread sets timers
     start = wheel.time()
     cancelled = wheel.call_at(start + 0.01, fired.append, -1)
     wheel.call_at(start + 0.02, lambda: (fired.append(20), done.set()))
