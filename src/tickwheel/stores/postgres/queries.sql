@@ -265,8 +265,9 @@ ON CONFLICT (slot) DO UPDATE SET pending = tickwheel_count.pending + excluded.pe
 -- name: gather_counts
 -- Adds the counts that transactions of callers and sessions left in rows of their own to the shared rows.
 WITH gone AS (
-    DELETE FROM tickwheel_count
-    WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot NOT BETWEEN 0 AND 31 LIMIT 10000 FOR UPDATE SKIP LOCKED)
+    DELETE FROM tickwheel_count WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM tickwheel_count WHERE slot NOT BETWEEN 0 AND 31 LIMIT 10000 FOR UPDATE SKIP LOCKED
+    ))
     RETURNING pending, running, dead
 )
 UPDATE tickwheel_count AS c SET pending = c.pending + n.pending, running = c.running + n.running, dead = c.dead + n.dead
