@@ -17,9 +17,11 @@ the store for overdue jobs that are not in memory. Its cost depends on the numbe
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Final
 
 from tickwheel.engine import _verdict
@@ -210,6 +212,8 @@ _RETRY_S: Final = 1.0
 """Seconds before this node searches again for set-aside jobs, or for a missing library."""
 _FULL_S: Final = 0.25
 """Seconds before this node searches again for set-aside jobs of a full lane."""
+_TAKING_S: Final = 0.1
+"""Seconds after which a look takes up no more jobs, so that changes of other processes need not wait. The next does."""
 _BEHIND: Final = 4_000
 """Maximum number of unfinished writes that set jobs aside; above it, separate lanes are not read further."""
 _CHUNK: Final = 500
@@ -242,6 +246,8 @@ class Loader:
         self._adjuster = adjuster
         self._on_more = on_more
         self._on_room = on_room
+        self._monotonic = resources.runtime.monotonic
+        self._turns = count()
         self._is_waiting = False
         self._under_way = 0
 
@@ -292,8 +298,10 @@ class Loader:
         ]
         if len(open_to) < len(skills):
             self._wait_for_more(_FULL_S)
-        for shard, epoch in epochs.items():
-            room = min(_PAGE, self._staged.free)
+        started, shards = self._monotonic(), deque(epochs)
+        shards.rotate(-next(self._turns))  # so that all shards get jobs, though one look may not reach all of them
+        for shard in shards:
+            room, epoch = min(_PAGE, self._staged.free), epochs[shard]
             if room <= 0:
                 self._wait_for_more()
                 return
@@ -302,8 +310,11 @@ class Loader:
             if not jobs:
                 return
             place(shard, self._adjuster.right(jobs, epoch, is_news=False))
-            if len(jobs) >= room:
+            is_late = self._monotonic() - started > _TAKING_S
+            if is_late or len(jobs) >= room:
                 self._on_more()
+            if is_late:
+                return
 
     @property
     def is_behind(self) -> bool:
