@@ -66,6 +66,8 @@ def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> A
     """
     Return the statement for *writes*, or None if they are not all plain sets of different keys.
     """
+    if len(writes) == 1:
+        return _set_alone(writes[0], shards, owned)
     plain = [write for write in writes if isinstance(write, Set) and is_plain_set(write)]
     keys = [write.job.key.encode() for write in plain]
     if len(keys) < len(writes) or len(set(keys)) < len(keys):
@@ -90,6 +92,28 @@ def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> A
         else:
             values[one], values[many] = None, kind.of([*map(encode, column)] if encode else column)
     return Alone("set_new", values, lambda row: _created(plain, row), others)
+
+
+def _set_alone(write: Write, shards: int, owned: frozenset[int]) -> Alone | None:
+    if not isinstance(write, Set) or not is_plain_set(write):
+        return None
+    job = write.job
+    (shard,) = shards_of((job.key.encode(),), shards)
+    is_noted = shard not in owned
+    values = {
+        "key": job.key,
+        "shard": shard,
+        "is_noted": is_noted,
+        "counted_from": _checked(write.counted_from),
+        "due_at": _checked(job.due_at),
+        "payload": job.payload,
+        "target": job.target,
+        "handler": job.handler,
+        "retry": _RETRY.encode(job.retry) if _RETRY.encode else job.retry,
+        "expires_at": _checked(job.expires_at),
+        "trace": job.trace,
+    }
+    return Alone("set_one", values, lambda row: [created(write, row[2], row[1])], (shard,) if is_noted else ())
 
 
 def _checked(value: Any) -> Any:

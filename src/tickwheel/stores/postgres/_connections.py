@@ -73,6 +73,7 @@ _SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
+    "plan_cache_mode": "force_generic_plan",  # otherwise half of our statements are planned at each execution
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"

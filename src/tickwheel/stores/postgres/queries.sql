@@ -166,6 +166,36 @@ SELECT (
     CASE WHEN numbers[cardinality(numbers)] - numbers[1] >= cardinality(numbers) THEN numbers END
 FROM drawn;
 
+-- name: set_one
+-- As `set_new`, of one job.
+-- columns: those of a plain job; all others have their defaults
+WITH drawn AS MATERIALIZED (
+    SELECT number, now, coalesce(now - %(counted_from)s::bigint, 0) AS moved_ms FROM (
+        SELECT nextval('tickwheel_generation') AS number,
+            floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
+    ) AS drawn
+), inserted AS (
+    INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, state,
+        trace, first_set_at, shard)
+    SELECT %(key)s::text, number, %(due_at)s::bigint + moved_ms, %(payload)s::bytea, %(target)s::text,
+        %(handler)s::text, 0, %(retry)s::text, %(expires_at)s::bigint + moved_ms, 0, %(trace)s::text, now,
+        %(shard)s::integer
+    FROM drawn
+), noted AS (
+    INSERT INTO tickwheel_note (shard, generation, key)
+    SELECT %(shard)s::integer, number, %(key)s::text FROM drawn WHERE %(is_noted)s::boolean
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot, pending) VALUES (32 + pg_backend_pid(), 1)
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending + 1
+)
+SELECT (
+    CASE WHEN (
+        SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
+        FROM tickwheel_server
+    ) THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END
+)::integer, now, number, NULL::bigint[]
+FROM drawn;
+
 -- name: turn
 -- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held; the
 -- leases are locked until the commit.
