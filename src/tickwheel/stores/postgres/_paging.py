@@ -11,14 +11,14 @@ from tickwheel.jobs.rows import CODES, in_int64, job_of, successor
 from tickwheel.stores.postgres._connections import Connection
 from tickwheel.stores.postgres._queries import SQL
 
-__all__ = ["BY_VALUES", "page"]
+__all__ = ["page"]
 
 _REACH: Final = 10_000
 """Maximum number of keys that one filtered page scans."""
 
 _PAYLOADS: Final = 2_000
 """Maximum number of keys scanned by a page that reads payloads, which may be large."""
-BY_VALUES: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
+_BY_VALUES: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
 """Lets the plan depend on the values: each filter has an index of its own."""
 
 
@@ -46,7 +46,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "last": None,
         "limit": query.limit + 1,
     }
-    connection.execute(BY_VALUES)
+    connection.execute(_BY_VALUES)
     jobs = _read(connection, values)
     if len(jobs) > query.limit:  # most filters match most jobs
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
