@@ -2,8 +2,8 @@
 Applies one operation to all jobs that match a filter, in limited commits, with cursors to continue from.
 
 Every write is conditional on the generation that was read. An operation that must not be repeated (move, spread, run,
-replay) is applied only to jobs whose generation is older than the run, so that a run that is repeated from any of its
-cursors does not change a job twice.
+replay) changes only jobs with generations older than the run. A run can therefore be repeated from any of its cursors,
+without changing a job twice.
 """
 
 from __future__ import annotations

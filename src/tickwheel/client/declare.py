@@ -138,8 +138,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Some partitions may already be written then. The next try finds their jobs unchanged, so an outcome that is already
-    present is kept.
+    Some partitions may already be written then. The next try finds their jobs unchanged, so it keeps earlier outcomes.
     """
     for part in parts:
         gone = part.gone()

@@ -65,10 +65,10 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop*, unless an earlier call has completed, and return its result. *stop* enforces its own timeout.
+        Call *stop*, unless an earlier call has completed, and return its result.
 
-        *timeout* is the maximum wait for another call that is stopping. If a handler is the caller (*is_inside*), the
-        stop does not wait for it.
+        *stop* enforces its own timeout. *timeout* is the maximum wait for a concurrent call. A caller that is a handler
+        (*is_inside*) does not wait.
         """
         is_first = False
         try:

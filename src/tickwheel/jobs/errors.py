@@ -56,19 +56,19 @@ _SILENT: Final = "its str() raised {}"
 
 class InvalidJobError(InvalidValueError):
     """
-    A value that is invalid for a job; nothing was stored.
+    A value is invalid for a job. Nothing was stored.
     """
 
 
 class InvalidRecurrenceError(InvalidJobError, RecurrenceError):
     """
-    A recurrence that cannot be parsed, or never fires.
+    A recurrence cannot be parsed, or never fires.
     """
 
 
 class MisfitError(InvalidJobError):
     """
-    A payload that does not fit the parameters of a task.
+    A payload does not fit the parameters of a task.
     """
 
 
@@ -100,7 +100,7 @@ class HandlerNotFoundError(TickwheelError, LookupError):
 
 class JobStoppedError(TickwheelError, RuntimeError):
     """
-    The job was cancelled while it ran, or its next run is due (`overlap="cancel"`): its handler must stop.
+    The handler must stop, because the job was cancelled, or its next run is due (`overlap="cancel"`).
     """
 
     def __init__(self, fire_id: str) -> None:
@@ -205,7 +205,7 @@ class StoreFormatError(StoreError):
 
 def error_text(error: BaseException) -> str:
     """
-    Return the text to store for *error*: the message of tickwheel's errors, and type and message of any other.
+    Return the text to store for *error*: the message of tickwheel's errors; of other errors the type and the message.
 
     An error in the exception's own methods is not raised, and the text does not keep the exception's class alive.
     """

@@ -47,7 +47,7 @@ class WaitReason(StrEnum):
     NO_ROOM = "no_room"
     """The process that fires it has no room in memory for more jobs."""
     STARTING = "starting"
-    """Nothing delays it: it is about to start."""
+    """Nothing delays it. It is about to start."""
     NO_OWNER = "no_owner"
     """No process fires the jobs of its shard."""
     OTHER_NODE = "other_node"

@@ -14,7 +14,7 @@ __all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
 
 ACTS_MAX: Final = 10_000
 """
-Maximum number of records in the log of acts: acts and events, without parts of bulk acts.
+Maximum number of records in the log of acts, which has acts and events, but not the parts of bulk acts.
 
 No other limit applies to these records, so attempts cannot push acts out of the log.
 """

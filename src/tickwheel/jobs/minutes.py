@@ -61,8 +61,8 @@ class LaneMinute:
         wait_ms: Total time that counted attempts waited for a worker after their due times.
         took_ms: Total duration of the attempts.
         late_max_ms: Maximum lateness of a start.
-        lateness: Number of starts in each of twelve buckets of lateness: below 4 ms, below 8 ms, and so on to below
-            4096 ms, and the rest.
+        lateness: Number of starts in each of twelve buckets. The upper edges are 4 ms, 8 ms, and so on to 4096 ms; the
+            last bucket has none.
     """
 
     lane: str

@@ -217,7 +217,7 @@ class Set:
             means now.
         mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
-        if_generation: Condition: the live job has this generation; 0: there is no live job.
+        if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The instant from which a relative due time was counted, if it is an estimate of the store's time.
             The store then counts from its own clock instead. None if the due time is final. `Move` and `Replay` have
@@ -226,7 +226,7 @@ class Set:
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.
         is_over: True if the rule has no further run, so that the set can only change an existing series.
-        if_due_at: Condition: the pending job is due at this instant. Its attempts and error are kept. The answer for a
+        if_due_at: Set only if the pending job is due at this instant. Its attempts and error are kept. The answer for a
             running job is TOO_LATE, and for another instant WRONG_GENERATION.
         under: The declaration that the set is part of, if any; SUPERSEDED if the declaration is no longer valid.
         actor: The author for the history, or None for no record. If the write takes effect and the act is to be
@@ -257,8 +257,8 @@ class Move:
     """
     Give a pending job another due time and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. Shared
-    fields are those of `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
+    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. `Set`
+    describes the other fields. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
     continues with the scheduled run.
     """
 
@@ -279,7 +279,7 @@ class Cancel:
     Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. A
-    recurring job is also removed after the start of a run: the run continues, its `Settle` is refused, and no other run
+    recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
     begins. CANCELLED carries the removed job. Shared fields are those of `Set`.
 
     Attributes:
@@ -523,7 +523,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The answer to a repeated write: the answer that was kept for the first write with the same mark.
+    The answer that was kept for an earlier write with the same mark. The repeated write did nothing.
 
     Attributes:
         data: The stored reply of a `Keep`.

@@ -53,8 +53,8 @@ class SetPause:
 
     The job keeps its due time, generation and attempts. The pause survives a set, a move, a retry and a next run. If
     the attempt is counted, the job is paused only if *over* says that the attempt does not start. A recurring job can
-    also be paused after the start of a run: the run completes, and the pause applies to the next runs. If the job is
-    already paused, `by` and `note` replace the earlier ones. Shared fields are those of `Cancel`.
+    be paused even if a run has started. This run completes, and the pause applies to the next runs. If the job is
+    already paused, `by` and `note` replace the earlier ones. `Cancel` describes the other fields.
     """
 
     key: str

@@ -47,7 +47,9 @@ _LINES_MAX = 10
 Maximum number of cron lines in exclusions. Each costs about 40 microseconds per instant; a day costs a tenth of that.
 """
 _PASSES_MAX = 1_000
-"""Maximum number of excluded ranges that a set skips: about 50 milliseconds, because it may block an event loop."""
+"""
+Maximum number of excluded ranges that a set skips. They take about 50 milliseconds, which may block an event loop.
+"""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,

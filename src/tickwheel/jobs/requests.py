@@ -123,7 +123,7 @@ class SetRequest:
         mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" due time. A recurring
             job continues, with the new rule if the rules differ; "restart" begins a new series in its place.
         max_wait: With "replace": the due time is at most this number of seconds after the first set.
-        if_generation: Condition: the live job has this generation; 0: there is no live job.
+        if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
             "3d", "2 weeks" and "1 month".
         time: With `every`: the time of day of all runs in the zone `tz`, such as "02:00".
@@ -367,7 +367,7 @@ def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> b
     """
     Return True if the *first* due time of *request* counts from *latest* and may move with the store's clock.
 
-    False for a run that is due now, and for a run that could then pass the end of the series, or enter or leave an
+    A run that is due now must not move. Other runs must not move if they could pass the end of the series or reach an
     excluded time.
     """
     if first is None or latest is None or request.until is not None or request.exclude:

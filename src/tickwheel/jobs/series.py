@@ -141,9 +141,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     """
     Return the recurrence of *job* when its run is moved to *due_at*.
 
-    The run keeps its nominal instant, unless it is moved to a later instant of the series. A run moved to an earlier
-    instant counts as an additional run, unless it was tried, and the series continues with the scheduled instant. With
-    *is_put_off*, the series continues from *due_at*.
+    The run keeps its nominal instant, unless it is moved to a later instant of the series. If it is moved to an earlier
+    instant and was not tried yet, it counts as an additional run, and the series continues with the scheduled instant.
+    With *is_put_off*, the series continues from *due_at*.
     """
     if not is_series(job):
         return job.recurrence

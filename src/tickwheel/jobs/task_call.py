@@ -1,5 +1,5 @@
 """
-The call of a task as data: what `Task.of` returns and `set` takes.
+The call of a task as data, which `Task.of` returns and `set` takes.
 
 Internal: other packages use it, users do not.
 """
@@ -25,7 +25,7 @@ class TaskCall:
     One call of a task, such as `cancel_order.of(number=17)`.
 
     Attributes:
-        handler: The task's name, which is its handler's.
+        handler: The task's name.
         payload: The arguments by name, in JSON, without omitted arguments.
         retry: The task's policy, or None for the scheduler's.
     """

@@ -156,7 +156,7 @@ class AsyncScheduler(Common):
         **fields: Unpack[SetFields],
     ) -> Answer:
         """
-        Set the job of *key*: see `Scheduler.set`.
+        Set the job of *key*; see `Scheduler.set`.
         """
         request = set_request(key, call, fields, if_generation)
         if conn is not None:
@@ -183,7 +183,7 @@ class AsyncScheduler(Common):
         dry_run: bool = False,
     ) -> Declared:
         """
-        Make the recurring jobs of a manifest match *schedules*: see `Scheduler.declare`.
+        Make the recurring jobs of a manifest match *schedules*; see `Scheduler.declare`.
         """
         asked = checked_declaration(
             schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
@@ -306,13 +306,13 @@ class AsyncScheduler(Common):
 
     async def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
-        Pause the jobs of *keys*: see `Scheduler.pause_many`.
+        Pause the jobs of *keys*; see `Scheduler.pause_many`.
         """
         return await self._do(PauseJobs(keys, note, by))
 
     async def resume_many(self, keys: Iterable[str]) -> list[Answer]:
         """
-        End the pauses of the jobs of *keys*: see `Scheduler.resume_many`.
+        End the pauses of the jobs of *keys*; see `Scheduler.resume_many`.
         """
         return await self._do(ResumeJobs(keys))
 
@@ -337,7 +337,7 @@ class AsyncScheduler(Common):
 
     async def get(self, key: str) -> Job | None:
         """
-        Return the job of *key*: see `Scheduler.get`.
+        Return the job of *key*; see `Scheduler.get`.
         """
         return await asyncio.to_thread(self._core.client.get, key)
 
@@ -426,7 +426,9 @@ class AsyncScheduler(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings for this caller to run; see `Scheduler.lease`. If the `await` is cancelled, others get them.
+        Return due firings for this caller to run; see `Scheduler.lease`.
+
+        If the `await` is cancelled, other callers get the firings.
         """
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:

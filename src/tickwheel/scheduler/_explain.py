@@ -26,7 +26,7 @@ def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -
     """
     Return the reason why the job of *key* has not run yet; None if there is no such job.
 
-    *engine* is the engine of this process, if it fires. If the store does not answer, that is the explanation.
+    *engine* is the engine of this process, if it fires. A store that does not answer is also a reason.
     """
     checks.check_key(key)
     try:

@@ -20,7 +20,7 @@ __all__ = ["Fleet", "progress_of"]
 
 class Fleet(Common):
     """
-    Reads about several jobs, and the methods of pull workers.
+    The methods that read several jobs, and the methods of pull workers.
     """
 
     def upcoming(

@@ -263,8 +263,8 @@ class Scheduler(Fleet):
         Remove the pending or dead job of *key*. A recurring job can also be removed while it runs.
 
         With *running*, a running job is asked to stop: an async handler is cancelled, a process is killed, a thread
-        sees `Firing.cancelled`, and a pull worker loses its lease. The job is not retried and has no next run.
-        *running* and *conn* cannot be combined.
+        sees `Firing.cancelled`, or a pull worker loses its lease. The job is not retried and has no next run. *running*
+        and *conn* cannot be combined.
 
         Returns:
             CANCELLED (it will never fire), STOPPING (it is running, and was asked to stop), TOO_LATE (it is running),
@@ -362,7 +362,7 @@ class Scheduler(Fleet):
             key: The recurring job's key.
             since: The start of the range, inclusive.
             until: The end of the range, exclusive; at most the due time of the next run.
-            rate: Number of runs per second, one after the other; None to make all of them due now.
+            rate: Number of runs that become due per second; None to make all of them due now.
             limit: Maximum number of runs, 1 to 10,000. The answer has the first instant after them.
             dry_run: True to count the runs only.
 
@@ -423,7 +423,7 @@ class Scheduler(Fleet):
         """
         Make the dead jobs of *keys* pending again. The answers are in order, each as from `replay`.
 
-        The jobs are due now, or with *rate* one after the other, at this number per second.
+        Without *rate*, all jobs are due now. With it, they become due one after the other, at this number per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
@@ -448,15 +448,15 @@ class Scheduler(Fleet):
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
         "resume". Pending jobs are changed unless `state=` says otherwise. "cancel" and "pause" also change running
         recurring jobs, as the single verbs do. "cancel" with `running=True` asks all running jobs to stop. A job that
-        other callers change at the same time stays unchanged, and is counted as refused. Continue an interrupted run,
-        or a run that ended at `limit=`, with `cursor=`: no job is moved, run or replayed twice.
+        other callers change at the same time stays unchanged, and is counted as refused. If a run is interrupted or
+        ends at `limit=`, continue it with `cursor=`. No job is then moved, run or replayed twice.
 
         Args:
             verb: The operation.
             prefix: Prefix of the keys. A prefix or another filter is required.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
-                shift, over, since, note, by, running, dry_run, limit, cursor, changes: see `BulkFields`.
+                shift, over, since, note, by, running, dry_run, limit, cursor, changes as in `BulkFields`.
 
         Raises:
             InvalidJobError: For a field that the verb does not accept, or if there is no filter.
@@ -488,8 +488,8 @@ class Scheduler(Fleet):
         Return the reason why the job of *key* has not run yet, with the figures of its lane and a remedy.
 
         None if there is no such job. The process that fires the job answers from its memory. Any other process answers
-        from the store, and from the last report of the firing process. O(jobs in memory that wait), and a few reads of
-        the store. If the store does not answer, that is the explanation.
+        from the store, and from the last report of the firing process. A store that does not answer is also a reason.
+        O(jobs in memory that wait), and a few reads of the store.
 
         Raises:
             InvalidJobError: If *key* is invalid.
@@ -519,7 +519,7 @@ class Scheduler(Fleet):
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
-        Return a page of jobs in the order of their keys; continue with `cursor=page.cursor` until that is None.
+        Return a page of jobs in the order of their keys. Continue with `cursor=page.cursor` until it is None.
 
         A page reads at most 10,000 keys (2,000 on Redis), about ten milliseconds. It may therefore have fewer jobs than
         its limit, or none, and still not be the last. If few jobs match, the list takes many pages.

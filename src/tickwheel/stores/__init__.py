@@ -1,5 +1,5 @@
 """
-Stores: they keep jobs until the jobs are due.
+Stores, which keep jobs until they are due.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class LaneSet:
     """
     The lanes in *names*, and all lanes of *targets* except *others*.
 
-    A hundred thousand lanes of one target are thus a short argument.
+    Even a hundred thousand lanes of one target make a short argument of a statement.
 
     Attributes:
         names: Names of lanes; see `lane_of`.

@@ -13,7 +13,7 @@ __all__ = ["Lifetime"]
 
 class Lifetime:
     """
-    Shows whether a store may be used: from its opening to its closing, in the process that opened it.
+    Shows whether a store may be used. It may be used while it is open, in the process that opened it.
     """
 
     def __init__(self, url: str) -> None:

@@ -21,7 +21,9 @@ Place: TypeAlias = tuple[str, str]
 """The token of a request, and the part of it."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers that each new one deletes: they do not accumulate, and commits stay short."""
+"""
+Maximum number of expired answers that each new answer deletes. Two are enough to keep the number of answers bounded.
+"""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")

@@ -124,7 +124,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/") -> None:
     """
-    Reject a password with characters that would end it early: drivers would show the rest of it in errors.
+    Reject a password with characters that would end it early, because drivers would show the rest of it in errors.
     """
     authority = re.split(f"[{ends}]", path, maxsplit=1)[0]
     rest = path[len(authority) :]
@@ -134,7 +134,7 @@ def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/")
 
 def _check_postgres(url: str, path: str, options: Iterable[str]) -> None:
     """
-    Reject a URL that libpq cannot parse: its error would show the password.
+    Reject a URL that libpq cannot parse, because its error would show the password.
     """
     _check_account(url, path, options)
     authority = path.partition("/")[0]

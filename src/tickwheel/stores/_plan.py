@@ -1,9 +1,9 @@
 """
-Plans a batch of writes: optimistic writes need no read; writes on the slow path ("careful") need one first.
+Plans a batch of writes: optimistic writes need no read, and writes on the slow path ("careful") need one first.
 
-Most writes of a busy scheduler start a pending job or end a running one. They need no read: a store does them in one
-statement for many rows, and compares the number of changed rows. If the number is wrong, nothing is committed, and the
-batch is planned again with reads. Then each job is read, and the rules decide. All other writes are read first anyway.
+Most writes of a busy scheduler start a pending job or end a running one. A store applies them without a read, in one
+statement for many rows, and compares the number of changed rows. If the number is wrong, it commits nothing, and plans
+the batch again with reads: each job is read, and the rules decide.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _FLOOR_MARGIN: Final = 100_000
-"""Safety margin when a sequence is advanced: other sessions may draw numbers at the same time."""
+"""Safety margin when a sequence is advanced, because other sessions may draw numbers at the same time."""
 
 _WRONG_GUESS: Final = "22P02"
 """SQLSTATE of a wrong guess. In a batch only the macro `@guessed` raises it."""

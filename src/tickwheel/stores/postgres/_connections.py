@@ -77,7 +77,9 @@ _SETTINGS: Final = {
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
-"""Encoding of connections, whatever the URL, the environment or the database says: an `Array` is UTF-8 already."""
+"""
+Encoding of connections, whatever the URL, the environment or the database says, because an `Array` is already UTF-8.
+"""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
 """
 Encodings of databases that accept every text and sort by code points, so that a prefix finds its keys.

@@ -97,7 +97,7 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Receives notifications, and guards its owner's leases: when its session ends, other nodes may take the leases.
+    Receives notifications, and guards its owner's leases: when its session ends, other nodes may take these leases.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:

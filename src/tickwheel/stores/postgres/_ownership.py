@@ -60,7 +60,7 @@ def view(
     connections: Connections, owner: str, lease_ms: int, shards: int, *, is_guarded: bool, is_taking: bool
 ) -> View:
     """
-    Record *owner* as alive, and return its view of at least *shards* shards: one round trip.
+    Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
 
     First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks that the
     leases need; one may be this owner's own session on a dead connection. Then shortens leases written before the clock
@@ -88,7 +88,7 @@ def keep(
     connections: Connections, owner: str, lease_ms: int, seen: View, slot: int, *, is_taking: bool
 ) -> tuple[list[Lease], list[CutOff]]:
     """
-    Renew the leases of *owner*, and if *is_taking* take free ones: one round trip.
+    Renew the leases of *owner*, and if *is_taking* take free ones, in one round trip.
 
     Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
     locks: attempts whose rows are locked are returned as well, to be rescued later; the list *slot* has their keys.

@@ -57,7 +57,7 @@ __all__ = ["PostgresStore"]
 
 
 _MARGIN: Final = 0.2
-"""Last fraction of a lease in which an owner no longer relies on it: it leaves notes for the next owner."""
+"""Last fraction of a lease, in which an owner no longer relies on it, and leaves notes for the next owner."""
 
 _OPENING_S: Final = 10.0
 """Time limit of schema changes."""

@@ -92,7 +92,7 @@ _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*. If *is_sent*, the outcome of a write without an answer is unknown.
+    Return the `StoreError` for *error*. *is_sent* is True if a write may have reached the server.
     """
     text = str(error).partition("\n")[0]
     for part, words in _TEXTS.items():

@@ -107,8 +107,7 @@ class Batch:
         Apply *writes* in order, and return one answer for each.
 
         Raises:
-            WrongGuessError: If *is_guessing* and a guess was wrong. Without *is_guessing*: if the tables contradict
-                each other.
+            WrongGuessError: If *is_guessing* and a guess was wrong, or if the tables contradict each other.
         """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)

@@ -80,7 +80,7 @@ def slot_of(due_at: int) -> int:
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return True if *job*, pending and with its key on shelf 1, belongs in a slot of the far level.
+    Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1 (see `_runs`).
 
     Recurring jobs stay on the near level, because their list does not read the far level. Large payloads gain nothing,
     because each fills separate pages.

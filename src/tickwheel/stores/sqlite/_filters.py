@@ -1,5 +1,5 @@
 """
-Bloom filters over the keys of runs: they show which runs may contain a key, and save look-ups in the others.
+Bloom filters over the keys of runs, which show the runs that may contain a key, and save look-ups in all other runs.
 
 Each part of a run has a filter with sixteen bits for each of its keys, of which each key sets two. One or two percent
 of the absent keys pass a filter. The filters are stored in the file, and each process reads them once.
@@ -50,7 +50,7 @@ class Filters:
         """
         Return each run that may contain some of the sorted *keys*, with those keys.
 
-        Filters read here are cached, so the open transaction must not have changed a run.
+        It caches the filters that it reads, so do not call it in a transaction that has changed a run.
         """
         with self._lock:
             runs = self._read(connection)

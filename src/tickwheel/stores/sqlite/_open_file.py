@@ -1,9 +1,9 @@
 """
 The open file, and checks that its name still leads to it.
 
-If a file is deleted, renamed or replaced by a backup, the process keeps it open, and SQLite continues to write to the
-file without a name. The same is true of its log (`-wal`) and the log's index (`-shm`): the next process that opens the
-database creates new ones, and two logs of one database destroy it.
+If a file is deleted, renamed or replaced by a backup, SQLite continues to write to the open file, which has no name any
+more. If this happens to its log (`-wal`) or the log's index (`-shm`), the next process creates new ones, and two logs
+of one database destroy it.
 """
 
 from __future__ import annotations

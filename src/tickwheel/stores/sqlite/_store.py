@@ -43,7 +43,7 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 _RENEW_S: Final = 0.4
-"""Interval between checks of the owner's file and lock: a loss is detected within a second."""
+"""Seconds between checks of the owner's file and lock, so that a loss is detected within a second."""
 
 
 class SqliteStore:
