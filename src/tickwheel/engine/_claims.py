@@ -111,7 +111,7 @@ jobs that are up to 134 ms apart to be begun before the timer's thread sleeps un
 """
 
 SLOT_BITS: Final = 4
-"""Slots last 16 ms: at most 64 of them open in a second, and they lengthen the window by less than half."""
+"""Slots last 16 ms. At most 64 of them open in a second, and they lengthen the window by less than half."""
 
 _WIDER_MAX: Final = 2
 """Slots last up to 64 ms if a store has partitions, because each partition writes its own slots."""
@@ -450,9 +450,9 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if these are a burst, or must wait for an earlier burst of such a handler.
+        Return the handlers of *entries* if *entries* are a burst, or must wait for an earlier burst of one of them.
 
-        Otherwise return an empty set: a few entries may overtake the bursts of other handlers.
+        Otherwise return an empty set, because a few entries may overtake the bursts of other handlers.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:

@@ -193,7 +193,7 @@ class Zones:
     """
     Checks the due times of recurring jobs in shards that this node has taken.
 
-    *right* rewrites the due times that differ from those by the jobs' rules, under an epoch.
+    *right* rewrites the due times that the rules of the jobs no longer give.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

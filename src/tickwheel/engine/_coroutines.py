@@ -129,7 +129,7 @@ _REST_S: Final = 1.0
 
 class Coroutines:
     """
-    Runs the entries of a queue as tasks, on the caller's *loop*, or on its own loop in a daemon thread if that is None.
+    Runs the entries of a queue as tasks. If *loop* is None, they run on a loop in a daemon thread.
     """
 
     def __init__(

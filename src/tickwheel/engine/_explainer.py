@@ -97,9 +97,9 @@ class Explainer:
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job* does not run here, or None if it is not due or runs.
+        Return why *job*, pending or running in a shard of this process, does not run here.
 
-        *job* must be pending or running in a shard of this process.
+        None if it is not due or already runs.
         """
         if (found := self._of_process(job)) is not None:
             return found

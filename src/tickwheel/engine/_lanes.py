@@ -2,8 +2,8 @@
 Limits the rate and the number of running jobs of each handler, queue and receiver.
 
 Every handler and every receiver has a lane; see `lane_of`. By default a lane may hold three times as many places as are
-free, and so at most three quarters of `running_max`: hanging jobs of one lane leave room for others. If several lanes
-take all places, a lane without running attempts is lent a place.
+free, and so at most three quarters of `running_max`. Hanging jobs of one lane thus leave room for other lanes. If
+several lanes take all places, a lane without running attempts is lent a place.
 
 A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
 they have not run yet, they hang, or no worker pulls from them. One cause may make a hundred thousand lanes with one job
@@ -205,8 +205,8 @@ class Lanes:
         """Lanes with running attempts whose entries wait only for a larger share."""
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """
-        Lanes without running attempts whose entries wait only for a free place: still lanes by target, and moving lanes
-        under "".
+        Lanes without running attempts whose entries wait only for a free place. The key is the target of still lanes,
+        and "" for moving lanes.
         """
         self._still: dict[str, int] = {}
         """The number of still lanes with running attempts, by target."""

@@ -328,7 +328,7 @@ class Prefetcher:
         """
         Check the clock from now on if a job is pending.
 
-        A commit that still finds the checks on has staged its jobs before the checks end, so this call sees these jobs.
+        A commit that still finds the checks on has already staged its jobs, so this call sees them.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full

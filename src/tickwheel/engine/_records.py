@@ -111,7 +111,7 @@ def _trace_of(entry: StagedJob) -> str | None:
 _NAMES_MAX: Final = 1_000
 """Maximum number of targets and handlers with their own counts. One receiver may have many more addresses."""
 _UNKEPT_MAX: Final = 240
-"""Maximum number of rows kept in memory while the store does not answer: more than three hours."""
+"""Maximum number of rows kept in memory while the store does not answer. They cover more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 

@@ -407,7 +407,7 @@ class StagedJobs:
 
     def withdraw(self, job: Job, *, is_current: bool) -> tuple[StagedJob, AttemptState, bool] | None:
         """
-        Withdraw the counted attempt of *job*, which the store shows as running, unless it has started.
+        Withdraw the counted attempt of *job*, unless it has started. In the store, *job* is running.
 
         Args:
             job: The job as read from the store: running, with that attempt counted.

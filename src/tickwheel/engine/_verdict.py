@@ -199,8 +199,8 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
     Return True if the store refused the end of an attempt, so that it does not count.
 
-    Return False for a recurring job that was asked to stop. It was removed before its run ended, and may have been set
-    again, so nothing is left to write.
+    A recurring job that was asked to stop is an exception. It was removed before its run ended, so nothing is left to
+    write.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER

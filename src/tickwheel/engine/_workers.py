@@ -177,7 +177,7 @@ class WorkQueue:
     @property
     def is_short(self) -> bool:
         """
-        True if lanes without running jobs may need more places, or a lane waits until its target has room.
+        True if lanes without running jobs need more places than are free, or a still lane waits for room of its target.
         """
         return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
 

@@ -248,7 +248,7 @@ class Engine:
         """
         Reserve places for due jobs of callers' *writes*, so that their commit begins them.
 
-        After a clock step, nothing is reserved: jobs begin in a later commit, after their due times are checked.
+        Nothing is reserved after a clock step, because the due times of jobs must be checked first.
         """
         if not (self._resources.elapsed.is_steady and self._claims.has_due(writes)):
             return None

@@ -198,7 +198,7 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Call *call* and await its result: on *loop* if that runs in another thread, otherwise on a new loop.
+    Call *call* and await its result on *loop*, or on a new loop unless *loop* runs in another thread.
     """
 
     async def run() -> object:

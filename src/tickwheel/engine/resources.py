@@ -71,8 +71,8 @@ class Resources:
         clock: The store's clock, read without asking the store.
         elapsed: The pending jobs whose due times count elapsed time.
         timers: The near wheel, on the scheduler's clock.
-        pacer: A wheel on the real clock, for waits on threads and stores. It is the same wheel unless a test moves the
-            scheduler's clock by hand.
+        pacer: A wheel on the real clock, for waits on threads and stores. It is the wheel of `timers`, unless a test
+            moves the scheduler's clock by hand.
         tracer: Makes spans of firings; None without tracing.
     """
 
