@@ -550,7 +550,7 @@ class ClaimBatcher:
                     batch = self._without_early(batch, self._clock.earliest())
                 if batch:
                     self._callbacks.dispatch(batch)
-        except BaseException:  # the next call hands over what other threads left to this one
+        except BaseException:  # the next call passes on the jobs that other threads left to this one
             self._is_handing_over = False
             with suppress(ClosedError):
                 self._pacer.call_later(0, self._hand_over, until)

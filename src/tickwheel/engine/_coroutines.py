@@ -250,7 +250,7 @@ class Coroutines:
         self._tasks.discard(task)
         self._blocking.ended()
         if not task.cancelled():
-            task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
+            task.exception()  # `run` handles errors of attempts: this is a cancellation or the end of the process
         self._ended.append(entry)
         self._start_soon(task.get_loop())
 
@@ -266,7 +266,7 @@ async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
     for closer in closers:
         try:
             await closer()
-        except Exception:  # noqa: BLE001  the others are closed nevertheless
+        except Exception:  # noqa: BLE001  all others must be closed, too
             _log.exception("a target could not be closed")
 
 

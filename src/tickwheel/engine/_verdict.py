@@ -245,7 +245,7 @@ def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *
         length = None if job.expires_at in (None, STOPPED) else job.expires_at - job.due_at
         try:
             text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
-        except Exception:  # noqa: BLE001  whatever a rule raises, the attempt has ended
+        except Exception:  # noqa: BLE001  the attempt has ended even if its rule raises
             text = with_retry(text, job.due_at, length)
     return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text, raised_in=_place_kept(job, error))
 

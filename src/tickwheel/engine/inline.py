@@ -173,7 +173,7 @@ class InlineEngine(Engine):
         try:
             self._dispatcher.run(entry)
         finally:
-            FIRING.reset(token)  # what the test does next is not part of the firing
+            FIRING.reset(token)  # the rest of the test is not part of the firing
         raised, self._raised = self._raised, None
         if isinstance(raised, AssertionError) or not isinstance(raised, Exception | asyncio.CancelledError | None):
             raise raised
@@ -184,7 +184,7 @@ class InlineEngine(Engine):
         except BaseException as error:
             self._raised = (
                 error.__cause__ if isinstance(error, FinalError) else error
-            )  # it is this attempt's end; what is the test's own goes on after that
+            )  # it ends the attempt; its cause is raised afterwards
             raise
 
 

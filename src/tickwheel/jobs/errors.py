@@ -213,7 +213,7 @@ def error_text(error: BaseException) -> str:
     name = kept_text(kind.__name__)
     try:
         message = kept_text(str(error))
-    except BaseException as fault:  # noqa: BLE001  its text may not decide what becomes of the job
+    except BaseException as fault:  # noqa: BLE001  a bad text must not decide how the job ends
         message = _SILENT.format(type(fault).__name__)
     if issubclass(kind, TickwheelError):
         return message
@@ -231,7 +231,7 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
             text = str(text)
         except BaseException as fault:  # noqa: BLE001  any text may be kept, also one that raises
             return _SILENT.format(type(fault).__name__)
-    cut = str.__getitem__(text, slice(chars_max))  # type: ignore[index]  # a string by its class; now exactly one
+    cut = str.__getitem__(text, slice(chars_max))  # type: ignore[index]  # may be an instance of a subclass of str
     if cut.isascii() and "\0" not in cut:
         return cut
     return cut.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")[:chars_max]

@@ -71,7 +71,7 @@ def _function(head: str, value: str, doc: str = "", **names: object) -> Any:
     Return a compiled function for the expression *value*. A loop over the columns would take three times as long.
     """
     namespace = dict(names)
-    exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  what is put together is in this module
+    exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  this module contains all parts of the text
     function = namespace[head.partition("(")[0]]
     function.__doc__ = doc
     return function

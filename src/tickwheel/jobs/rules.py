@@ -353,7 +353,7 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
     if known is not None and known.due_at != write.if_due_at:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if known is not None:
-        attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the policy
+        attempt = min(known.attempt, write.job.retry.attempts - 1)  # at least one is left
         write = replace(write, job=replace(write.job, attempt=attempt, error=known.error, raised_in=known.raised_in))
     answer, after = _set(write, job, now, next_generation)
     if known is not None and after is not None and after is not job:

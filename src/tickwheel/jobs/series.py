@@ -85,7 +85,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         target=wanted.target,
         handler=wanted.handler,
         retry=wanted.retry,
-        attempt=min(job.attempt, wanted.retry.attempts - 1),  # at least one is left, whatever the new policy
+        attempt=min(job.attempt, wanted.retry.attempts - 1),  # at least one is left
         expires_at=None if wanted.expires_ms is None else base + wanted.expires_ms,
         recurrence=series.to_text(),
         state=State.PENDING,

@@ -41,7 +41,7 @@ def traceback_text(error: BaseException) -> str | None:
     try:
         remote: str | None = getattr(error, "remote_traceback", None)
         text = _chain_text(error) if remote is None else remote
-    except BaseException:  # noqa: BLE001  its traceback may not decide what becomes of the job
+    except BaseException:  # noqa: BLE001  a bad traceback must not decide how the job ends
         return None
     if not text:
         return None

@@ -27,7 +27,7 @@ __all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
 def is_readable(text: str) -> bool:
     try:
         _read(Recurrence.from_text(text))
-    except Exception:  # noqa: BLE001  whatever a library or the zone's file raises
+    except Exception:  # noqa: BLE001  a library or the zone's file may raise anything
         return False
     return True
 

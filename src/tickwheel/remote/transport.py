@@ -234,7 +234,7 @@ class Transport:
         if reply.is_success and isinstance(document, dict):
             return reply.status_code, _Document(document, self.url), wait_s
         if reply.is_success and reply.headers.get("content-type", "").startswith("text/plain"):
-            return reply.status_code, _Document({}, self.url), wait_s  # that all is well
+            return reply.status_code, _Document({}, self.url), wait_s  # the answer of a health check
         what = f"{self.url} answers without a document"
         raise StoreError(what, _REMEDY)
 

@@ -243,7 +243,7 @@ class Core:
             left = None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic())
             try:
                 self.client.close(left, self._release)
-            except Exception as error:  # noqa: BLE001 it is closed nevertheless, and its next owner takes everything up
+            except Exception as error:  # noqa: BLE001 it is closed in any case, and the next owner recovers the jobs
                 _log.warning("the store was not given back in order: %s", error)
 
     def _release(self) -> None:

@@ -147,7 +147,7 @@ def _firing_of(name: str, parameters: list[inspect.Parameter]) -> inspect.Parame
 
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
     if sys.version_info >= (3, 14):
-        import annotationlib  # noqa: PLC0415  there is none before
+        import annotationlib  # noqa: PLC0415  new in Python 3.14
 
         return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
     return inspect.signature(function)

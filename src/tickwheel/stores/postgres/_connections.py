@@ -298,7 +298,7 @@ class Connections:
             with connection.pipeline():
                 try:
                     yield
-                except BaseException as error:  # noqa: BLE001 - the pipeline would log what follows from it
+                except BaseException as error:  # noqa: BLE001 - the pipeline would log the errors that follow
                     first = error
         except self._psycopg.Error as error:
             first = first or error
