@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The constant part of a run's cursors. Jobs with a newer generation than *mark* were written after its start, *now*.
+    The constant part of a run's cursors. Jobs with a newer generation than *mark* were written after the run began.
     """
 
     mark: int

@@ -63,9 +63,9 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    The writing thread calls *on_unknown* after a commit with an unknown outcome, *on_commit* after any other commit,
-    before callers get their answers, and *reserve* before a commit, if the store `claims_sets`. The caller's thread
-    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
+    The writing thread calls *reserve* before a commit, if the store `claims_sets`. It calls *on_commit* after a commit,
+    before callers get their answers, or *on_unknown* if the outcome is unknown. The caller's thread calls *on_scope*
+    with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
 
 def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
     """
-    Cancel every pending job under *prefix*. Blocks. *on_progress* gets the number of jobs since its last call.
+    Cancel every pending job under *prefix*; blocks. *on_progress* gets the number cancelled since its last call.
     """
 
     def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:

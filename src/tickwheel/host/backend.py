@@ -35,7 +35,7 @@ __all__ = ["Backend", "Jobs"]
 
 class Jobs(Protocol):
     """
-    The operations on jobs. All methods may be called from any thread; methods that do not return a `Reply` block.
+    The operations on jobs. All methods may be called from any thread. A method blocks unless it returns a `Reply`.
 
     They raise the errors that `Scheduler` documents, and check all values before they change anything.
     """

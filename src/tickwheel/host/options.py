@@ -82,7 +82,7 @@ class SchedulerOptions:
         timeout_s: Timeout of an attempt whose handler or target has no timeout; None for no limit.
         history: Records of past attempts.
         staged_max: Maximum number of staged jobs; other jobs wait in the store. One handler or receiver takes at most
-            three times the free places, and an eighth of them for jobs that are already due.
+            three times as many places as are free. Its jobs that are already due take at most an eighth of all places.
         workers: Maximum number of threads for sync handlers; they start on demand. If hung handlers hold all threads, a
             handler that has waited half a second and has no running attempt gets one more thread, up to 16 in total.
             This does not apply if the limit is 1. The same rule applies to `coroutines`, `processes` and `running_max`.

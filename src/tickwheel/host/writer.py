@@ -287,7 +287,7 @@ class Writer:
         """
         Refuse further writes, commit waiting ones, and end the thread. May be called twice.
 
-        Return True if everything was written within *timeout_s*. Later writes are still tried, but only once.
+        Return True if everything was written within *timeout_s*. Otherwise each remaining write is tried once.
         """
         with self._lock:
             self._closing.set()

@@ -205,7 +205,7 @@ class StoreFormatError(StoreError):
 
 def error_text(error: BaseException) -> str:
     """
-    Return the text to store for *error*: the message of tickwheel's errors; of other errors the type and the message.
+    Return the text to store for *error*: its message, and its type if it is not an error of tickwheel.
 
     An error in the exception's own methods is not raised, and the text does not keep the exception's class alive.
     """

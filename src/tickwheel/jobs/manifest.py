@@ -21,8 +21,8 @@ class Manifest:
         version: Increases with each declaration of new contents; 0 if there is no record yet.
         digest: A checksum of the last declaration.
         revision: The revision of the last declaration, or None.
-        rules: JSON: for each declared job with a number of runs, its canonical recurrence by key. After a series has
-            ended, the same rule does not create it again. The text grows with the manifest only.
+        rules: JSON with the canonical recurrence, by key, of each declared job that has a maximum number of runs. After
+            such a series has ended, the same rule does not create it again.
     """
 
     name: str

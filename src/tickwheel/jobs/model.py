@@ -121,9 +121,9 @@ class Job:
         handler: The handler of that kind: a handler's name or a URL.
         attempt: Number of attempts begun in this generation.
         retry: The retry policy.
-        expires_at: Time after which the job no longer fires, or None. It keeps its distance from `due_at` in a move, a
-            maximum wait or the next run, but not in a retry. A retried run stores the distance in `expires_ms` of the
-            recurrence, for the next run. `STOPPED` if the job was asked to stop while it ran.
+        expires_at: Time after which the job no longer fires, or None. A move, a maximum wait or a next run changes it
+            together with `due_at`. A retry does not: `expires_ms` of the recurrence then stores the distance for the
+            next run. `STOPPED` if the job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
         state: See `State`.
         error: The last failure's text, or None.
@@ -134,8 +134,8 @@ class Job:
         sent_as: The message id of its run, if it does not follow from the generation; or None.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
-        lacks_handler: True if no live owner has its handler. Any node that has it may claim the job. The wait uses no
-            attempt.
+        lacks_handler: True if no live owner has its handler. Any node with the handler may claim the job. Waiting uses
+            no attempt.
         awaits_worker: True if its attempt is counted but has not started. Only the firing process knows.
     """
 
@@ -197,7 +197,7 @@ class Set:
 
     Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays paused. A
     dead job is replaced, and the answer is CREATED. A running job continues after REPLACED, but its `Settle` is refused
-    because its generation is outdated. In both cases `first_set_at` starts again, whatever the mode.
+    because its generation is outdated. In both cases `first_set_at` is reset, whatever the mode.
 
     A series (a recurring job) that replaces a series takes over the runs that are owed. The answers are then:
 
@@ -213,15 +213,14 @@ class Set:
     Otherwise the series stays in its manifest.
 
     Attributes:
-        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if it starts again; 0
-            means now.
+        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if it is reset; 0 means
+            now.
         mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
-        counted_from: The instant from which a relative due time was counted, if it is an estimate of the store's time.
-            The store then counts from its own clock instead. None if the due time is final. `Move` and `Replay` have
-            the same field.
+        counted_from: The estimated store time from which a relative due time counts. The store counts from its own
+            clock instead. None if the due time is final. `Move` and `Replay` have the same field.
         over: Status of the counted attempt of the live job. If it is missing, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.

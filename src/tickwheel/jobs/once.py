@@ -46,7 +46,7 @@ class Keep:
 
     Attributes:
         key: The token; it determines the partition.
-        once: The mark of the whole request: its part is "".
+        once: The mark of the whole request, with an empty part.
         data: The reply. b"" claims the request before it is done, for as long as *once* lasts. None releases the claim.
     """
 

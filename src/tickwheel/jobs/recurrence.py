@@ -626,8 +626,8 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
     """
     Return *rule* so that its runs continue the rhythm of *before*, if both rules are of the same kind.
 
-    If their periods differ, the new rhythm begins at *last*, the last nominal run by the old rule, or at *nominal*, the
-    next one, if *last* is None.
+    If their periods differ, the new rhythm begins at *last*, the last nominal run by the old rule. If *last* is None,
+    it begins at *nominal*, the next nominal run.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
         if rule.every_ms == before.every_ms:
@@ -692,8 +692,8 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    Other zone data may have been in use when *due_at* was computed. The nearest instant of the rule replaces it; of two
-    at the same distance, the later. Retries and moved runs keep their due times.
+    Other zone data may have been in use when *due_at* was computed. The nearest instant of the rule replaces it (the
+    later one of two at the same distance). Retries and moved runs keep their due times.
 
     Raises:
         RecurrenceError: If the rule cannot be followed.

@@ -128,7 +128,7 @@ class SetRequest:
             "3d", "2 weeks" and "1 month".
         time: With `every`: the time of day of all runs in the zone `tz`, such as "02:00".
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
-        day_match: For a `cron` line that restricts both day fields: "either" must match, like None, or "both".
+        day_match: For a `cron` line that restricts both day fields: "both" must match, or "either", the default.
         tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for this machine's zone.
         dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them. None means
             "skip" for a cron line that begins with `*` or has six fields, else "end".

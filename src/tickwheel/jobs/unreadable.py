@@ -64,7 +64,7 @@ def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
     Return the *text* of an unreadable rule while the run due at *due_at* waits for a retry.
 
-    The series continues from that run, so that a node that can read the rule decides about the instants passed since.
+    The series continues from that run. A node that can read the rule then decides which missed instants to make up for.
     """
     more = {} if expires_ms is None else {"expires_ms": expires_ms}
     return _with(text, **{"run_at": due_at, "next_at": due_at, **more, **_facts_of(text)})

@@ -167,7 +167,7 @@ class Scheduler(Fleet):
 
         Returns:
             CREATED, REPLACED, KEPT or WRONG_GENERATION, and the current job. For an existing recurring job: UNCHANGED,
-                CHANGED (after a run that is running), CANCELLED if no run is left, RESTARTED, or DEAD if the job is a
+                CHANGED (a run in progress ends first), CANCELLED if no run is left, RESTARTED, or DEAD if the job is a
                 dead letter, which `replay` or mode="restart" revives.
 
         Raises:
@@ -398,7 +398,7 @@ class Scheduler(Fleet):
 
     def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
-        Make the dead job of *key* pending again, due now or after *delay*, with all its attempts.
+        Make the dead job of *key* pending again, due now or after *delay*. Its attempts are counted from 0 again.
 
         Returns:
             REPLAYED, NOT_FOUND or WRONG_GENERATION.
@@ -526,7 +526,7 @@ class Scheduler(Fleet):
 
         Args:
             prefix: Prefix of the keys.
-            **fields: The filters, and cursor and limit: see `ListFields`.
+            **fields: The filters, and cursor and limit; see `Filter` and `ListRest`.
         """
         check_names("list", fields, ListRest.__annotations__)
         return self._core.client.page({"prefix": prefix, **fields})

@@ -54,7 +54,7 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    Another server answers than when generations were last drawn. The caller rolls back, leaps and tries again.
+    The server is not the one that assigned the last generations. The caller rolls back, leaps and tries again.
     """
 
 

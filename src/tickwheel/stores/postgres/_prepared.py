@@ -76,7 +76,7 @@ class Prepared:
 
     def deallocate(self) -> None:
         """
-        Deallocate all statements, as the driver's own rollback may do. Each is prepared again on its next use.
+        Deallocate all statements. Call this after a rollback by the driver, which may have deallocated them.
         """
         if self._names:
             self._names.clear()

@@ -1,5 +1,5 @@
 """
-Connections to the server. Only this module and `_route` use the driver.
+Connections to the server. All use of the driver begins here.
 """
 
 from __future__ import annotations

@@ -340,7 +340,7 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows given as one flat list, because tuples would each cost the garbage collector a visit.
+        Insert rows given as one flat list, because the garbage collector would visit each tuple.
         """
         if len(values) == width_of(name):  # most commits insert one job
             self._change_at_once(insert_rows(name, 1), values, 1)
