@@ -169,7 +169,7 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return the verdict on a *job* all of whose attempts have begun and none has ended.
+    Return the verdict on a *job* whose attempts have all begun, but none has ended.
 
     A failed attempt would have been settled. The process died during each attempt, so the job is probably the cause.
     """

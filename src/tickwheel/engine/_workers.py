@@ -158,7 +158,7 @@ class WorkQueue:
 
     def lend(self) -> bool:
         """
-        Lend a place to each lane that has waiting jobs and no running job, now and at the previous call.
+        Lend a place to each lane that has had waiting jobs and no running job since the last call.
 
         Returns False if nothing more may start.
         """

@@ -198,7 +198,7 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Call *call* and await its result on *loop*, or on a new loop unless *loop* runs in another thread.
+    Call *call* and await its result on *loop*, if that runs in another thread, or else on a new loop.
     """
 
     async def run() -> object:

@@ -39,7 +39,7 @@ class ThreadStarter:
 
     def start(self, start: Callable[[], object], again: Callable[[], object]) -> bool:
         """
-        Call *start*, and return True, or *again* a second later if the system could not start a thread.
+        Call *start*; return True if the system could start a thread. Otherwise *again* is called a second later.
 
         Nothing is started until then. The caller may hold a lock that *again* takes.
         """
