@@ -87,14 +87,10 @@ class PostgresStore:
         """
         Store the location of the database.
 
-        Args:
-            conninfo: The driver's connection string: a URL, or keywords and values.
-            url: The same as a URL with the password masked.
-            shards: Minimum number of shards, and so of processes that can fire. None: 16, or the existing number.
-            lease_s: Seconds for which a process keeps its shards without a renewal.
-            is_pooled: True if a pooler in transaction mode is in front of the server.
-            listen: Connection string for notifications; empty for *conninfo*. None for no notifications: the owner then
-                polls twice a second.
+        *url* is the location with the password masked. *shards* is the minimum number of shards, and so of processes
+        that can fire; None means 16, or the existing number. A process keeps its shards for *lease_s* seconds without a
+        renewal. *is_pooled* is True behind a pooler in transaction mode. *listen* is the connection string for
+        notifications, empty for *conninfo*; with None the owner polls twice a second instead.
         """
         self.url = url
         self.abilities = Abilities(
