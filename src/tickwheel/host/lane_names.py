@@ -27,10 +27,6 @@ class LaneLimits(Limits):
 
 
 class LaneNames:
-    """
-    The handlers of each named lane. All methods may be called from any thread.
-    """
-
     def __init__(self) -> None:
         self.named: dict[str, str] = {}
         """The named lane of each handler's lane, such as "lane:bulk" for "handler:mail"."""

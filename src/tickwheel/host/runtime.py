@@ -38,7 +38,6 @@ class Runtime:
     The simulation replaces all of them, so that a seed determines the whole run.
 
     Attributes:
-        clock: The clock of due times; a test may move it.
         monotonic: Seconds for internal waits and timeouts, from the finest clock of the system; tests do not move it.
         call_lock: Makes a lock for callers that hold it during another wait.
         gate: Makes a gate; callers wait there until it opens.

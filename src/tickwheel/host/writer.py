@@ -57,9 +57,6 @@ _RETRY_MAX_S: Final = 0.5
 
 
 def _called(callback: Callable[..., object], *arguments: object) -> bool:
-    """
-    Run a callback and return True if it raised no error. An error is logged, and does not affect other callers.
-    """
     try:
         callback(*arguments)
     except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written

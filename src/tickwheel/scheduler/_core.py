@@ -251,9 +251,6 @@ class Core:
             self._engine.release()
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer], reservation: Reservation | None) -> None:
-        """
-        Notify the engine of committed writes before the callers get their answers; on the writer's thread.
-        """
         engine = self._engine
         if engine is not None:
             clock = self.client.clock

@@ -72,9 +72,6 @@ class _Question:
         return self._because(WaitReason.NO_HANDLER, self._lack())
 
     def _comes_here(self, engine: Engine) -> bool:
-        """
-        Return True if the job is unroutable on its node, and this process will claim it when its lane has room.
-        """
         return self._job.lacks_handler and engine.pause_filter.lack(self._job) is None
 
     def _pending(self) -> Explanation:

@@ -85,9 +85,6 @@ def _listed(arguments: Sequence[str]) -> str:
 
 
 def load_migrations(package: str) -> list[str]:
-    """
-    Return the scripts `migrations/0001_*.sql`, `0002_*.sql`, ... in *package*. Script n migrates to schema version n.
-    """
     scripts = [entry for entry in files(package).joinpath("migrations").iterdir() if entry.name.endswith(".sql")]
     return [entry.read_text("utf-8") for entry in sorted(scripts, key=lambda entry: entry.name)]
 

@@ -29,9 +29,6 @@ _OURS: Final = "leave conn out, or pass one that is connected to the jobs' own d
 def joined(
     writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
 ) -> Steps[tuple[list[Answer], set[int], str]]:
-    """
-    Apply *writes*; return the answers, the shards to notify after the commit, and the number of the transaction.
-    """
     ((found,),) = yield [Statement(SQL["place"])]
     if found[:-1] != database:
         raise TransactionError("is connected to another database", _OURS)

@@ -126,9 +126,6 @@ class Prepared:
 
 
 def sent(pgconn: PGconn) -> Generator[int, int, None]:
-    """
-    Send all queued data. Like the generators below, it yields the events to wait for.
-    """
     while pgconn.flush():
         if (yield _EVENTS) & selectors.EVENT_READ:
             pgconn.consume_input()

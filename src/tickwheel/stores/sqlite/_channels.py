@@ -22,10 +22,7 @@ __all__ = ["Channel", "notify_at", "open_channel"]
 class Channel(Protocol):
     def fileno(self) -> int: ...
 
-    def is_named(self) -> bool:
-        """
-        Return True if the file's name still leads to this channel, so that other processes can find it.
-        """
+    def is_named(self) -> bool: ...
 
     def receive(self) -> bool: ...
 

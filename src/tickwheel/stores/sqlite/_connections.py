@@ -138,9 +138,6 @@ class Connections:
             self.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def restart_log(self) -> None:
-        """
-        Checkpoint and restart the log, so that its file is reused. Do nothing if that fails.
-        """
         with self.write_lock, suppress(sqlite3.Error):
             self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_s)}")
             try:

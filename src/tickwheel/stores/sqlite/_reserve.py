@@ -101,9 +101,6 @@ class Reserve:
             raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
-        """
-        Return *writes*, without their history records and kept answers while the reserve is in use.
-        """
         if not self.is_spent:
             return writes
         return [_bare(each) for each in writes]
@@ -144,9 +141,6 @@ def is_growing(writes: Sequence[Write]) -> bool:
 
 
 def growth_of(writes: Sequence[Write]) -> int:
-    """
-    Return the maximum number of bytes that *writes* add to the database; 0 if they only delete.
-    """
     kinds = set(map(type, writes))
     if _SHRINKING.issuperset(kinds):
         return 0

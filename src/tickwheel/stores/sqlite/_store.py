@@ -62,14 +62,12 @@ class SqliteStore:
         clock: Clock | None = None,
     ) -> None:
         """
-        Store the location of the file.
+        Store the location of the file, which `open` creates if it is missing.
 
-        Args:
-            path: The file. `open` creates it if it is missing. Its directory must exist, on a local disk.
-            synchronous: "full"; or "normal", which does not wait for the disk: a power failure loses the acknowledged
-                writes since the last checkpoint, but a crash of the process loses nothing.
-            busy_s: Maximum wait while another process writes, in seconds.
-            clock: Replaces the system's wall clock.
+        The directory must exist, on a local disk. *synchronous* is "full" or "normal". "normal" does not wait for the
+        disk: a power failure loses the acknowledged writes since the last checkpoint, but a crash of the process loses
+        nothing. *busy_s* is the maximum wait while another process writes, in seconds. *clock* replaces the system's
+        wall clock.
         """
         if synchronous not in ("full", "normal"):
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
