@@ -43,10 +43,6 @@ _LOOK_S: Final = 3600.0
 
 
 class OverlapCanceller:
-    """
-    Asks overlapping runs of one dispatcher to stop. All methods may be called from any thread.
-    """
-
     def __init__(self, resources: Resources, stop: Callable[[StagedJob], object]) -> None:
         self._timers = resources.timers
         self._elapsed = resources.elapsed

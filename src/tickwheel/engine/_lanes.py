@@ -128,8 +128,6 @@ class HandlerLimit:
 
     Attributes:
         width: Maximum number of running attempts, or inf.
-        busy: Number of attempts that are counted and not settled.
-        waiting: Entries that wait for a place.
         booked: Entries for which a later slot of the rate is reserved.
         is_moving: True if the lane is moving; False if it is still (see the module).
         next_at: The first free slot of the rate, in ms.
@@ -490,9 +488,6 @@ class Lanes:
             self._pacer.call_later(_SWEEP_S, self._sweep)
 
     def _reserves_later(self, entry: StagedJob, lane: HandlerLimit, rate: float, now: float) -> bool:
-        """
-        Reserve the next free slot of the *rate* for *entry*; return True if it is too early to begin it.
-        """
         start = max(entry.fire_at, now, lane.next_at)
         lane.next_at = start + 1000 / rate
         entry.rate_reserved, entry.fire_at = True, math.ceil(start)

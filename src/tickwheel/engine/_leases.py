@@ -192,16 +192,8 @@ class Heartbeat:
     """
     Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
-    Args:
-        resources: The resources that all parts of the engine share.
-        figures: Counters of the firings of this node.
-        sizes: Returns the numbers of jobs that this node holds.
-        progress: Returns the progress of running jobs.
-        leases: Gives the interval of heartbeats, by which other nodes notice a missing one. Also gives news for the
-            hooks; they run in this thread because they may block.
-        lanes: Returns the figures of this node's lanes, pull queues and receivers.
-        handlers: Returns the names of this node's handlers.
-        on_renewed: Called in the heartbeat's thread after a renewal.
+    *leases* gives the interval of heartbeats, by which other nodes notice a missing one. It also gives news for the
+    hooks, which run in this thread because they may block. *on_renewed* is called in this thread after a renewal.
     """
 
     def __init__(

@@ -379,9 +379,6 @@ class Prefetcher:
             self.request_scan()
 
     def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
-        """
-        Stage *jobs* that are at or before the cursors and find room. All others are read from the store later.
-        """
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []

@@ -69,7 +69,6 @@ class ShardProgress:
     The progress of staging one shard.
 
     Attributes:
-        epoch: The epoch of its lease.
         cursor: Every pending job up to this position is staged, or was.
         mark: Position up to which changes by other processes were read.
         checked: Position up to which due times were checked since the clock was set; None if all were checked.
@@ -248,9 +247,6 @@ class StagedJobs:
 
     @property
     def busy(self) -> int:
-        """
-        Number of jobs that were begun or are about to be begun, and are not settled.
-        """
         return len(self._busy_keys)
 
     def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:

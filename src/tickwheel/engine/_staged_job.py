@@ -85,14 +85,11 @@ class StagedJob:
     One job in memory.
 
     Attributes:
-        job: The pending job as it was in the store when it was staged.
-        epoch: The epoch of the lease under which it fires.
         fire_at: Time to fire it: its due time, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if it was due when it was staged.
         rate_reserved: True once the rate limiter granted a slot.
         lane: The lane in which it holds a place while it is begun.
-        call: The function that runs it; set when it is dispatched.
         late_at: End of its timeout, by the monotonic clock.
         is_late: True once the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if any of these is possible.
@@ -103,11 +100,8 @@ class StagedJob:
         ready_at: Time at which it was dispatched, in ms of the store's clock; 0 before.
         fired_at: Time at which its target began, in ms of the store's clock; 0 before.
         begun_ms: For a recurring job, `fired_at` in whole ms, by the clock step in which its end is judged.
-        progress: The progress that its handler last reported.
-        ran_ms: Duration of the target's work, in ms.
         clock_step: The number of the clock step in which its verdict was made.
         is_sampled: True if its firing is traced even if its job has no trace.
-        span: The span of its firing, if it is traced.
     """
 
     job: Job

@@ -221,10 +221,6 @@ _CHUNK: Final = 500
 
 
 class Loader:
-    """
-    Stages jobs that this node can run, and sets all others aside.
-    """
-
     def __init__(
         self,
         resources: Resources,

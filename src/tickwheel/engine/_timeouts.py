@@ -122,9 +122,6 @@ class TaskTimeout:
         self.is_over = False
 
     def expire(self) -> None:
-        """
-        Cancel the task, unless it has ended. Called on its loop.
-        """
         if self._task is not None and not self.is_over:
             self.is_over = True
             self._task.cancel()

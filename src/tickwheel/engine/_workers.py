@@ -43,15 +43,9 @@ _LINES_MAX: Final = 1_000
 
 class _HandlerQueue:
     """
-    The jobs of one lane.
+    The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    Attributes:
-        width: Maximum number of places.
-        busy: Number of places that it has taken.
-        lane: The `HandlerLimit` of the lane, which knows whether the lane is moving; or None.
-        counted: The target among whose busy still lanes this lane is counted, or None.
-        leaked: Number of attempts that have outlived their timeouts; not in `busy`.
-        waiting: Entries without a place.
+    *lane* knows whether the lane is moving. *counted* is the target among whose busy still lanes this lane is counted.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
@@ -176,9 +170,6 @@ class WorkQueue:
 
     @property
     def is_short(self) -> bool:
-        """
-        True if lanes without running jobs need more places than are free, or a still lane waits for room of its target.
-        """
         return bool(self._held) or (bool(self._idle) and len(self._running) + len(self._idle) > self.places)
 
     def take_back(self) -> list[StagedJob]:

@@ -134,9 +134,6 @@ class RelativeJobs:
             return 0
 
     def is_old(self, job: Job) -> bool:
-        """
-        Return True if *job* was written, as far as is known, before the clock was last set.
-        """
         with self._lock:
             self._of(self._clock.clock_step)
             return job.generation <= self._floors[-1]

@@ -27,10 +27,6 @@ _Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | 
 
 
 class Recent:
-    """
-    The ends of the last firings. One thread writes; any thread may read.
-    """
-
     def __init__(self) -> None:
         self.number = 0
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)

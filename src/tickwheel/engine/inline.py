@@ -87,10 +87,7 @@ class InlineEngine(Engine):
         self._clock.detach(self)  # last: it waits for the call that moves the clock
         return running
 
-    def reserve(self, writes: Sequence[Write], first: int) -> None:
-        """
-        Reserve nothing, because the clock begins the jobs.
-        """
+    def reserve(self, writes: Sequence[Write], first: int) -> None: ...
 
     def is_inside(self) -> bool:
         return self.staged.busy > 0  # the running handler is the caller, since handlers run alone

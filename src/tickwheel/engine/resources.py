@@ -66,10 +66,7 @@ class Resources:
 
     Attributes:
         owner: The name in the store of this start of the scheduler, which no other scheduler and no later start has.
-        store: The open store; the prefetcher, the leases and the watcher read it.
         writer: The only way to write to the store.
-        clock: The store's clock, read without asking the store.
-        elapsed: The pending jobs whose due times count elapsed time.
         timers: The near wheel, on the scheduler's clock.
         pacer: A wheel on the real clock, for waits on threads and stores. It is the wheel of `timers`, unless a test
             moves the scheduler's clock by hand.
