@@ -22,9 +22,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class WaitLog:
     """
-    Logs each reason why a lane waits, at most once a second.
-
-    Do not call `tell` while you hold a lock, because a log handler may run any code.
+    Logs each reason why a lane waits, at most once a second. Do not call `tell` while you hold a lock.
     """
 
     __slots__ = ("_lock", "_logged_at", "_monotonic")

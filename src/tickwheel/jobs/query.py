@@ -108,9 +108,7 @@ def has_field(job: Job, field: str) -> bool:
 @record
 class Page:
     """
-    One page of a list. *cursor* is None on the last page.
-
-    A page with a cursor may have fewer jobs than the limit, or none, because a store bounds its search.
+    One page of a list, perhaps an empty one, because a store bounds its search. *cursor* is None on the last page.
     """
 
     jobs: tuple[Job, ...]

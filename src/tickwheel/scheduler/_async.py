@@ -320,18 +320,14 @@ class AsyncScheduler(Common):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Change all jobs that match a filter; see `Scheduler.bulk`.
-
-        *on_progress* is called on the loop.
+        Change all jobs that match a filter; see `Scheduler.bulk`. *on_progress* is called on the loop.
         """
         check_names("bulk", fields, BulkFields.__annotations__)
         return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, _on_loop(on_progress))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
-        Cancel and return every pending job under a prefix; see `Scheduler.drain`.
-
-        *on_progress* is called on the loop.
+        Cancel and return every pending job under a prefix; see `Scheduler.drain`. *on_progress* is called on the loop.
         """
         return await asyncio.to_thread(drained, self._core.client, prefix, _on_loop(on_progress))
 

@@ -35,9 +35,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
 def _write(job: Job, now: int) -> Verb:
     """
-    Return the write that skips the next run of *job*, and all runs missed until *now*.
-
-    If no run is left, the write ends the series.
+    Return the write that skips the next run of *job* and all missed runs, or ends the series if no run is left.
     """
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")

@@ -440,9 +440,7 @@ class Store(Protocol):
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Store *figures*, a JSON object, as the last report of *owner*. The owner must be among the nodes.
-
-        A store of one owner may ignore it.
+        Store *figures*, a JSON object, as the last report of *owner*, a known node. A store of one owner may ignore it.
         """
 
     def nodes(self) -> list[Node]:

@@ -1,7 +1,5 @@
 """
-Withdrawal requests of nodes, in the table `tickwheel_question`.
-
-An owner makes a job pending again, or answers that its attempt has started.
+Withdrawal requests, in `tickwheel_question`. An owner makes a job pending again, or answers that it has started.
 """
 
 from __future__ import annotations

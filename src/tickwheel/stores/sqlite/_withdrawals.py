@@ -1,7 +1,5 @@
 """
-Withdrawal requests of other processes, in the table `tickwheel_question`.
-
-The file's owner makes a job pending again, or answers that its attempt has started.
+Withdrawal requests, in `tickwheel_question`. The owner makes a job pending again, or answers that it has started.
 """
 
 from __future__ import annotations
