@@ -49,9 +49,7 @@ _RETRY_S: Final = 0.5
 
 class Sampler:
     """
-    Samples on demand, if the store has its own clock. `ask` may be called from any thread.
-
-    *on_sample* is called after each sample, in the sampler's thread.
+    Samples on demand, if the store has its own clock, and then calls *on_sample* in its thread. `ask` is thread-safe.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
@@ -271,9 +269,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire the jobs that were begun by commits with an unknown outcome. Called before a scan.
-
-        If the store does not answer, the next call tries again.
+        Fire jobs that were begun by commits with an unknown outcome. The next call tries again after an error.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -535,9 +531,7 @@ class ClaimBatcher:
 
     def _hand_over(self, until: float) -> None:
         """
-        Pass on jobs that are due by *until*, in order.
-
-        If two threads call this at once, the first does the work of both.
+        Pass on jobs that are due by *until*, in order. If two threads call it at once, one does the work of both.
         """
         with self._lock:
             self._reached = max(self._reached, until)

@@ -41,9 +41,7 @@ _UNSURE_S: Final = 60.0
 
 class ClockStepAdjuster:
     """
-    Rewrites relative due times after a clock step.
-
-    *on_lives* is called with the rewritten jobs, on the writer's thread.
+    Rewrites relative due times after a clock step, and then calls *on_lives*, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
@@ -191,9 +189,7 @@ _REST_S: Final = 0.02
 
 class Zones:
     """
-    Checks the due times of recurring jobs in shards that this node has taken.
-
-    *right* rewrites the due times that the rules of the jobs no longer give.
+    Checks the due times of recurring jobs in shards that this node has taken. *right* rewrites wrong ones.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

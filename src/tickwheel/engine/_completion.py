@@ -59,9 +59,7 @@ Ended: TypeAlias = tuple[StagedJob, Verdict]
 
 class AckBatcher:
     """
-    Posts acknowledgements in batches, one batch after the other. All methods may be called from any thread.
-
-    Call `go_on` after the answer to a batch.
+    Posts acknowledgements, one batch after the other. Thread-safe. Call `go_on` after the answer to a batch.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:

@@ -55,9 +55,7 @@ class MovingLanes:
     @property
     def quick(self) -> frozenset[str]:
         """
-        The lanes whose last attempt was short.
-
-        This is the same frozenset object until the lanes change, so callers can compare with `is`.
+        The lanes whose last attempt was short: the same frozenset object until they change, for comparisons with `is`.
         """
         names = self._quick_names
         if names is None:
@@ -250,9 +248,7 @@ class Lanes:
 
     def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
         """
-        Take a place for each of *jobs*, which are about to be set, and return its lane.
-
-        The result is None for a job that has to wait, or whose lane has a rate.
+        Return the lane in which each of *jobs* gets a place, or None if the job has to wait or its lane has a rate.
         """
         places: list[HandlerLimit | None] = []
         named, last, lane = self._names.named, None, None
@@ -301,9 +297,7 @@ class Lanes:
 
     def moving(self) -> tuple[frozenset[str], frozenset[str]]:
         """
-        Return the lanes that workers asked for, and the lanes whose last attempt was short.
-
-        Each set is the same object until it changes.
+        Return the lanes that workers asked for, and the quick lanes. Each set is the same object until it changes.
         """
         with self._lock:
             return self._moving.asked, self._moving.quick

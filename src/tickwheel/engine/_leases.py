@@ -321,8 +321,6 @@ _DIED: Final = "node_died"
 class Journal:
     """
     Records in the history the deploys and takeovers of this node, and the dead nodes that it finds.
-
-    Errors go to the hooks.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:
