@@ -142,10 +142,6 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """
     Run *main* on a new loop and return its result, like `asyncio.run`, with timers in the wheel.
 
-    Args:
-        main: A coroutine.
-        debug: True for debug mode; None for asyncio's default.
-
     Raises:
         RuntimeError: If a loop is running in this thread.
     """

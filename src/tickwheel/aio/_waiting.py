@@ -24,15 +24,12 @@ T = TypeVar("T")
 
 async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: ASYNC109 - asyncio's signature
     """
-    Wait for *fut*, and cancel it if it takes longer than *timeout* seconds.
+    Wait for *fut*, a coroutine, future or task, and cancel it if it takes longer than *timeout* seconds.
 
-    It behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it is that function itself, which on uvloop
+    *timeout* may be a timedelta, or None for no limit. At 0 or below, only a finished future succeeds. The function
+    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it is that function itself, which on uvloop
     may end up to 1.5 ms early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of a
     new one.
-
-    Args:
-        fut: A coroutine, future or task; the argument has the same name in asyncio.
-        timeout: Seconds or a timedelta; None for no limit. At 0 or below, only a finished future succeeds.
 
     Raises:
         TimeoutError: If *timeout* has passed, after *fut* was cancelled.
@@ -79,14 +76,10 @@ async def sleep(delay: Seconds, result: T) -> T: ...
 
 async def sleep(delay: Seconds, result: Any = None) -> Any:
     """
-    Return *result* after *delay* seconds: like `asyncio.sleep`, but NaN is refused on every Python version.
+    Return *result* after *delay* seconds, like `asyncio.sleep`. NaN is refused on every Python version.
 
     On `EventLoop` it uses a timer in the wheel, on another loop the loop's own timer. If that timer wakes early, as on
-    uvloop, it waits for the rest of the delay.
-
-    Args:
-        delay: Seconds or a timedelta; at 0 or below, the other tasks get one turn.
-        result: The result.
+    uvloop, it waits for the rest of the delay. At 0 or below, the other tasks get one turn.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.

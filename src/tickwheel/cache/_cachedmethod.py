@@ -22,11 +22,6 @@ S = TypeVar("S")
 class CachedMethod(Generic[S, P, R]):
     """
     The result of `cachedmethod`: a method whose results are stored in a cache of its object.
-
-    Args:
-        method: The method.
-        cache: Returns the cache of an object.
-        key: Makes the key of a call from its arguments without the object.
     """
 
     def __init__(

@@ -28,18 +28,9 @@ class TLRUCache(BaseCache[K, V]):
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 
-    Args:
-        maxsize: As for `TTLCache`.
-        ttu: Called with key, value and the time; returns the deadline by the same timer. If the deadline is not after
-            the time, the value is not stored, and the key is removed.
-        timer: Returns the time; None for the monotonic clock in seconds.
-        getsizeof: As for `TTLCache`.
-        on_expire: As for `TTLCache`.
-        on_evict: As for `TTLCache`.
-        wheel: As for `TTLCache`.
-        clock: As for `TTLCache`.
-        refresh: As for `TTLCache`.
-        load_timeout: As for `TTLCache`.
+    *ttu* is called with key, value and the time, and returns the deadline by the same timer. If the deadline is not
+    after the time, the value is not stored, and the key is removed. *timer* returns the time; None for the monotonic
+    clock in seconds. The other arguments are those of `TTLCache`.
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.

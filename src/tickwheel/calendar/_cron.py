@@ -116,11 +116,9 @@ class Cron:
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
-        Return the first instant in ms later than *after*, or None if there is none within 50 years.
+        Return the first instant in ms since the epoch later than *after*, or None if there is none within 50 years.
 
-        Args:
-            after: Milliseconds since the epoch.
-            makes_up: If the zone's calendar omits a day, True makes up for the day's runs at the end of the gap.
+        If the zone's calendar omits a day, *makes_up* makes up for the day's runs at the end of the gap.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000

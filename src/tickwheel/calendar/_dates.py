@@ -127,13 +127,10 @@ class Dates:
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
-        Return the first instant in ms later than *after*, or None at the end of the calendar.
+        Return the first instant in ms since the epoch later than *after*, or None at the end of the calendar.
 
-        The result may be before the anchor, because the anchor only determines the phase.
-
-        Args:
-            after: Milliseconds since the epoch.
-            makes_up: If the zone's calendar omits a day, True makes up for the day's run at the end of the gap.
+        The result may be before the anchor, because the anchor only determines the phase. If the zone's calendar omits
+        a day, *makes_up* makes up for the day's run at the end of the gap.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:

@@ -47,14 +47,10 @@ class Exclusion:
     @classmethod
     def parse(cls, text: object, tz: str = "UTC") -> Exclusion:
         """
-        Parse a day, a range of days with a slash, or a cron line.
-
-        Args:
-            text: The text, or a `date`.
-            tz: The zone. A line must not name another zone.
+        Parse *text*: a day, which may be a `date`, a range of days with a slash, or a cron line in the zone *tz*.
 
         Raises:
-            RecurrenceError: If *text* cannot be read.
+            RecurrenceError: If *text* cannot be read, or a line names another zone.
             MissingExtraError: If *text* is a cron line and cronsim is not installed.
         """
         tz = check_zone(tz)
@@ -77,13 +73,9 @@ class Exclusion:
         """
         Return a time until which every instant from *instant* on is excluded, or None if *instant* is not excluded.
 
-        Times are in ms since the epoch. A change of the zone's offset ends the range, because wall-clock times after it
-        must be compared again.
-
-        Args:
-            instant: A time before the year 9999.
-            line: The cron line of the series, if the series follows this zone's wall clock. Times between its matches
-                count as excluded.
+        Times are in ms since the epoch, before the year 9999. A change of the zone's offset ends the range, because
+        wall-clock times after it must be compared again. *line* is the cron line of the series, if the series follows
+        this zone's wall clock. Times between its matches then count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)

@@ -89,10 +89,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return the pending keys, in order of their deadlines.
-
-        Args:
-            limit: Maximum number of keys; None for all. The cost is O(n) in both cases.
+        Return at most *limit* pending keys (None: all), in order of their deadlines. It costs O(n) in any case.
 
         Raises:
             ValueError: If *limit* is negative.

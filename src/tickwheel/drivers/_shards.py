@@ -39,17 +39,12 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     When a key changes its wheel, float rounding may make its deadline a few nanoseconds later, but never earlier.
 
-    Args:
-        shards: Initial number of wheels.
-        on_expire: Called with key and value when a key expires, in the thread of its shard.
-        hot_share: A key with more than this share of all `set` and `move` calls is hot, and gets its own wheel. More
-            than 1/64; None disables it.
-        hot_max: Maximum number of keys that have their own wheels.
-        make_wheel: Returns a wheel for each shard; None for the native one.
-        clock: As for `TimerWheel`.
-        on_error: As for `TimerWheel`.
-        max_pending: As for `TimerWheel`, for each shard.
-        executor: As for `TimerWheel`.
+    * *shards* is the initial number of wheels.
+    * *on_expire* is called with key and value when a key expires, in the thread of its shard.
+    * A key with more than *hot_share* of all `set` and `move` calls is hot, and gets its own wheel. The share is more
+      than 1/64; None disables it. *hot_max* is the maximum number of keys that have their own wheels.
+    * *make_wheel* returns a wheel for each shard; None for the native one.
+    * *clock*, *on_error*, *max_pending* (for each shard) and *executor* are as for `TimerWheel`.
 
     Raises:
         ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is outside of its range.

@@ -251,10 +251,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return the pending timers, in order of the deadlines: callback, arguments and handle, or key and value.
+        Return at most *limit* pending timers (None: all), in order of the deadlines. It costs O(n) in any case.
 
-        Args:
-            limit: Maximum number of timers; None for all. The cost is O(n) in both cases.
+        An item has callback, arguments and handle, or key and value.
 
         Raises:
             ValueError: If *limit* is negative.
@@ -294,11 +293,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel all pending timers, and return them in order of their deadlines.
 
-        A series that is firing has no timer at that moment, so it is not returned, and continues. `close` ends such a
-        series, too.
-
-        Args:
-            fn: Called with key and value of each keyed timer, in order, after all are cancelled. It may set timers.
+        Then *fn* is called with key and value of each keyed timer, in order. It may set timers. A series that is firing
+        has no timer at that moment, so it is not returned, and continues. `close` ends such a series, too.
 
         Raises:
             ExceptionGroup: The errors of *fn*, after it was called with each key.
@@ -329,16 +325,11 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until no callback of the closed wheel is running. In a coroutine, use `await aclose()`.
+        Wait until no callback of the closed wheel is running, at most *timeout* seconds. Return True if none is.
 
+        The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count.
         Inside a callback, and on an event loop, it returns immediately. Inside a callback in a pool it waits, so pass a
-        *timeout* there, because the driver may be waiting for room in that pool.
-
-        Args:
-            timeout: Maximum wait in seconds; None for no limit.
-
-        Returns:
-            True if no callback and no coroutine of the wheel is running, apart from those in an executor.
+        *timeout* there, because the driver may be waiting for room in that pool. In a coroutine, use `await aclose()`.
         """
         return self._driver.join(to_timeout(timeout))
 
@@ -364,15 +355,12 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
-        Afterwards the wheel refuses timers. If a coroutine of the wheel calls it, that coroutine is neither cancelled
-        nor waited for. A cancellation of the caller takes effect at once. It may be called twice. On a wheel with a
-        thread it waits for the running callback.
+        The wait lasts at most *timeout* seconds (None: no limit). Afterwards the wheel refuses timers. If a coroutine
+        of the wheel calls it, that coroutine is neither cancelled nor waited for. A cancellation of the caller takes
+        effect at once. It may be called twice. On a wheel with a thread it waits for the running callback.
 
         The end of an `async with` block does the same, without a timeout. There, a cancellation takes effect after the
         coroutines have ended, as in a TaskGroup.
-
-        Args:
-            timeout: Maximum wait in seconds; None for no limit.
 
         Raises:
             TimeoutError: If a callback or a coroutine still runs after *timeout*. The wheel is closed nevertheless.

@@ -61,9 +61,8 @@ class Jobs(Handlers):
         """
         Run a scheduler with all handlers inside the block, for your own lifespan function.
 
-        Args:
-            app: The application. If it is given, it answers 422 for a user's rule or time that cannot be read, unless
-                it has its own exception handler for `InvalidValueError` or for a base class of it.
+        If *app* is given, it answers 422 for a user's rule or time that cannot be read, unless it has its own exception
+        handler for `InvalidValueError` or for a base class of it.
 
         Raises:
             RuntimeError: If a scheduler is already running.

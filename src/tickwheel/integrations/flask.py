@@ -30,13 +30,11 @@ class Jobs(Handlers):
     """
     The handlers of an application, and its `Scheduler`, which starts with the application and stops with the process.
 
-    The configuration has `TICKWHEEL_STORE`, a URL (default: sqlite:///tickwheel.db), and `TICKWHEEL_ROLE`. With the
-    role "auto", one of several workers fires the jobs. With "owner", this process must fire them. With "client" it does
-    not; `flask tickwheel` fires them in a separate process. A handler runs in the application's context.
-
-    Args:
-        app: The application, if all handlers are registered; otherwise call `init_app` later.
-        **options: Further arguments of `Scheduler`.
+    Pass *app* if all handlers are registered; otherwise call `init_app` later. *options* are further arguments of
+    `Scheduler`. The configuration has `TICKWHEEL_STORE`, a URL (default: sqlite:///tickwheel.db), and `TICKWHEEL_ROLE`.
+    With the role "auto", one of several workers fires the jobs. With "owner", this process must fire them. With
+    "client" it does not; `flask tickwheel` fires them in a separate process. A handler runs in the application's
+    context.
     """
 
     def __init__(self, app: flask.Flask | None = None, **options: Any) -> None:
@@ -52,11 +50,7 @@ class Jobs(Handlers):
         Make a scheduler for *app*, with all handlers that are registered by now, and start it.
 
         With the reloader of `flask run`, it starts in the process that serves. Other commands of `flask` do not start
-        it.
-
-        Args:
-            app: The application, with its configuration.
-            scheduler: A scheduler to use instead, for tests. This method neither starts nor stops it.
+        it. A test may pass its own *scheduler*, which this method neither starts nor stops.
 
         Raises:
             StoreError: As `Scheduler.start`.

@@ -92,9 +92,8 @@ class Collector:
     """
     A collector for a registry of prometheus_client.
 
-    Args:
-        stats: The scheduler's method `stats`. It is called at every scrape, and with `with_store=False` after a
-            `StoreError`.
+    *stats* is the scheduler's method `stats`. It is called at every scrape, and with `with_store=False` after a
+    `StoreError`.
     """
 
     def __init__(self, stats: Callable[..., Mapping[str, Any]]) -> None:
@@ -123,10 +122,8 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
     """
     Return the content type and the text of the metrics of *stats*, and of this process: CPU, memory, open files.
 
-    Args:
-        stats: The result of `Scheduler.stats`.
-        accept: The Accept header of the request. Prometheus requests OpenMetrics if it stores exemplars. In that
-            format, each lateness bucket has the trace of its last traced firing.
+    *accept* is the Accept header of the request. Prometheus requests OpenMetrics if it stores exemplars. In that
+    format, each lateness bucket has the trace of its last traced firing.
 
     Raises:
         MissingExtraError: If prometheus_client is not installed.

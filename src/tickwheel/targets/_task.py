@@ -50,14 +50,10 @@ class Task(NamedTuple):
 
 class TaskTarget(Linked, Target, Generic[_T]):
     """
-    The common part of targets that send tasks to a queue.
+    The common part of targets that send tasks to the broker *shown*, whose text has no secrets.
 
-    Args:
-        shown: The broker, without secrets.
-        timeout_s: Maximum wait of an attempt for the broker.
-        rate: Maximum number of tasks per second, or None.
-        connect: As for `Link`.
-        disconnect: As for `Link`.
+    *timeout_s* is the maximum wait of an attempt for the broker, and *rate* the maximum number of tasks per second, or
+    None. *connect* and *disconnect* are as for `Link`.
     """
 
     _library: ClassVar[str]

@@ -124,13 +124,9 @@ class CeleryTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target that has its own application, with the broker at *url*.
+        Return a target that has its own application, with the broker at *url*, which is Celery's `broker_url`.
 
-        Args:
-            url: As Celery's `broker_url`.
-            queue: Queue of tasks whose job names no queue.
-            timeout_s: As for the class.
-            rate: As for the class.
+        *queue* is the queue of tasks whose job names no queue. The other arguments are those of the class.
 
         Raises:
             InvalidJobError: For a timeout that no socket takes.

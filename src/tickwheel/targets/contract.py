@@ -180,10 +180,8 @@ class Firing:
         """
         Restart the handler's timeout, for a long job that makes progress.
 
-        An async handler calls it on its own event loop.
-
-        Returns:
-            True if the attempt still counts. After its timeout it does not, and further work is useless.
+        An async handler calls it on its own event loop. The result is True if the attempt still counts. After its
+        timeout it does not, and further work is useless.
 
         Raises:
             JobStoppedError: If the job was cancelled while it runs; do not catch it.
@@ -194,15 +192,9 @@ class Firing:
         """
         Record the progress of the attempt, for `Scheduler.progress` and the page. It is also a heartbeat.
 
-        It costs no write to the store. The last note, such as a short result, goes into the history when the attempt
-        ends.
-
-        Args:
-            fraction: From 0.0 to 1.0.
-            note: The state of the work, or a result so far; truncated to 200 characters.
-
-        Returns:
-            As `heartbeat`.
+        *fraction* is from 0.0 to 1.0. *note* is the state of the work, or a result so far, truncated to 200 characters.
+        The call costs no write to the store. The last note goes into the history when the attempt ends. The result is
+        that of `heartbeat`.
 
         Raises:
             InvalidJobError: For another *fraction*, or a *note* that is not a string.

@@ -41,11 +41,9 @@ _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
 
 class Interruption:
     """
-    Raises an exception at chosen lines of the cache's code, as a signal handler may do.
+    Raises *error* at chosen lines of the cache's code, as a signal handler may do.
 
-    Args:
-        error: The exception's type.
-        numbers: The lines at which to raise, counted in the order of execution.
+    *numbers* are the lines at which to raise, counted in the order of execution.
     """
 
     def __init__(self, error: type[BaseException], *numbers: int) -> None:
@@ -91,9 +89,7 @@ class CacheSuite:
         """
         Return an empty cache on *clock* whose entries live for sixty seconds.
 
-        Args:
-            clock: A manual clock.
-            options: `on_expire`, `on_evict`, `refresh` or `load_timeout` as for `TTLCache`.
+        *options* are `on_expire`, `on_evict`, `refresh` or `load_timeout` as for `TTLCache`.
         """
 
     def test_threads_share_a_load(self) -> None:

@@ -34,13 +34,10 @@ EPISODE = 300
 @dataclass(frozen=True, slots=True)
 class EngineReport:
     """
-    A run without a divergence.
+    A run without a divergence. The *seed* repeats it.
 
-    Attributes:
-        seed: Repeats the run.
-        operations: Number of operations, not counting the operations of callbacks.
-        events: Number of answers, firings and errors.
-        fired: Number of timers that fired.
+    *operations* excludes the operations of callbacks. *events* is the number of answers, firings and errors, and
+    *fired* the number of timers that fired.
     """
 
     seed: int

@@ -103,12 +103,8 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop, which is the test's
     loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. It runs
-    the handlers on the application's loop, on which the scheduler was started.
-
-    Args:
-        clock: The manual clock.
-        options: As for `InlineScheduler`.
-        targets: As for `InlineScheduler`.
+    the handlers on the application's loop, on which the scheduler was started. The arguments are those of
+    `InlineScheduler`.
     """
 
     def __init__(

@@ -133,10 +133,9 @@ class ManualClock(NonCopyable):
 
     def advance(self, delay: Seconds) -> None:
         """
-        Move the time by *delay* seconds, and stop at each deadline on the way to fire its timers.
+        Move the time by *delay* seconds, 0 or more, and stop at each deadline on the way to fire its timers.
 
-        Args:
-            delay: Seconds, 0 or more. 0 fires due timers, and timers that they set with no delay.
+        A delay of 0 fires due timers, and timers that they set with no delay.
 
         Raises:
             ValueError: If *delay* is negative, NaN or infinite.
@@ -154,10 +153,7 @@ class ManualClock(NonCopyable):
 
     def jump_to_next(self) -> float | None:
         """
-        Jump to the next deadline and fire its timers.
-
-        Returns:
-            The number of seconds that have passed, or None if no timer is pending.
+        Jump to the next deadline and fire its timers. Return the seconds passed, or None if no timer is pending.
         """
         with self._moving:
             deadline = self._next()

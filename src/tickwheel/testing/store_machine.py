@@ -58,11 +58,7 @@ class StoreDivergenceError(AssertionError):
 @dataclass(slots=True)
 class StoreReport:
     """
-    A run without a divergence.
-
-    Attributes:
-        outcomes: Number of writes per kind and answer.
-        takeovers: Number of times the store got another owner.
+    A run without a divergence: the number of writes per kind and answer, and of changes of the owner (*takeovers*).
     """
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)

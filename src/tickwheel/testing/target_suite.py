@@ -42,12 +42,10 @@ _RETRY = RetryPolicy(attempts=1000, kind="list", waits_ms=(30,), jitter=0)
 
 class Received(NamedTuple):
     """
-    A message that has arrived.
+    A message that has arrived, with the value in its payload.
 
-    Attributes:
-        message_id: The message id, which is the same for all attempts; "" if the receiver has none.
-        fire_id: The fire id of the attempt that sent it, percent-encoded as on the wire; "" if the receiver has none.
-        value: The value in the payload.
+    *message_id* is the same for all attempts. *fire_id* is that of the attempt that sent it, percent-encoded as on the
+    wire. Each is "" if the receiver has none.
     """
 
     message_id: str

@@ -50,14 +50,10 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class MachineReport:
     """
-    A run without a divergence.
+    A run without a divergence. The *seed* repeats it.
 
-    Attributes:
-        seed: Repeats the run.
-        operations: Number of operations.
-        episodes: Number of wheels.
-        kinds: Number of operations by kind.
-        expired: Number of expired entries.
+    *episodes* is the number of wheels, *kinds* the number of operations by kind, and *expired* the number of expired
+    entries.
     """
 
     seed: int

@@ -151,8 +151,7 @@ class Context(NonCopyable):
         """
         End this context and its descendants. Return False if it had ended before.
 
-        Args:
-            cause: Any object; it becomes part of the error that `err()` returns.
+        *cause* may be any object. It becomes part of the error that `err()` returns.
         """
         return self.ending.come((ContextCancelledError, cause))
 
@@ -240,10 +239,7 @@ class Context(NonCopyable):
 
 def background(timers: Timers | None = None) -> Context:
     """
-    Return a root context, which ends only when it is cancelled.
-
-    Args:
-        timers: The wheel for the deadlines of its descendants.
+    Return a root context, which ends only when it is cancelled. *timers* is the wheel for its descendants' deadlines.
     """
     return Context(timers=timers)
 

@@ -148,11 +148,7 @@ class Wheel(Protocol):
 
 def checked_deadline(value: object, name: str = "deadline") -> int:
     """
-    Return *value* if it is a valid deadline.
-
-    Args:
-        value: A caller's argument.
-        name: Name of the argument in error messages.
+    Return *value* if it is a valid deadline. *name* is the argument's name in error messages.
 
     Raises:
         InvalidDeadlineError: If it is an integer outside of 0..NEVER.
@@ -187,13 +183,10 @@ def checked_limit(value: object) -> int | None:
 
 def checked_count(value: object, name: str, least: int, otherwise: str = "") -> int:
     """
-    Return *value* if it is a valid count.
+    Return *value* if it is a valid count, of at least *least*.
 
-    Args:
-        value: A caller's argument.
-        name: Name of the argument in error messages.
-        least: The minimum.
-        otherwise: End of the error message that names the other allowed values.
+    *name* is the argument's name in error messages, and *otherwise* the end of the message, with the other allowed
+    values.
 
     Raises:
         TypeError: If it is not an integer.

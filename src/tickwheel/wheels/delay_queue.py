@@ -95,10 +95,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def take(self, timeout: Seconds | None = None) -> T:
         """
-        Wait until an item is due, and take it.
-
-        Args:
-            timeout: Maximum wait in seconds; None waits without a limit.
+        Wait until an item is due, at most *timeout* seconds (None: no limit), and take it.
 
         Raises:
             Empty: If no item was due in that time.

@@ -57,12 +57,10 @@ __all__ = ["HierarchicalWheel"]
 
 class HierarchicalWheel(TickedWheel):
     """
-    Hierarchical wheels of *slots* slots each; a coarser wheel is added when a delay needs it.
+    Hierarchical wheels of *slots* slots each (at least 2). A coarser wheel is added when a delay needs it.
 
-    Args:
-        tick: Seconds per slot of the finest wheel; an entry expires up to one tick late.
-        slots: Number of slots per wheel, at least 2.
-        start: Initial time in seconds; the new wheel is advanced to it.
+    A slot of the finest wheel is *tick* seconds; an entry expires up to one tick late. The new wheel is advanced to
+    *start*, in seconds.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.

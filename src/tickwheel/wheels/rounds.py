@@ -54,11 +54,9 @@ __all__ = ["RoundsWheel"]
 
 class RoundsWheel(TickedWheel):
     """
-    One ring of *slots* ticks, which an entry may go around several times.
+    One ring of *slots* slots (at least 2) of *tick* seconds, which an entry may go around several times.
 
-    Args:
-        tick: Seconds per slot; an entry expires up to one tick late.
-        slots: Number of slots, at least 2.
+    An entry expires up to one tick late.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.

@@ -54,11 +54,9 @@ __all__ = ["SingleWheel"]
 
 class SingleWheel(TickedWheel):
     """
-    A ring of *slots* ticks.
+    A ring of *slots* slots of *tick* seconds, at least 2. An entry expires up to one tick late.
 
-    Args:
-        tick: Seconds per slot; an entry expires up to one tick late.
-        slots: Number of slots, at least 2; the longest delay is `(slots - 1) * tick`.
+    The longest delay is `(slots - 1) * tick`.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.

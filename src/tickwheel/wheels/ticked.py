@@ -93,11 +93,7 @@ def checked_slots(slots: object) -> int:
 
 class TickedWheel(BaseWheel):
     """
-    A wheel with ticks over the slots of a design.
-
-    Args:
-        tick: The unit of filing, in seconds.
-        slots: Containers of the pending entries.
+    A wheel with ticks of *tick* seconds over the *slots* of a design, which contain the pending entries.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite.
