@@ -220,7 +220,9 @@ class BaseCache(NativeCache[K, V]):
 
     def remaining(self, key: K) -> float | None:
         """
-        Return the remaining life of *key* in seconds: `inf` if unlimited, None if missing. It does not count as a use.
+        Return the remaining lifetime of *key* in seconds: `inf` if unlimited, None if missing.
+
+        It does not count as a use.
         """
         left = self._remaining_ns(key)
         return None if left is None else seconds(left)

@@ -137,7 +137,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return how long before its end a life is renewed: `ahead`, or half of the life if `ahead` is not shorter.
+        Return how long before its end a lifetime is renewed: `ahead`, or half of the lifetime if it is not longer.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 

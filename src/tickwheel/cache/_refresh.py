@@ -30,15 +30,15 @@ class Refresh:
     returned.
 
     Args:
-        ahead: During the last *ahead* seconds of its life, a value is returned, and a new one is loaded in the
-            background. If the life is not longer than *ahead*, this holds for its second half.
-        stale_while_revalidate: Seconds after the end of its life for which a value is returned, and a new one is loaded
-            in the background.
-        stale_if_error: Seconds after the end of its life for which a value is returned if the load of a new one fails,
-            unless the value was removed during the load.
+        ahead: Seconds before the end of its lifetime from which a value is returned, and a new one is loaded in the
+            background. If the lifetime is not longer than that, its second half counts.
+        stale_while_revalidate: Seconds after the end of its lifetime for which a value is returned, and a new one is
+            loaded in the background.
+        stale_if_error: Seconds after the end of its lifetime for which a value is returned if the load of a new one
+            fails, unless the value was removed during the load.
         loads_max: Maximum number of background loads at once.
         retry_after: Minimum seconds between a failed load of a key and its next load, while there is a value that may
-            be returned. 0 to try at each take.
+            be returned. 0 to try at each call.
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.

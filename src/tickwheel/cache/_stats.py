@@ -23,7 +23,7 @@ class LoadStats:
         failed: Calls of loaders that raised.
         uncached: Values that did not fit, and were returned without being stored.
         overtaken: Values that were not stored, because their key was written or removed during the load.
-        stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
+        stale: Values that were returned after their lifetime, by `Refresh.stale_while_revalidate` or `stale_if_error`.
         refreshes: Background loads that started.
         shared: Keys for which a call waited for the load of another thread or task.
         refused: Background loads that did not start, because `Refresh.loads_max` were running or no thread was

@@ -17,9 +17,9 @@ __all__ = ["CacheTimer", "TimerClock", "duration_ns", "life_between"]
 
 ENDS: Final = (math.inf, -math.inf)
 LONGEST_NS: Final = 2**62
-"""The longest finite life in a cache with a user's timer: 146 years."""
+"""The longest finite lifetime in a cache with a user's timer: 146 years."""
 _ENDLESS: Final = 1e24
-"""A life of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
+"""A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
 """Longer times are converted in steps of this many seconds (12 days), because a float of them resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"

@@ -30,9 +30,9 @@ __all__ = ["Imported", "csv_lines", "exported", "imported", "json_lines", "reque
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
-"""The columns of a job that are fields of a set, with the same name and value."""
+"""The columns of a job that are fields of `set`, with the same name and value."""
 _BESIDE: Final = frozenset({"state", "pause", "error", "raised_in"})
-"""The fields of a line that are not fields of a set."""
+"""The fields of a line that are not fields of `set`."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
 _JSON: Final = frozenset({"payload", "retry", "pause"})
@@ -61,7 +61,7 @@ class Imported(NamedTuple):
     """
     The contents of a line.
 
-    *request* is the request of a set. *pause* is the note of the job's pause, or None if the job is not paused. A dead
+    *request* is the request for `set`. *pause* is the note of the job's pause, or None if the job is not paused. A dead
     letter (*is_dead*) is not set.
     """
 

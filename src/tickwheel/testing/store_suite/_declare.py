@@ -188,7 +188,7 @@ class DeclareTests(StoreTests):
 
     def test_no_series_again(self) -> None:
         """
-        A set that may not create a job changes an existing series, and does nothing if the key has no job.
+        A `Set` that may not create a job changes an existing series, and does nothing if the key has no job.
         """
         with self.rig() as rig:
             manifest = Manifest(_NAME, 1)

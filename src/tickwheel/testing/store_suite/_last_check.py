@@ -56,7 +56,7 @@ class LastCheckTests(StoreTests):
 
     def test_does_not_start_any_more(self) -> None:
         """
-        Every write treats a withdrawn attempt as pending, and a settle of its old firing has no effect.
+        Every write treats a withdrawn attempt as pending, and a `Settle` of its old firing has no effect.
         """
         for standing in (AttemptState.WITHDRAWN, AttemptState.CUT_OFF):
             with self.rig() as rig:
@@ -77,7 +77,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A set with KEEP makes a withdrawn attempt pending, and the attempt does not count.
+        A `Set` with KEEP makes a withdrawn attempt pending, and the attempt does not count.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):

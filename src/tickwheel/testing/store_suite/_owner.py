@@ -32,7 +32,7 @@ class OwnerTests(StoreTests):
 
     def test_release(self) -> None:
         """
-        After a release, begins and settles are refused, and callers' writes are accepted.
+        After a release, `Begin` and `Settle` are refused, and callers' writes are accepted.
         """
         with self.rig() as rig:
             job, staged = rig.running("running"), rig.pending("pending")

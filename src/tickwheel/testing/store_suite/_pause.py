@@ -63,7 +63,7 @@ class PauseTests(StoreTests):
 
     def test_paused_by_the_end_of_a_run(self) -> None:
         """
-        A settle may pause the next run. An existing pause stays as it is.
+        A `Settle` may pause the next run. An existing pause stays as it is.
         """
         with self.rig() as rig:
             pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
@@ -123,7 +123,7 @@ class PauseTests(StoreTests):
 
     def test_pause_verbs(self) -> None:
         """
-        A paused job can be set and moved, and stays paused. After a cancel, a new set is not paused.
+        A paused job can be set and moved, and stays paused. After a `Cancel`, a new `Set` is not paused.
         """
         with self.rig() as rig:
             first = rig.pending("key", payload=b"1")

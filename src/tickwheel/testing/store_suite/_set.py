@@ -85,7 +85,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload(self) -> None:
         """
-        A set that keeps the payload changes all other fields of a live job. Without a job it stores its own payload.
+        A `Set` that keeps the payload changes all other fields of a live job. Without a job it stores its own payload.
         """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
@@ -195,7 +195,7 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        A set of a started job begins a new generation, in any mode. The old firing cannot end the new generation.
+        A `Set` of a started job begins a new generation, in any mode. The old firing cannot end the new generation.
         """
         with self.rig() as rig:
             for mode in SetMode:

@@ -52,7 +52,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A settle may replace the recurrence of a live job. Otherwise, and if the job dies, the recurrence stays.
+        A `Settle` may replace the recurrence of a live job. Otherwise, and if the job dies, the recurrence stays.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")
