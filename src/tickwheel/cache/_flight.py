@@ -76,7 +76,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return the traceback from the loader on, because the frames above belong to one caller.
+    Return *traceback* without the frames above the loader, because these belong to only one caller.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next

@@ -37,8 +37,8 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch, and the zone for display.
 
-    The result is not before *when*. `time.time()`, rounded to a float, also does not read less than *when* at the
-    result. The errors are those of `call_at_wall`.
+    The result is never before *when*. At the result, the float that `time.time()` returns is not before *when* either.
+    The errors are those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -31,7 +31,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def __init__(self, clock: Clock | None) -> None:
         self.clock = clock
-        """The clock for a wheel without a clock; None if the loop uses the system's clock."""
+        """Default clock of a wheel on this loop; None if the loop uses the system's clock."""
         self._engine: Engine | None = None
         self._context = copy_context()
         self._is_stopped = False

@@ -23,7 +23,7 @@ ACT_FIELDS: Final[dict[str, Any]] = {
     **SPAN_FIELDS,
     "limit": {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": 100},
 }
-"""The fields of the query of acts, each with its JSON schema."""
+"""Query fields of the audit log, with their JSON schemas."""
 
 
 class ActsDocument(Struct, frozen=True):

@@ -352,7 +352,7 @@ FIELD_PATTERN: Final = "^[^=\\u0000]+=[^\\u0000]*$"
 
 class BulkBody(Body, frozen=True):
     """
-    A verb, and the filter that selects its jobs, with at least one field.
+    A verb, and a filter that selects the jobs. The filter has at least one field.
     """
 
     do: Annotated[

@@ -30,7 +30,7 @@ PROFILE_FIELDS: Final[dict[str, Any]] = {
         "description": "How long to watch.",
     }
 }
-"""The fields of the query of a profile, each with its JSON schema."""
+"""Query fields of a profile, with their JSON schemas."""
 _TEXT: Final = b"text/plain; charset=utf-8"
 
 

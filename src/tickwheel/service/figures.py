@@ -47,17 +47,17 @@ DUE_FIELDS: Final[dict[str, Any]] = {
     },
     "steps": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 60},
 }
-"""The fields of the query of counts, each with its JSON schema."""
+"""Query fields of the counts of due jobs, with their JSON schemas."""
 LIVE_FIELDS: Final[dict[str, Any]] = {
     "nodes": {"enum": ["all", "this"], "default": "all", "description": "Firings of all nodes, or of this process."}
 }
-"""The fields of the query of the stream, each with its JSON schema."""
+"""Query fields of the live stream, with their JSON schemas."""
 FIRING_FIELDS: Final[dict[str, Any]] = {
     **LIVE_FIELDS,
     "key": {"type": "string", "description": "Firings of this key."},
     "limit": {"type": "integer", "minimum": 1, "maximum": _FIRINGS_MAX, "default": 100},
 }
-"""The fields of the query of firings, each with its JSON schema."""
+"""Query fields of the list of firings, with their JSON schemas."""
 _NODES: Final = ("all", "this")
 _FRESH_S: Final = 0.25
 

@@ -39,7 +39,7 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
         "description": "How many keys of each to list, the latest first.",
     },
 }
-"""The fields of the query of incidents, each with its JSON schema."""
+"""Query fields of the list of incidents, with their JSON schemas."""
 
 
 class PlaceDocument(Struct, frozen=True):

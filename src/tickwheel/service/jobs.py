@@ -69,16 +69,16 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "cursor": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
-"""Query fields of a list, each with its JSON schema."""
+"""Query fields of the list of jobs, with their JSON schemas."""
 HISTORY_FIELDS: Final[dict[str, Any]] = {
     "before": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX, "description": "Records with lower numbers."},
     "limit": LIST_FIELDS["limit"],
 }
-"""Query fields of a history, each with its JSON schema."""
+"""Query fields of a history, with their JSON schemas."""
 CANCEL_FIELDS: Final[dict[str, Any]] = {
     "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
-"""Query fields of a cancellation, each with its JSON schema."""
+"""Query fields of a cancellation, with their JSON schemas."""
 _ORDERS: Final = {"key": set[str](), "due": {"due_from", "due_until", "limit"}, "latest": {"prefix", "limit"}}
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)

@@ -25,12 +25,12 @@ SPAN_FIELDS: Final[dict[str, Any]] = {
     "since": {"anyOf": _MOMENT, "description": "An hour ago, or then."},
     "until": {"anyOf": _MOMENT, "description": "Now, or then."},
 }
-"""The bounds of a span of the past, each with its JSON schema."""
+"""Query fields for a span of the past, with their JSON schemas."""
 MINUTE_FIELDS: Final[dict[str, Any]] = {
     **SPAN_FIELDS,
     "lanes": {"type": "boolean", "default": True, "description": "The figures by lane, too."},
 }
-"""The fields of the query of minutes, each with its JSON schema."""
+"""Query fields of the figures by minute, with their JSON schemas."""
 
 
 class LaneMinuteDocument(Struct, frozen=True):

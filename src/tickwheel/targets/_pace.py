@@ -47,7 +47,7 @@ _WAIT_MIN_S: Final = 1.0
 _GROWING_WAIT_S: Final = 2.0
 """Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""Number of seconds of the pace that may be sent at once after messages were late."""
+"""Length of the backlog, in seconds at the current pace, that may be sent at once."""
 _TURNS_MAX: Final = 100_000
 
 

@@ -363,12 +363,12 @@ class HasHandlers(Protocol):
 
     def has(self, name: str) -> bool:
         """
-        Return True if there is a handler of that *name*; from any thread.
+        Return True if there is a handler of that *name*. It may be called from any thread.
         """
 
     def names(self) -> list[str]:
         """
-        Return the names of all handlers; from any thread.
+        Return the names of all handlers. It may be called from any thread.
         """
 
 
@@ -380,9 +380,10 @@ class Limiting(Protocol):
 
     def limits(self, handler: str) -> Limits | None:
         """
-        Return the limits of the lane of *handler*, or None. From any thread, and always the same for one lane.
+        Return the limits of the lane of *handler*, or None. The result is always the same for one lane.
 
         The jobs of a target share one lane, except that handlers with URLs have a lane for each scheme, host and port.
+        The method may be called from any thread.
         """
 
 
@@ -427,12 +428,12 @@ class Choosy(Protocol):
 
     def is_choosy(self, handler: str) -> bool:
         """
-        Return True if *handler* may refuse a payload; from any thread, without blocking.
+        Return True if *handler* may refuse a payload. It may be called from any thread, and does not block.
         """
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return the reason why *handler* cannot accept the encoded *payload*, or None if it can. From any thread.
+        Return the reason why *handler* cannot accept the encoded *payload*, or None. It may be called from any thread.
         """
 
 
@@ -444,10 +445,10 @@ class Reporting(Protocol):
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Pass events to *emit* from now on; from any thread, without blocking.
+        Pass events to *emit* from now on. It may be called from any thread, and does not block.
         """
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the target's entry in `stats()["targets"]`; from any thread.
+        Return the target's entry in `stats()["targets"]`. It may be called from any thread.
         """

@@ -32,7 +32,7 @@ class RelativeTests(StoreTests):
 
     def test_an_interval_begins_there(self) -> None:
         """
-        The phase of an interval moves with its first run.
+        If the store's clock moves the first run of an interval, later runs keep their distance to it.
         """
         with self.rig() as rig:
             for guess in _GUESSES:

@@ -121,7 +121,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        An end counts from the start of the series, with its past runs. A run that is already due still runs.
+        A limit of runs or of time counts from the start of the series. A run that is already due still runs.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
