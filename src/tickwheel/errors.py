@@ -223,7 +223,7 @@ class InvalidValueError(TickwheelError, ValueError):
         self.remedy = remedy
         try:
             shown = _shortened(value)
-        except Exception:  # noqa: BLE001 - an int too long for decimals, or anybody's class
+        except Exception:  # noqa: BLE001 - an int too long for decimals, or a class with a faulty repr
             shown = f"<{type(value).__name__}>"
         super().__init__(f"{name} is {shown}: {remedy}")
 
@@ -256,7 +256,7 @@ def _parts_of_repr(value: object) -> Iterator[str]:
             yield from _parts_of_repr(part)
         yield "]"
     elif type(value) in (str, bytes):
-        yield repr(value[: _SHOWN_MAX + 1])  # type: ignore[index]  # one of the two
+        yield repr(value[: _SHOWN_MAX + 1])  # type: ignore[index]  # str or bytes
     else:
         yield repr(value)
 

@@ -118,7 +118,7 @@ class _Pool(ThreadPoolExecutor):
             del call  # it refers to the callable
             self._idle.release()
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its base has it so
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - like the base
         with self._guard:
             super().shutdown(wait=False, cancel_futures=cancel_futures)
             while cancel_futures and not self._calls.empty():

@@ -414,7 +414,7 @@ async def _see_out_async(flight: Flight, loop: asyncio.AbstractEventLoop, bell: 
             await asyncio.wait((flight.task,))
         return
     while not flight.is_over() and flight.can_be_waited_for(loop):
-        # The end of a thread's load rings the bell, so polling is needed only for a time limit or a task.
+        # The end of a thread's load wakes the waiters, so polling is needed only for a time limit or a task.
         pause_s = None if flight.loop is None and flight.until is None else _pause_s(flight)
         bell.clear()
         if not flight.is_over():

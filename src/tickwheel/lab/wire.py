@@ -51,10 +51,6 @@ class Client:
     Sends requests to one service over several connections, one at a time on each. Further requests wait in a queue.
 
     *timeout_s* is the maximum time from the sending of a request to its answer.
-
-    Raises:
-        UrlError: If *url* is invalid.
-        MissingExtraError: If httptools is not installed.
     """
 
     def __init__(self, url: str, *, token: str | None = None, connections: int = 64, timeout_s: float = 10.0) -> None:

@@ -27,8 +27,7 @@ def bundle(folder: Path) -> dict[str, bytes]:
     """
     Return the contents of `main.js` and of the modules that it imports at run time, by file name.
 
-    Raises:
-        ValueError: If modules import each other, or an import or export has an unknown form.
+    A ValueError is raised if modules import each other, or if an import or export has an unknown form.
     """
     sources = {path.name: path.read_text("utf-8") for path in folder.glob("*.js")}
     first = list(_in_order(ROOT, sources))

@@ -67,9 +67,6 @@ class _Count:
         self._counting: asyncio.Task[StripDocument] | None = None
 
     async def read(self) -> StripDocument:
-        """
-        Return the count. It is not much older than the range allows.
-        """
         if self._counting is None and (self._document is None or time.monotonic() >= self._stale_at):
             self._counting = asyncio.create_task(self._count())
             self._counting.add_done_callback(self._counted)

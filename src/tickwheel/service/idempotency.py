@@ -142,8 +142,7 @@ class IdempotencyKeys:
         """
         Claim the key for this node, or return the reply that another node has stored.
 
-        Raises:
-            ProblemError: If the key was used for another request, or if another node is still executing this one.
+        A problem is raised if the key was used for another request, or if another node is still executing this one.
         """
         wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
         while True:

@@ -158,9 +158,6 @@ def to_number(name: str, text: str) -> float:
 
 
 def to_duration(text: str) -> float | str:
-    """
-    Return *text* as a number of seconds if it is a number. The scheduler parses text with units.
-    """
     try:
         return float(text)
     except ValueError:
@@ -183,11 +180,8 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     """
     Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
-    If *is_json*, refuse a body that is not declared as JSON. Otherwise the caller has checked its type.
-
-    Raises:
-        ProblemError: `unsupported_media_type` or `too_large`.
-        ClientDisconnect: If the client disconnects before the end of the body.
+    If *is_json*, refuse a body that is not declared as JSON. Otherwise the caller has checked its type. A
+    ClientDisconnect is raised if the client disconnects before the end of the body.
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":

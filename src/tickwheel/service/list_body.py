@@ -37,9 +37,6 @@ class ListBody(Generic[T]):
     async def decoded(self, body: bytes, item_bytes_max: int, *, is_packed: bool = False) -> T:
         """
         Decode *body*. In a large body, each item may have at most *item_bytes_max* bytes.
-
-        Raises:
-            ProblemError: If any item cannot be decoded.
         """
         if is_small(body):
             return msgpack.decode(body, self._packed) if is_packed else decode(body, self._whole)

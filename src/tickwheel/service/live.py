@@ -54,10 +54,6 @@ class PageScope:
 
 
 class Live:
-    """
-    All live pages. All methods run on the service's loop.
-    """
-
     def __init__(
         self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None, length_s: float | None
     ) -> None:

@@ -28,9 +28,6 @@ def is_msgpack(call: Request) -> bool:
 
 
 def is_wanted(call: Request) -> bool:
-    """
-    Return True if the Accept header of *call* prefers MessagePack to JSON.
-    """
     for part in call.headers.get(b"accept", b"").split(b","):
         kind, _, parameters = part.strip().lower().partition(b";")
         if kind == b"application/json" and b"q=0" not in parameters:

@@ -51,10 +51,6 @@ class _Node:
 
 
 class OtherFirings:
-    """
-    The last firings of the other nodes. All methods run on the service's loop.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, peers: Peers) -> None:
         self._scheduler = scheduler
         self._peers = peers

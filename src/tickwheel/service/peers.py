@@ -66,10 +66,6 @@ class Peer:
 
 
 class Peers:
-    """
-    The other nodes, and requests to them. All methods run on the service's loop.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, figures: Figures, options: ServiceOptions) -> None:
         self.secret = secrets.token_urlsafe(24)
         self._scheduler = scheduler
@@ -84,12 +80,6 @@ class Peers:
         return hmac.compare_digest(call.headers.get(_SECRET, b""), self.secret.encode())
 
     async def others(self) -> list[Peer]:
-        """
-        Return the other nodes with valid leases and a service.
-
-        Raises:
-            StoreError: If the store does not answer.
-        """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
                 nodes = await self._scheduler.nodes()
@@ -112,10 +102,8 @@ class Peers:
         """
         Return the answer of *peer* to *body* at *path*, within *wait_s* plus *answer_s*.
 
-        The result is None if no service listens at the address, because the node has stopped.
-
-        Raises:
-            UnreachablePeerError: If no answer arrives, or the answer is not from a node.
+        The result is None if no service listens at the address, because the node has stopped. An UnreachablePeerError
+        is raised if no answer arrives, or if the answer is not from a node.
         """
         import aiohttp  # noqa: PLC0415  slow to import, and a single node does not need it
 

@@ -218,9 +218,6 @@ class Pulls:
     async def _here(self, verb: str, body: Any) -> int:
         """
         Apply *verb* to a lease of this node. Return the new end of an extended lease in ms, else 0.
-
-        Raises:
-            LeaseEndedError: If this node does not hold the lease.
         """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
@@ -236,9 +233,7 @@ class Pulls:
         """
         Apply *verb* to a lease of any node. Return the new end of an extended lease in ms, else 0.
 
-        Raises:
-            LeaseEndedError: If no node holds the lease.
-            ProblemError: `store_unavailable`, if a node that may hold the lease does not answer.
+        A `store_unavailable` problem is raised if a node that may hold the lease does not answer.
         """
         try:
             return await self._here(verb, body)
@@ -271,9 +266,6 @@ class Pulls:
     # ---- due firings, on any node ----------------------------------------------------------------------------------
 
     async def _lease(self, body: LeaseBody, wait_s: float) -> LeasesDocument:
-        """
-        Lease due firings from the first node that has some.
-        """
         first_s = min(wait_s, _OWN_S)
         found = await self._lease_here(body, first_s)
         peers = [] if found or self._is_closing else await self._peers.others()
@@ -353,9 +345,7 @@ class Pulls:
         """
         Return the result of *waiting*, or *otherwise* if the service stops first.
 
-        Raises:
-            ClientDisconnect: If the worker disconnects first.
-            ProblemError: `unauthorized`, if the worker's token expires first.
+        A ClientDisconnect is raised if the worker disconnects first, and `unauthorized` if its token expires first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

@@ -31,10 +31,6 @@ class _Bucket:
 
 
 class Rate:
-    """
-    The buckets of all clients, by client name.
-    """
-
     def __init__(self, per_s: float) -> None:
         """
         Allow each client *per_s* requests per second on average, and bursts of twice that number.

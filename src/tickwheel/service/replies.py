@@ -103,9 +103,6 @@ def _tag(job: Job) -> tuple[bytes, bytes]:
 
 
 def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row an error
-    """
-    Return the problem for *error*, or None if it is an internal error.
-    """
     match error:
         case ProblemError():
             return error

@@ -108,9 +108,6 @@ async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def is_small(body: bytes) -> bool:
-    """
-    Return True if *body* is small enough to be decoded on the loop, where other requests wait.
-    """
     return len(body) <= _ON_LOOP_BYTES_MAX
 
 

@@ -56,10 +56,7 @@ def is_bounded(call: Request) -> bool:
 
 def check_key(call: Request, key: str) -> str:
     """
-    Return *key* if the token of *call* may access it.
-
-    Raises:
-        ProblemError: `forbidden` otherwise, whether or not the job exists.
+    Return *key* if the token of *call* may access it. Otherwise raise `forbidden`, whether or not the job exists.
     """
     scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
     if scope is not None and not key.startswith(scope.prefix):
@@ -72,8 +69,7 @@ def narrowed(call: Request, prefix: str) -> str:
     """
     Return the prefix of the keys to list: *prefix*, or the token's prefix if *prefix* is empty.
 
-    Raises:
-        ProblemError: `forbidden`, if *prefix* does not begin with the token's prefix.
+    Raise `forbidden` if *prefix* does not begin with the token's prefix.
     """
     scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
     if scope is None or prefix.startswith(scope.prefix):

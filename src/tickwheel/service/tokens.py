@@ -41,10 +41,8 @@ class Token:
     """
     The rights and the hash of a token, not its secret.
 
-    Attributes:
-        comment: The comment, which names the user.
-        prefix: The prefix of the token's keys; "" for all keys and the whole service.
-        until: The expiry, in seconds since the epoch; None if the token does not expire.
+    *comment* names the user. *prefix* is the prefix of the token's keys, or "" for all keys and the whole service.
+    *until* is the expiry, in seconds since the epoch, or None.
     """
 
     access: Access
@@ -55,9 +53,6 @@ class Token:
 
     @property
     def name(self) -> str:
-        """
-        The comment, or else the beginning of the hash.
-        """
         return self.comment or f"token {self.digest[:8]}"
 
     def line(self) -> str:

@@ -14,10 +14,7 @@ __all__ = ["library", "missing"]
 
 def library(name: str, extra: str) -> Any:
     """
-    Return the module called *name*.
-
-    Raises:
-        MissingExtraError: If it or a dependency is missing. The error names the pip *extra* to install.
+    Return the module called *name*. A MissingExtraError names the pip *extra* that installs it.
     """
     try:
         return importlib.import_module(name)

@@ -65,12 +65,9 @@ class ProcessPool:
         """
         Call *function* in a process. Return its result if it is a `DeadLetter`, `Snooze` or `Retry`.
 
-        The process is killed after *timeout_s*, which a heartbeat restarts, or if the job of *firing* is cancelled.
-
-        Raises:
-            HandlerFailedError: If the function raised, or its process ended.
-            TimeoutError: If it was killed for taking too long.
-            Abandoned: If the pool was closed during the call.
+        The process is killed after *timeout_s*, which a heartbeat restarts, or if the job of *firing* is cancelled. A
+        HandlerFailedError is raised if the function raised or its process ended, a TimeoutError if it was killed for
+        taking too long, and Abandoned if the pool was closed during the call.
         """
         request = _request(function, arguments)
         while True:

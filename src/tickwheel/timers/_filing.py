@@ -64,10 +64,8 @@ class Filing:
         """
         Update the wheel for *timer*, now or at the end of the current step.
 
-        Raises:
-            SpanExceededError: If the deadline is further ahead than the wheel can hold.
-            ReentrantError: If it is called within a step, and the deadline may be too far ahead, because the wheel
-                would refuse it only later.
+        A ReentrantError is raised within a step if the deadline may be too far ahead, because the wheel would refuse it
+        only later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)

@@ -35,9 +35,6 @@ class Phase:
 
     *first* is the time of firing 0. *until* is the last allowed time of a firing, before jitter. *interval* and
     *jitter*, the maximum random delay of each firing, are in seconds.
-
-    Raises:
-        ValueError: If *interval*, *missed* or *jitter* is invalid.
     """
 
     def __init__(

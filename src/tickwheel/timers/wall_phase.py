@@ -59,9 +59,6 @@ class WallPhase:
 
     The first instant is later than *after*. *zone* is used for display. *jitter* is the maximum random delay in
     seconds.
-
-    Raises:
-        ValueError: If *jitter* is negative, infinite or NaN.
     """
 
     missed: Final[Missed] = "skip"

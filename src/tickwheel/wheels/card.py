@@ -82,8 +82,6 @@ class Card:
 
     Attributes:
         name: Name in the lab's commands.
-        make: Makes a wheel from its options.
-        colour: Colour in charts.
         breaks: The load at which the design breaks down.
         seen: The measurements that show this breakdown: "operation", "fire", "ring", "beat", "ticks" or "burst".
         advise: Returns the geometry that suits a load.

@@ -96,9 +96,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
         """
         Set the job of a call of *task*, due at its `run_after` or now.
 
-        Raises:
-            TypeError: If JSON cannot hold the arguments.
-            StoreError: If the store does not accept the job.
+        A TypeError means that JSON cannot hold the arguments.
         """
         self.validate_task(task)
         result = self._result(task, get_random_string(32), args, kwargs)
@@ -115,10 +113,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """
-        Return the state of the task with this id.
-
-        Raises:
-            TaskResultDoesNotExist: If no task has this id, or its result is no longer kept.
+        Return the state of the task with this id, or raise TaskResultDoesNotExist if the result is unknown or expired.
         """
         try:
             job = jobs.scheduler.get(_key(result_id))
