@@ -1,5 +1,5 @@
 """
-The command line as a user runs it, in a fresh folder.
+The command line as a user runs it, in a new folder.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys) -> Run:
     """
-    Return a function that runs `tickwheel` with its arguments in the test's folder and without a terminal.
+    Return a function that runs `tickwheel` with arguments in the test's folder and without a terminal.
 
-    The command runs in the test's own process, which saves a second each time; an unexpected error is raised.
+    The command runs inside the test's process, which saves a second each time; an unexpected error is raised.
     """
     monkeypatch.chdir(tmp_path)
 
@@ -62,7 +62,7 @@ main()
 @pytest.fixture
 def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
-    Return a function that starts `tickwheel` in its own process, which Ctrl-C can end.
+    Return a function that starts `tickwheel` in a process that Ctrl-C can end.
 
     Its temporary files are in the test's folder.
     """

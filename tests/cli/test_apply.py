@@ -1,5 +1,5 @@
 """
-`tickwheel schedule apply`, and imports that declare their file.
+`tickwheel schedule apply`, and imports that declare the jobs of their file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file is applied in each format and the changes are printed; applied again it changes nothing.
+    A file in each format is applied and the changes are printed; applying it again changes nothing.
     """
 
     def write(*rows):
@@ -69,7 +69,7 @@ def test_apply(run, tmp_path, form):
 
 def test_revisions(run):
     """
-    An older revision is superseded, unless it is a rollback; with --json the document is that of the API.
+    An older revision is refused as superseded, unless it is a rollback; with --json the document is that of the API.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     assert run(*apply, "--revision", "7", stdin=line("new")).returncode == 0
@@ -112,7 +112,7 @@ def test_refused(run, text, options, words):
 
 def test_an_empty_file(run):
     """
-    An empty file cancels the jobs of the manifest on request.
+    An empty file cancels the jobs of the manifest if an option allows it.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     run(*apply, stdin=line("a"))
@@ -122,7 +122,7 @@ def test_an_empty_file(run):
 
 def test_an_export_is_a_manifest(run):
     """
-    An export of a manifest contains its name, and its lines make the same jobs again, by an import or a declaration.
+    The export of a manifest has its name, and its lines make the same jobs again, by an import or a declaration.
     """
     run("schedule", "apply", "-", "--manifest", "m", stdin=line("a", payload=[1]) + "\n" + line("b"))
     lines = run("export").stdout
@@ -137,7 +137,7 @@ def test_an_export_is_a_manifest(run):
 @pytest.mark.parametrize("kind", ["crontab", "jsonl", "csv"])
 def test_an_import_that_declares(run, kind):
     """
-    An import with a manifest cancels the jobs of missing lines, and adopts those of an earlier import.
+    An import with a manifest cancels jobs whose lines are missing, and adopts jobs of an earlier import.
     """
     texts = {
         "crontab": ["0 5 * * * one\n0 6 * * * two\n", "0 6 * * * two\n"],

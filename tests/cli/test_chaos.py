@@ -49,7 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    A service on SQLite that is killed, paused, cut off and refused loses no job, and runs no job twice or early.
+    If a service on SQLite is killed, paused, cut off and refused, no job is lost, runs twice or early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -59,7 +59,7 @@ def test_sqlite(run, tmp_path: Path) -> None:
 
 def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     """
-    On a system without SIGSTOP, such as Windows, the command ends at once with the reason, and names where it works.
+    Without SIGSTOP, as on Windows, the command ends at once with the reason and says where it works.
     """
     environment = {**os.environ, "TICKWHEEL_AS": "windows"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))
@@ -78,9 +78,9 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
-    However the command ends, its service ends, too.
+    However the command ends, its service ends as well.
 
-    After Ctrl-C, SIGTERM and SIGHUP its findings are printed, and no folder remains.
+    After Ctrl-C, SIGTERM and SIGHUP its findings are printed, and no folder is left behind.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -112,11 +112,11 @@ def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str
 @pytest.fixture
 def postgres() -> Iterator[str]:
     """
-    Return the URL of a database on a server of its own, on a free port of loopback.
+    Return the URL of a database on a new server, on a free port of loopback.
     """
     if find("initdb") is None:
         pytest.skip("PostgreSQL is not installed: there is no initdb")
-    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # pytest's next run closes its own folder to other users
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # because pytest closes its own folders to other users
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     if user:
@@ -148,7 +148,7 @@ def postgres() -> Iterator[str]:
             ).returncode:
                 assert server.poll() is None, (folder / "log").read_text()
                 assert time.monotonic() < until
-                time.sleep(0.05)  # a server gives no other signal when it is up
+                time.sleep(0.05)  # no signal reports that the server is up
             yield f"postgresql://tick@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)
@@ -158,14 +158,14 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    A service whose slow link to PostgreSQL is cut and closed loses no job, and runs no job twice or early.
+    If a service's slow link to PostgreSQL is cut and closed, no job is lost, runs twice or early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]
     with Stalls() as stalls:
         answer = run(*arguments)
     found = {kind for kind in KINDS if json.loads(answer.stdout)[kind]}
-    if found == {"silent"} and stalls.longest_s > STALLED_S:  # on a frozen machine any service is silent
+    if found == {"silent"} and stalls.longest_s > STALLED_S:  # on a machine that stalls, any service is silent
         answer = run(*arguments)
     _, history = judged(answer, tmp_path)
     assert len({fault.kind for fault in history.faults}) >= 2
@@ -195,7 +195,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    Invalid input is reported with the value and the remedy, before anything is started.
+    Invalid input is reported with the value and the remedy, before anything starts.
     """
     answer = run("chaos", *arguments)
     assert answer.returncode == 2

@@ -1,5 +1,5 @@
 """
-The commands on a store: their output and exit codes.
+The commands on a store, with their output and exit codes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_pause_and_resume(run):
 
 def test_who_pauses_and_resumes(run):
     """
-    `--by` names the author of a pause and its end, in the job, in its history, and for scopes.
+    `--by` names the author of a pause and of its end, in the job, in its history, and for scopes.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -78,7 +78,7 @@ def test_who_pauses_and_resumes(run):
 
 def test_backfill(run):
     """
-    The runs of an hour are counted, set in two parts, and not set again.
+    A backfill counts the runs of an hour, sets them in two parts, and does not set them again.
     """
     run("set", "chime", "--every", "10m", "--target", "log")
     due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
@@ -97,7 +97,7 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target is paused with a note, listed, and resumed; exactly one scope must be given, and the target must exist.
+    A target is paused with a note, listed and resumed; exactly one scope must be given, and its target must exist.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -117,7 +117,7 @@ def test_scopes(run):
 
 def test_skip(run):
     """
-    The next run of a recurring job is skipped; a job that fires once, or is not there, is refused.
+    The next run of a recurring job is skipped; a one-time job or a missing one is refused.
     """
     due_at = json.loads(run("set", "chime", "--every", "1h", "--target", "log", "--json").stdout)["job"]["due_at"]
     assert run("skip", "chime").stdout.startswith("moved chime, due ")
@@ -129,7 +129,7 @@ def test_skip(run):
 
 def test_kept_payload(run):
     """
-    `set --keep-payload` changes a job and keeps its payload; a given payload is refused.
+    `set --keep-payload` changes a job and keeps its payload; giving a payload as well is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
@@ -141,7 +141,7 @@ def test_kept_payload(run):
 
 def test_json_lines(run):
     """
-    With --json, a list is one document per line, in the order of the keys, over any number of pages.
+    With --json, a list has one document per line, in order of keys, over any number of pages.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
     assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1,200 jobs\n"
@@ -154,7 +154,7 @@ def test_json_lines(run):
 
 def test_change(run):
     """
-    The given fields are changed and the others stay; no field or an invalid value is refused.
+    The given fields change and the others stay; a change without fields or with an invalid value is refused.
     """
     run(
         "set",
@@ -186,7 +186,7 @@ def test_change(run):
 
 def test_lists_go_on(run, monkeypatch):
     """
-    A list that reaches its limit, or is interrupted, shows its jobs, and the key from which to continue.
+    A list that reaches its limit or is interrupted shows its jobs so far, and the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -299,7 +299,7 @@ def test_key_that_is_no_utf8(run_process):
 
 def test_a_process_of_its_own(run_process):
     """
-    Run as a process, the command has the documented exit code and writes to the right streams.
+    As a separate process, the command has the documented exit code and writes to the right streams.
     """
     answer = run_process("set", "a", "--delay", "1h", "--target", "log")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -311,7 +311,7 @@ def test_a_process_of_its_own(run_process):
 
 def test_unknown_job(run):
     """
-    Commands on a missing job exit with 3 and name it.
+    Commands on a missing job exit with 3, and name the job.
     """
     run("set", "other", "--delay", "1h", "--target", "log")
     for arguments in (("move", "none", "--delay", "1"), ("cancel", "none"), ("get", "none")):
@@ -366,7 +366,7 @@ def test_keys_cannot_command_the_terminal(run):
 
 def test_broken_pipe(run, tmp_path):
     """
-    A reader that stops after the first lines gets them, without an error.
+    If the reader stops after some lines, the command ends without an error.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
     run("import", "crontab", "-", stdin=lines)
@@ -385,7 +385,7 @@ def test_broken_pipe(run, tmp_path):
 
 def test_help_names_the_exit_codes(run):
     """
-    The help lists every exit code with its meaning, as used.
+    The help lists every exit code that is used, with its meaning.
     """
     text = run("--help").stdout
     for code in ExitCode:
@@ -394,7 +394,7 @@ def test_help_names_the_exit_codes(run):
 
 def test_no_command(run):
     """
-    Without a command the help is shown, and an unknown one is named.
+    Without a command the help is printed, and an unknown command is named.
     """
     assert run().returncode == 2
     answer = run("explode")
@@ -404,7 +404,7 @@ def test_no_command(run):
 
 def test_a_series_set_again(run):
     """
-    The same rule changes nothing, another one changes the series, and a new series must be requested.
+    Setting the same rule again changes nothing, another rule changes the series, and a new series has to be requested.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

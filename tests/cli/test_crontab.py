@@ -1,5 +1,5 @@
 """
-The import of crontabs as they are found in practice.
+The import of crontabs as they occur in practice.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_reads_what_cron_reads(run):
 )
 def test_per_cent_signs(run, written, command, stdin):
     """
-    A bare per cent sign begins the standard input and separates its lines; after a backslash it is literal.
+    An unescaped per cent sign begins the standard input and separates its lines; after a backslash it is literal.
     """
     assert run("import", "crontab", "-", stdin=f"0 2 * * * {written}\n").returncode == 0
     payload = {"command": command} | ({} if stdin is None else {"stdin": stdin})
@@ -68,7 +68,7 @@ def test_per_cent_signs(run, written, command, stdin):
 
 def test_variables(run):
     """
-    Names and values may be quoted; a command gets the variables above its line, not those below it.
+    Names and values may be quoted; a command gets the variables above its line, and not those below it.
     """
     text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
     assert run("import", "crontab", "-", stdin=text).returncode == 0
@@ -79,7 +79,9 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below it, or if empty the default; TZ is only for the commands, with a remark.
+    CRON_TZ is the zone of the lines below it, and the default zone if it is empty.
+
+    TZ applies to the commands only, which a remark says.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
@@ -96,7 +98,7 @@ def test_zones(run):
 
 def test_keys_follow_commands(run, tmp_path):
     """
-    A job keeps its key, and so its pause, when lines are added above it and when its fields change.
+    A job keeps its key, and so its pause, when lines are added above it or its fields change.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 /usr/bin/backup --all\n@hourly b\n@daily b\n")
     assert run("import", "crontab", "ct").returncode == 0
@@ -114,7 +116,7 @@ def test_keys_follow_commands(run, tmp_path):
 
 def test_lines_that_are_gone(run, tmp_path):
     """
-    Jobs of removed lines are named and counted, but not cancelled; jobs of other names are ignored.
+    Jobs whose lines were removed are named and counted, but not cancelled; jobs of other imports are ignored.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
     run("import", "crontab", "ct")
@@ -126,12 +128,12 @@ def test_lines_that_are_gone(run, tmp_path):
     for key in keys[1:]:
         assert f"{key} is from an earlier import, and still fires: tickwheel cancel {key}\n" in answer.stderr
         assert run("cancel", key).returncode == 0
-    assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # a remark about the unreadable line
+    assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # only about the unreadable line
 
 
 def test_system_crontab(run):
     """
-    In the system's crontab a user comes before the command; without --system that is refused, not read as a command.
+    In the system's crontab a user precedes the command; without --system, this is refused and not read as a command.
     """
     text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -146,7 +148,7 @@ def test_system_crontab(run):
 
 def test_six_fields(run):
     """
-    Six fields are refused, as cron would run the sixth one, unless an option allows them.
+    Six fields are refused unless an option allows them, because cron would take the sixth for the command.
     """
     for sixth in ("*", "5", "*/2", "1-5", "1,3"):
         answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")
@@ -158,7 +160,7 @@ def test_six_fields(run):
 
 def test_bad_lines(run):
     """
-    A line that cannot be read, or never fires, stops the import and is named; an option skips such lines.
+    A line that cannot be read or never fires is named and stops the import; with an option it is skipped.
     """
     text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)

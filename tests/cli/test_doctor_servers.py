@@ -1,5 +1,5 @@
 """
-The doctor on real servers, each with one fault.
+The doctor on real servers, which have one fault at a time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ROWS = 12_000
 
 def found(url):
     """
-    Return the findings about the server of *url*: for each check, True if it passed, and the text.
+    Return what the doctor finds about the server of *url*: for each check, True if it passed, and the text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor.server_findings(url)}
 
 
 def is_wrong(url, check, words):
     """
-    Return True if *check* fails, and its text has the words *words* and, after a colon, a remedy.
+    Return True if *check* fails with a text that contains *words* and, after a colon, a remedy.
     """
     is_well, text = found(url).get(check, (True, ""))
     return not is_well and words in text and ": " in text
@@ -72,7 +72,7 @@ def test_a_sound_server(jobs_url):
 
 def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
     """
-    Missing or old statistics and dead rows are found, and the finding disappears after the remedy.
+    Missing or old statistics and dead rows are reported, and not any more after the remedy.
     """
     write(postgres, database, FILL)
     assert is_wrong(jobs_url, "statistics", f"tickwheel_job has {ROWS} rows and was never analysed")
@@ -92,7 +92,7 @@ def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
 
 def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
     """
-    A session that stays in a transaction is named by its process.
+    A session that stays in a transaction is reported with its process.
     """
     psycopg = pytest.importorskip("psycopg")
     monkeypatch.setattr(_examine, "LONG_S", 0)
@@ -104,7 +104,7 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
-    A pooler that the URL does not name is found by its error; a named one and a direct connection pass.
+    A pooler that the URL does not name is reported; a named pooler and a direct connection pass.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):
@@ -116,9 +116,9 @@ def test_poolers(database, make_pgbouncer, jobs_url):
 
 def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor names the standbys that answers wait for.
+    The doctor names the standbys for which answers wait.
 
-    It finds standbys that answers do not wait for, that lag or are unreachable, and slots left behind.
+    It reports standbys for which no answer waits, lagging and unreachable standbys, and replication slots left behind.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -147,7 +147,7 @@ def test_replication(postgres_pair, until, monkeypatch):
 
 def test_replicas(make_redis, until):
     """
-    The doctor reports the rule of replicas that applies to the server, and finds one that refuses writes.
+    The doctor says which rule about replicas applies, and reports a server that refuses writes because of it.
     """
     server = make_redis()
     assert all(is_well for is_well, _ in found(server.url()).values())
@@ -181,7 +181,7 @@ def test_replicas(make_redis, until):
 
 def test_a_replica_that_lags(make_redis, until, monkeypatch):
     """
-    A replica that has been silent for long is named by its address.
+    A replica that has been silent for long is reported with its address.
     """
     server = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {server.port}")
@@ -192,7 +192,7 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
 
 def test_a_redis_that_cannot_save(make_redis, until):
     """
-    The doctor names the kind of write that failed, until one succeeds.
+    While writes to disk fail, the doctor says which kind, until one succeeds.
     """
     server = make_redis()
     file = server.folder / "dump.rdb"
@@ -206,7 +206,7 @@ def test_a_redis_that_cannot_save(make_redis, until):
 
 def test_partitions(make_redis):
     """
-    A finding about some partitions names them, and an unreachable one does not hide findings about the others.
+    A finding about some partitions names them, and an unreachable partition does not hide findings about the others.
     """
     cluster = RedisCluster(make_redis, replicas=0)
     url = f"{cluster.url}partitions=3"
@@ -226,7 +226,7 @@ def test_partitions(make_redis):
 
 def test_handlers_of_nodes(redis_server, until, run):
     """
-    Handlers that only one node has are named with it, and so are missing handlers of jobs.
+    Handlers that only one node has are reported with the node, and so are jobs' handlers that no node has.
     """
     url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
@@ -247,7 +247,7 @@ def test_handlers_of_nodes(redis_server, until, run):
 
 def test_handlers_that_are_not_reported():
     """
-    A handler that does not fit into a report causes no finding, and a dead node has no handlers.
+    A handler that does not fit into a report causes no finding, and a dead node counts as having no handlers.
     """
     cut = {"handlers": ["a", "m"], "has_more_handlers": True}
     whole = {"handlers": ["a", "m", "x"]}
@@ -268,7 +268,7 @@ def test_handlers_that_are_not_reported():
 
 def test_a_report_says_that_it_is_cut():
     """
-    A node with more handlers than fit into its report says so.
+    If a node has more handlers than fit into its report, the report says so.
     """
     for number in (200, 201):
         with closing(Scheduler("memory://")) as scheduler:

@@ -31,7 +31,7 @@ from tickwheel.scheduler import HistoryOptions
 )
 def test_durations(text, seconds):
     """
-    Durations are seconds, numbers with units, or ISO 8601.
+    A duration may be seconds, numbers with units, or ISO 8601 text.
     """
     assert DURATION.convert(text, None, None) == seconds
 
@@ -85,7 +85,7 @@ def test_durations_of_other_commands(command, options):
 
 def test_options_of_serve(run, monkeypatch):
     """
-    The durations and the limits of the history that `serve` gets reach the scheduler and the service.
+    The scheduler and the service get the durations and history limits that `serve` was given.
     """
     served = []
     monkeypatch.setattr("tickwheel.service.serve", lambda scheduler, options, _: served.append((scheduler, options)))

@@ -35,7 +35,7 @@ LINES = """\
 
 def test_what_is_exported_makes_the_same_jobs(run):
     """
-    An export imported elsewhere makes the same jobs: payload, rule, policy, expiry and due time.
+    If an export is imported elsewhere, the jobs are the same: payload, rule, policy, expiry and due time.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
     assert (answer.returncode, answer.stdout) == (0, "imported 7 jobs\n"), answer.stderr
@@ -54,7 +54,7 @@ def test_what_is_exported_makes_the_same_jobs(run):
 
 def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
-    A job that is first due on a Sunday in Tokyo, an excluded day, is exported with its original phase.
+    A job whose first run would be on an excluded Sunday in Tokyo is exported with its original phase.
     """
     year = year_like(2049)
     line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
@@ -73,7 +73,7 @@ def test_a_series_that_has_begun_is_not_run_again():
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
     line = exported(Job("k", 1, due_at, recurrence=rule.to_text(), target="log"))
-    ahead = replace(rule, next_at=due_at).to_text()  # a run_now adds a run
+    ahead = replace(rule, next_at=due_at).to_text()  # as after a run_now, which adds a run
     assert exported(Job("k", 1, due_at - 200_000, recurrence=ahead, target="log")) == line
     write = set_write(request_of(line), due_at - 5_000, lambda _target, _handler: USUAL_RETRY)
     assert write.job.due_at == due_at
@@ -82,7 +82,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     """
-    A job that is being retried is exported with its full time to live, even if the retry has used some or all of it.
+    A job that waits for a retry is exported with its full time to expiry, even if the retry has used some of it.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -93,7 +93,7 @@ def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
 
 def test_a_start_to_come_is_exported(run):
     """
-    A copy of a cron line whose first run is delayed, or whose next runs were skipped, begins at the same time.
+    If the first run of a cron line is delayed, or next runs were skipped, a copy begins at the same time.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout
@@ -104,7 +104,7 @@ def test_a_start_to_come_is_exported(run):
 
 def test_a_series_is_imported_where_it_was_exported():
     """
-    A series that is imported into its own store does not change, even if runs are owed, as its rule is the same.
+    A series that is imported into its own store stays unchanged, because its rule is the same, even if runs are owed.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)
@@ -134,7 +134,7 @@ def test_a_series_is_imported_where_it_was_exported():
 
 def test_csv(run):
     """
-    The first line of a table names the fields; an empty cell means no value, a payload is JSON or plain text.
+    A table's first line names the fields; an empty cell means no value, and a payload is JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -145,7 +145,7 @@ def test_csv(run):
 
 def test_columns_of_a_retry(run):
     """
-    A table has columns for the number of attempts and for the whole policy, which is JSON.
+    A table has columns for the number of attempts, and for the whole retry policy as JSON.
     """
     policy = '"{""kind"": ""list"", ""waits_ms"": [1, 2]}"'
     table = f"key,delay,target,retry,attempts\na,1h,log,{policy},3\nb,1h,log,,7\nc,1h,log,{policy},\n"
@@ -160,7 +160,7 @@ def test_columns_of_a_retry(run):
 
 def test_paused_and_dead_jobs(run, tmp_path):
     """
-    A paused job is imported paused, even if overdue; dead letters are left out, and both commands report it.
+    A paused job is imported paused, even if it is overdue; dead letters are omitted, which both commands say.
     """
     path = tmp_path / "tickwheel.db"
     past = time.time() - 86_400.0
@@ -201,14 +201,14 @@ def test_paused_and_dead_jobs(run, tmp_path):
             with Scheduler(f"sqlite:///{tmp_path / form}.db") as scheduler:
                 jobs = scheduler.list().jobs
                 assert [(job.key, job.pause.note) for job in jobs] == [("due", "moving"), ("series", "moving")]
-                assert jobs[0].due_at < (past + 2**31) * 1000  # not the due time that the pause stored
+                assert jobs[0].due_at < (past + 2**31) * 1000  # the due time is not the one that the pause stored
                 assert jobs[1].recurrence is not None
 
 
 @pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
 def test_what_a_manifest_has_not(run, field, value):
     """
-    A manifest does not declare the paused and dead jobs of an export, because the declared jobs would fire.
+    A manifest does not declare the paused and dead jobs of an export, because the jobs would then fire.
     """
     line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
     answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
@@ -220,7 +220,7 @@ ENDS = "a\u2028b\u2029c\x85d"
 
 def test_what_ends_a_line_elsewhere(run, tmp_path):
     """
-    Unicode line separators are part of a payload: raw in an input file, escaped in an output file.
+    Unicode line separators are part of a payload: unescaped in an input file, escaped in an output file.
     """
     (tmp_path / "raw.jsonl").write_text(
         json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)
@@ -238,7 +238,7 @@ def test_what_ends_a_line_elsewhere(run, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_cells_of_more_than_one_line(run, tmp_path, end):
     """
-    A quoted cell keeps its own line ends, even if the table has other line ends.
+    A quoted cell keeps its own line ends, even if the lines of the table end differently.
     """
     (tmp_path / "t.csv").write_bytes(
         f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()
@@ -259,7 +259,7 @@ def test_cells_of_more_than_one_line(run, tmp_path, end):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    The byte order mark that Excel and other programs write is not part of the first line.
+    The byte order mark that Excel and other programs write does not become part of the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)
@@ -307,7 +307,7 @@ def test_lines_that_cannot_be_read(run, form, text, parts):
 )
 def test_values_that_cannot_be_set(run, bad):
     """
-    A line with values that are invalid for every job is named, and the number of jobs set before it.
+    If a line has values that no job may have, the error names it, and the number of jobs set before it.
     """
     answer = run("import", "jsonl", "-", stdin=GOOD + bad)
     assert answer.returncode == 2

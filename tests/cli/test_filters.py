@@ -17,7 +17,7 @@ from tickwheel.scheduler import Scheduler
 
 def test_all_that_a_filter_chooses(run):
     """
-    Each command selects jobs by the same options, counts them in a dry run, and changes them.
+    Each command selects jobs by the same options, counts them in a dry run, and then changes them.
     """
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")
@@ -39,7 +39,7 @@ def test_all_that_a_filter_chooses(run):
 
 def test_a_shift_is_not_spread(run):
     """
-    `--by` excludes `--over` and `--at`, and then no job is moved.
+    `--by` together with `--over` or `--at` is refused, and no job is moved.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     before = instants(run)
@@ -52,7 +52,7 @@ def test_a_shift_is_not_spread(run):
 @pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000", "21000301"])
 def test_a_date_in_digits_alone(run, text):
     """
-    A number that may be a date is refused, because as epoch seconds it would match all jobs.
+    A number that may be meant as a date is refused, because as epoch seconds it would match all jobs.
 
     Fractions and other numbers are epoch seconds.
     """
@@ -70,7 +70,7 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit, that number of jobs is changed, and the cursor leads to the rest; explicit keys exclude a limit.
+    With a limit, that many jobs are changed, and the cursor leads to the rest; keys and a limit exclude each other.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")

@@ -32,7 +32,7 @@ def keys_of(run, store):
 
 def test_moves_all(filled):
     """
-    All jobs are moved, the counts are printed, and a second run moves the jobs that were set in the meantime.
+    All jobs are moved and counted; a second run moves jobs that were set during the first one.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_dry_run(filled):
 
 def test_conflicts_are_told(filled):
     """
-    A key in both stores stays in both, is printed, and the command fails.
+    A key in both stores stays in both and is printed, and the command fails.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     done = filled("migrate", FROM, TO)
@@ -97,7 +97,7 @@ def test_goes_on(filled, tmp_path):
 
 def test_source_is_served(filled, tmp_path):
     """
-    A source with an owner is refused with the exit code of a store in use.
+    A source with an owner is refused with the exit code of a store that is in use.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/from.db")
     scheduler.start()
@@ -121,7 +121,7 @@ def test_source_is_served(filled, tmp_path):
 )
 def test_wrong_stores(filled, source, target, code, message):
     """
-    A store that cannot be migrated from or to is named with its remedy, and nothing has moved.
+    A store that a migration cannot use is named with a remedy, and nothing is moved.
     """
     done = filled("migrate", source, target)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr

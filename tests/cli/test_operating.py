@@ -1,5 +1,5 @@
 """
-The commands of an operator: dead letters, schedules, tokens, the doctor, completion.
+The commands for operators: dead letters, schedules, tokens, the doctor, and shell completion.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tickwheel.stores import Node
 @pytest.fixture
 def dead(tmp_path):
     """
-    Return the keys of dead jobs in the test's store.
+    Return the keys of jobs in the test's store that have died.
     """
     keys = ["dead/1", "dead/2", "other"]
     ended = []
@@ -45,14 +45,14 @@ def dead(tmp_path):
 
         for key in keys:
             scheduler.set(key, delay=0, handler="fails", retry=RetryPolicy(attempts=1))
-        while len(ended) < len(keys):  # reads the store until the last job has died
+        while len(ended) < len(keys):  # loops until the last job has died
             scheduler.stats()
     return keys
 
 
 def test_dead_letters(run, dead):
     """
-    Dead jobs are listed with their error, by prefix, and replayed by name or prefix.
+    Dead jobs are listed by prefix with their errors, and replayed by name or prefix.
     """
     lines = run("dead", "list", "dead/").stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == dead[:2]
@@ -71,7 +71,7 @@ def test_dead_letters(run, dead):
 
 def test_incidents(run, dead):
     """
-    Dead jobs are listed by error, searched, and replayed by incident, the latest first and at a rate.
+    Dead jobs are listed by error, searched, and replayed by incident, latest first and at a rate.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
     fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
@@ -111,7 +111,7 @@ def test_run_now(run):
 
 def test_schedules(run):
     """
-    Recurring jobs are listed with their rule and next runs, and a rule can be previewed.
+    Recurring jobs are listed with their rule and next runs, and a rule can be previewed without a job.
     """
     run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
     run("set", "often", "--every", "90", "--target", "log")
@@ -165,7 +165,7 @@ def test_lines_that_never_fire(run, line):
 
 def test_token(run, tmp_path):
     """
-    A token is printed once, its hash is written to the file, which only its owner may read, and the service accepts it.
+    A token is printed once; its hash goes to the file, which only its owner may read; the service accepts the token.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
@@ -183,7 +183,7 @@ def test_token(run, tmp_path):
 
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
-    A token is added on its own line, even if the last line of the file has no line end; no empty line is added.
+    A token is added on a line of its own, even if the file's last line has no end; no empty line is added.
     """
     file = tmp_path / "tokens"
     first = run("token", "read", "--file", "tokens").stdout.strip()
@@ -206,7 +206,7 @@ def test_token_with_an_empty_prefix(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    Without a file the line for it is written to stderr, so that only the token can be piped.
+    Without a file the token's line is written to stderr, so that the token alone can be piped.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -224,7 +224,7 @@ def test_token_file_that_cannot_be_written(run):
 
 def test_doctor_is_content(run):
     """
-    The doctor reports no problem, before and after the store exists, except for a clock that is set to 2023.
+    Before and after the store exists, the doctor reports no problem, except for a clock that is set to 2023.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -243,7 +243,7 @@ def test_doctor_is_content(run):
 )
 def test_doctor_finds(run, store, wrong):
     """
-    Problems are marked, with the remedy, and determine the exit code.
+    Problems are marked, have a remedy, and determine the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
@@ -252,7 +252,7 @@ def test_doctor_finds(run, store, wrong):
 
 def test_doctor_on_a_full_disk(run, monkeypatch):
     """
-    A flush that fails is a finding with its remedy, and the other checks go on.
+    If a flush to disk fails, this is reported with a remedy, and the other checks continue.
     """
 
     def full(_descriptor, _data):
@@ -270,14 +270,14 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
 
 def findings_of(answer):
     """
-    Return the result of each check and its text.
+    Return the result and the text of each check.
     """
     return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
 
 
 def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
     """
-    Handlers that jobs need, and that no node has, are named with the number of jobs and the remedy.
+    Handlers that jobs need and no node has are reported with the number of jobs and a remedy.
     """
     with Scheduler(f"sqlite:///{tmp_path / 'tickwheel.db'}") as scheduler:
         for key in "ab":
@@ -294,7 +294,7 @@ def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
 
 def test_doctor_without_zone_data(run, monkeypatch):
     """
-    Missing time zone data are reported; for existing data the release is named.
+    Missing time zone data is reported, and existing data is named with its release.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
@@ -307,7 +307,7 @@ def test_doctor_without_zone_data(run, monkeypatch):
 @pytest.mark.parametrize(("offset_ms", "is_well"), [(-999, True), (2_500, False), (-2_500, False), (0, True)])
 def test_doctor_compares_clocks(offset_ms, is_well):
     """
-    The clock of the store may differ from the machine's by less than a second.
+    The doctor accepts a store's clock that differs from the machine's by less than a second, and reports others.
     """
     (found,) = doctor.state_findings({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
     assert (found[0], found[1]) == ("store's clock", is_well)
@@ -318,7 +318,7 @@ def test_doctor_compares_clocks(offset_ms, is_well):
 @pytest.mark.parametrize(("versions", "is_well"), [(["1.0", "1.0"], True), (["1.0", "1.1"], False)])
 def test_doctor_compares_versions(versions, is_well):
     """
-    Nodes of different versions are found.
+    The doctor reports nodes of different versions.
     """
     nodes = [Node(f"node {number}", 5, 0, {"version": version}) for number, version in enumerate(versions)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -329,7 +329,7 @@ def test_doctor_compares_versions(versions, is_well):
 @pytest.mark.parametrize(("releases", "is_found"), [(["2025a", "2025b"], True), (["2025b", "2025b", ""], False)])
 def test_doctor_compares_zone_data(releases, is_found):
     """
-    Nodes with different releases of the zone data are found; a node with an unknown release is not compared.
+    Nodes with different releases of the zone data are reported; a node with an unknown release is not compared.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -341,7 +341,7 @@ def test_doctor_compares_zone_data(releases, is_found):
 
 def test_doctor_finds_missing_libraries(run, monkeypatch):
     """
-    A library of an extra that is missing is named, with the command that installs it.
+    If a library of an extra is missing, it is reported with the command that installs it.
     """
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in {"cronsim", "uvicorn"} else find_spec(name))
     found = findings_of(run("doctor", "--json"))
@@ -351,7 +351,7 @@ def test_doctor_finds_missing_libraries(run, monkeypatch):
 
 def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
-    A clock in a year long past was never set since the machine was switched on.
+    A clock that shows a year long past is reported as never set since the machine was switched on.
     """
     assert [each[1] for each in doctor.clock_findings()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
@@ -361,7 +361,7 @@ def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
 
 def test_doctor_finds_a_bad_disk(run, monkeypatch):
     """
-    A folder without write access, a disk with little room and a slow disk are found, each with its remedy.
+    A folder without write access, a disk with little room and a slow disk are reported, each with a remedy.
     """
     monkeypatch.setattr(doctor, "_FREE_MIN", 1 << 62)
     monkeypatch.setattr(doctor, "_flush_ms", lambda _folder: 50.0)
@@ -375,7 +375,7 @@ def test_doctor_finds_a_bad_disk(run, monkeypatch):
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     """
-    A variable with a built-in target's name is found, as `set` and `serve` refuse it.
+    A variable with the name of a built-in target is reported, because `set` and `serve` refuse it.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_LOG", "redis://localhost/")
     answer = run("doctor")
@@ -397,7 +397,7 @@ def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
 
 def test_completion(run, monkeypatch):
     """
-    The shell can complete commands, and keys of the given store.
+    Shell completion offers commands, and the keys in the given store.
     """
     monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_source")
     assert "complete -o" in run().stdout
@@ -424,7 +424,7 @@ def test_completion(run, monkeypatch):
 )
 def test_top_without_a_service(run, monkeypatch, url, code):
     """
-    If no service answers, the command reports it.
+    If no service answers, `top` says so.
     """
     monkeypatch.setattr("tickwheel.cli.top._TIMEOUT_S", 0.2)
     answer = run("top", "--once", "--url", url)
@@ -433,7 +433,7 @@ def test_top_without_a_service(run, monkeypatch, url, code):
 
 def test_dead_list_with_a_limit(run, dead):
     """
-    `dead list --limit` shows that number of jobs, in the order of their keys; without it all.
+    With `--limit`, `dead list` shows that many jobs in order of keys, and without it all.
     """
     keys = [json.loads(line)["key"] for line in run("dead", "list", "--json", "--limit", "2").stdout.splitlines()]
     assert keys == sorted(dead)[:2]
@@ -468,7 +468,7 @@ def test_input_that_is_closed(tmp_path):
 @pytest.mark.parametrize("command", ["list --json", "set k --delay 1h --target log", "--help"])
 def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
     """
-    If the output cannot be written, one line reports it, and the command fails.
+    If the output cannot be written, the command fails and says so in one line.
     """
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")

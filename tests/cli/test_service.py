@@ -1,5 +1,5 @@
 """
-The commands against a service, whose address takes the place of a store's.
+The commands on a service, with its address in place of a store's URL.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TOKEN = "t" * 40
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """
-    Return the address of a service that asks for a token.
+    Return the address of a service that requires a token.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0"]
     environment = os.environ | {"TICKWHEEL_WRITE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
     folder = tmp_path_factory.mktemp("served")
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
-        watch = threading.Timer(600, server.kill)  # limit for all tests of this module
+        watch = threading.Timer(600, server.kill)  # time limit for all tests of this module
         watch.start()
         page = next(line for line in server.stdout if line.startswith("page"))
         yield page.split()[1].rstrip("/")
@@ -73,7 +73,7 @@ def test_life_of_a_job(ask):
 
 def got(url, path):
     """
-    Return the service's document at *path*.
+    Return the document that the service has at *path*.
     """
     with urlopen(Request(url + path, headers={"authorization": f"Bearer {TOKEN}"}), timeout=60) as answer:  # noqa: S310 - the test's own service
         return json.load(answer)
@@ -81,7 +81,7 @@ def got(url, path):
 
 def test_documents_are_those_of_the_service(ask, url):
     """
-    With --json, jobs, their history and schedules have the fields of the HTTP API, with the same values.
+    With --json, jobs, histories and schedules have the same fields and values as in the HTTP API.
     """
     ask("set", "tea", "--at", f"{YEAR}-01-01T00:00:00.25Z", "--expires", "90s", "--target", "log", "--payload", "[1.5]")
     ask("set", "bell", "--cron", "0 9 * * *", "--target", "log", "--attempts", "3")
@@ -100,7 +100,7 @@ def test_documents_are_those_of_the_service(ask, url):
 
 def test_watch(ask, url, monkeypatch):
     """
-    A job is followed until it is gone: its state, its events, and its end.
+    A job is followed until it is gone, with its state, its events and its end.
     """
     assert ask("watch", "watched").returncode == ExitCode.NOT_FOUND
     ask("set", "watched", "--delay", "1h", "--target", "log")
@@ -143,7 +143,7 @@ def test_schedules_files_and_dead_letters(ask):
 
 def test_doctor_and_top(ask, url):
     """
-    The doctor checks the service, and top watches it.
+    The doctor checks the service, and `top` shows it.
     """
     shown = ask("top", "--once").stdout  # `top` of the service that the other commands use as a store
     assert "pending" in shown
@@ -170,10 +170,10 @@ def tokyo(monkeypatch):
 
 def test_top_is_in_the_local_zone(ask, url, tokyo):
     """
-    Firings are shown in the time zone of the machine that shows them.
+    `top` shows firings in the time zone of the machine on which it runs.
     """
     ask("set", "now", "--delay", "0", "--target", "log")
-    while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each check is a request to the service
+    while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each check is one request
         pass
     fired_at = datetime.fromisoformat(firings[0]["fired_at"]).astimezone(tokyo)
     shown = ask("top", "--url", url, "--once").stdout
@@ -184,7 +184,7 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
     """
-    No line is wider than the terminal, and no figure or heading is broken or cut; names are folded.
+    No line is wider than the terminal, no figure or heading is broken or cut, and names are wrapped.
     """
     monkeypatch.setenv("COLUMNS", str(width))
     ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
@@ -204,7 +204,7 @@ def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
 
 def test_what_goes_wrong(ask, run, url, monkeypatch):
     """
-    Each failure has its exit code, and its message the remedy.
+    Each failure has its own exit code, and its message has the remedy.
     """
     answer = ask("set", "k", "--delay", "1", "--handler", "absent")
     assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
@@ -231,7 +231,7 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    A server that is not a tickwheel service is recognised, and no redirect gets the token.
+    A server that is not a tickwheel service is recognised, and the token is not sent after a redirect.
     """
     asked = []
 

@@ -1,5 +1,5 @@
 """
-The schedules of APScheduler and Celery beat, written by those programs themselves.
+Imports of schedules that APScheduler and Celery beat have written themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Order:
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return APScheduler's own scheduler on a SQLite file, `old.db`, in which jobs can be added.
+    Return APScheduler's own scheduler on a SQLite file, `old.db`, to which jobs can be added.
     """
     background = pytest.importorskip(
         "apscheduler.schedulers.background", reason="APScheduler is not installed: pip install 'apscheduler<4'"
@@ -51,7 +51,7 @@ def apscheduler(tmp_path):
 
 def imported(run, *arguments):
     """
-    Import, and return the jobs by key.
+    Run an import, and return the jobs by key.
     """
     done = run("import", *arguments)
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def test_apscheduler(run, apscheduler):
 
 def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
     """
-    An interval keeps its phase over a change to summer time, whenever it began and however long APScheduler was down.
+    An interval keeps its phase over a clock change, whenever it began and however long APScheduler was stopped.
     """
     day = timedelta(hours=24)
     begins = {month: datetime(2026, month, 1, 9, tzinfo=BERLIN) for month in (1, 7)}
@@ -104,7 +104,7 @@ def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
 
 def test_next_runs_of_apscheduler_that_were_moved(run, apscheduler):
     """
-    A run moved by `modify` is due at its new time, and an interval continues from there.
+    A run that was moved by `modify` is due at its new time, and an interval continues from there.
     """
     apscheduler.add_job("builtins:print", "interval", hours=24, id="interval").modify(next_run_time=LATER)
     apscheduler.add_job("builtins:print", "date", run_date=LATER + MILLISECOND, id="date").modify(next_run_time=LATER)
@@ -123,7 +123,7 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are imported like those of a database; a missing key is named.
+    The jobs of a RedisJobStore are imported like those of a database, and a missing key is named.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -150,7 +150,7 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    Jobs that APScheduler exports from another store into a file are imported from that file.
+    Jobs that APScheduler exports from an unsupported store into a file are imported from the file.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
@@ -216,7 +216,7 @@ def test_apscheduler_4(run, tmp_path, kind):
 
 def test_apscheduler_4_in_cbor(run, tmp_path):
     """
-    Jobs in CBOR are skipped, and the reason names it.
+    Jobs stored as CBOR are skipped, with CBOR as the reason.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -251,7 +251,7 @@ CRONS = [
 @pytest.mark.parametrize("fields", CRONS, ids=str)
 def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
     """
-    The next thirty runs of a cron schedule are the same as in APScheduler.
+    The next thirty runs of a cron schedule are those of APScheduler.
     """
     job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
     taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]
@@ -266,7 +266,7 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_what_apscheduler_has_more(run, apscheduler):
     """
-    Features without a counterpart are named with the reason, and stop the import unless an option skips them.
+    Features without a counterpart are named with the reason; they stop the import, or are skipped with an option.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -354,7 +354,7 @@ def celery_app(tmp_path, monkeypatch):
 
 def check_celery(jobs):
     """
-    Check the jobs of the good settings.
+    Check the jobs that the good settings give.
     """
     assert jobs["sums"]["recurrence"]["every_ms"] == 30_000
     assert (jobs["sums"]["target"], jobs["sums"]["handler"]) == ("celery", "shop.add")
@@ -366,14 +366,14 @@ def check_celery(jobs):
 
 def test_celerybeat_settings(run, celery_app):
     """
-    The schedule of an application is imported for the same workers, to which its target sends the tasks.
+    The schedule of an application is imported for its workers, to which the target sends the tasks.
     """
     check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
 
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module with Django's names of settings is also read; parts without a counterpart are named.
+    A module with Django's names for settings is read, too; parts without a counterpart are named.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
@@ -395,7 +395,7 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
 
 def test_celerybeat_file(run, celery_app, tmp_path):
     """
-    Beat's file is read without running any of its code, and an interval continues in its phase.
+    Beat's file is read without running code from it, and an interval continues in its phase.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -414,7 +414,9 @@ def test_celerybeat_file(run, celery_app, tmp_path):
 @pytest.mark.parametrize("source", ["app", "file", "settings"])
 def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
     """
-    Without UTC and a zone, crontabs are in the local time of beat's machine: the zone must be given, not guessed.
+    If UTC is off and no zone is set, crontabs are in local time of beat's machine.
+
+    The zone then has to be given, and is not guessed.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -438,7 +440,7 @@ class Every(timedelta):
 
 def test_no_code_of_a_pickle_runs(tmp_path):
     """
-    The calls in a pickle are recorded and not made.
+    Calls in a pickle are recorded, and not made.
     """
 
     class Evil:
@@ -455,7 +457,7 @@ def test_no_code_of_a_pickle_runs(tmp_path):
 
 def test_a_file_that_is_not_beats(run, tmp_path):
     """
-    A file that was not written by beat is named, with the file to give instead.
+    A file that beat has not written is named, with the file to give instead.
     """
     pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
     (tmp_path / "notes").write_text("no schedule")

@@ -1,5 +1,5 @@
 """
-The state of the schedules of APScheduler and Celery beat: owed and moved runs, and random triggers.
+The state of imported schedules of APScheduler and Celery beat: owed and moved runs, and random triggers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MINUTE, MILLISECOND = timedelta(minutes=1), timedelta(milliseconds=1)
 
 def change_day(instant):
     """
-    Return the midnight in UTC of the day on which Berlin's clocks are set forward in the year of *instant*.
+    Return midnight in UTC of the day on which Berlin's clocks are set forward in the year of *instant*.
     """
     last = datetime(instant.year, 3, 31, tzinfo=UTC)
     return last - timedelta(days=last.isoweekday() % 7)
@@ -28,7 +28,7 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return True if APScheduler or Celery may run at *instant* the schedules of times that the clock skips.
+    Return True if APScheduler or Celery may run schedules at *instant* for times that the clock skips.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
@@ -43,7 +43,7 @@ def is_lost(instant):
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return APScheduler's own scheduler on a SQLite file, `old.db`, in which jobs can be added.
+    Return APScheduler's own scheduler on a SQLite file, `old.db`, to which jobs can be added.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     stores = pytest.importorskip("apscheduler.jobstores.sqlalchemy", reason="SQLAlchemy is not installed")
@@ -51,14 +51,14 @@ def apscheduler(tmp_path):
     scheduler = background.BackgroundScheduler(jobstores={"default": store}, timezone=UTC)
     scheduler.start(paused=True)
     yield scheduler
-    scheduler.remove_all_jobs()  # otherwise the scheduler would run them as it ends
+    scheduler.remove_all_jobs()  # otherwise the scheduler would run the jobs as it ends
     scheduler.shutdown()
     store.engine.dispose()
 
 
 def imported(run, *arguments):
     """
-    Import, and return the jobs by key.
+    Run an import, and return the jobs by key.
     """
     done = run("import", *arguments)
     assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest recurring schedules are declared, so that a second import cancels the removed ones.
+    With --manifest recurring schedules are declared, so that a second import cancels those that were removed.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):
@@ -95,7 +95,7 @@ def test_schedules_as_a_manifest(run, apscheduler):
 
 def test_the_state_of_apscheduler(run, apscheduler):
     """
-    A run owed within its grace time is due now, a moved one at its new time, any other by its rule.
+    A run owed within its grace time is due now, a moved run at its new time, and any other by its rule.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     far = now + timedelta(days=300)
@@ -128,7 +128,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    A date that was missed by more than its grace time is omitted, as by APScheduler.
+    A one-time run that was missed by more than its grace time is omitted, as by APScheduler.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)
@@ -199,7 +199,7 @@ def theirs(trigger, start, count):
 )
 def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
     """
-    In UTC, random triggers have the same instants as in APScheduler.
+    In UTC, random triggers give the same times as in APScheduler.
     """
     draw = random.Random(50)
     for number in range(triggers):
@@ -214,7 +214,7 @@ def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
 
 def is_known(instant):
     """
-    Return True if the page on migrating says that *instant* may differ or be missing.
+    Return True if the page about migrating says that *instant* may differ or be missing.
     """
     return is_skipped(instant) or is_lost(instant)
 
@@ -224,7 +224,7 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin, random triggers have the same instants, except for the two differences that the page on migrating names.
+    In Berlin, random triggers give the same times, except for the two differences on the page about migrating.
     """
     draw = random.Random(51)
     for number in range(triggers):
@@ -243,7 +243,7 @@ def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apschedul
 
 def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
-    A run that beat owes is due now; odd but legal values get a remark.
+    A run that beat owes is due now, and odd but legal values get a remark.
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check
@@ -280,7 +280,7 @@ def test_the_state_of_beat(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_random_crontabs_of_celery(zone, triggers, instants):
     """
-    Random crontabs have the same instants as in Celery, except for times that the clock skips.
+    Random crontabs give the same times as in Celery, except for times that the clock skips.
     """
     schedules = pytest.importorskip("celery.schedules", reason="Celery is not installed")
     celery = pytest.importorskip("celery")

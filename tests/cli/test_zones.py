@@ -1,5 +1,5 @@
 """
-Zones of times: `--at`, `--until` and `--since`, and the columns of a table.
+The zones of times, in `--at`, `--until` and `--since`, and in the columns of a table.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_an_end_is_read_in_its_zone(run):
 )
 def test_a_zone_of_nothing_is_refused(run, given):
     """
-    A zone without a time that uses it is refused, and so is an unknown one.
+    A zone is refused if no time uses it, and so is an unknown zone.
     """
     answer = run(*given, "--tz", "Europe/Berlin")
     assert answer.returncode == 2
@@ -69,7 +69,7 @@ def test_a_zone_of_nothing_is_refused(run, given):
 
 def test_the_past_is_asked_for(run):
     """
-    A past time is refused without `--now`; the start of a series may be in the past.
+    A past time is refused without `--now`, but a series may have a past start.
     """
     answer = run("set", "k", "--at", "2001-01-01T09:00", "--target", "log")
     assert answer.returncode == 2
@@ -80,7 +80,7 @@ def test_the_past_is_asked_for(run):
 
 def test_columns(run):
     """
-    A table may have columns for a time and its zone; its messages speak of columns.
+    A table may have columns for a time and its zone, and errors about it name columns.
     """
     table = f"key,at,tz,cron,target\na,{YEAR}-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
     assert run("import", "csv", "-", stdin=table).stdout == "imported 2 jobs\n"

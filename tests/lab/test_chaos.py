@@ -20,7 +20,7 @@ from tickwheel.lab.wire import Client, Receiver
 
 def test_a_plan_is_its_seed() -> None:
     """
-    The same seed makes the same faults, and another seed makes others; every kind occurs once before any repeats.
+    The same seed gives the same faults, and another seed gives others; every kind occurs once before any repeats.
     """
     kinds = tuple(FAULTS)
     plan = plan_of(5, 300, kinds, 2.0)
@@ -37,7 +37,7 @@ def link_to(port: int, latency_s: float = 0.0, jitter_s: float = 0.0) -> Link:
 
 def test_a_slow_link_delays_and_keeps_the_order() -> None:
     """
-    Data sent over a link arrives complete and in order, and not before its latency.
+    Data sent over a link arrives complete, in order, and after its latency at the earliest.
     """
     bodies: list[bytes] = []
 
@@ -60,7 +60,7 @@ def test_a_slow_link_delays_and_keeps_the_order() -> None:
 
 def test_a_link_is_cut_and_closed() -> None:
     """
-    A cut breaks only open connections; a closed link accepts none until it is opened.
+    A cut breaks only open connections; a closed link accepts no connection until it is opened.
     """
 
     async def talk() -> None:
@@ -91,7 +91,7 @@ def test_a_link_is_cut_and_closed() -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
     """
-    A service that ends instead of serving is reported with its last output.
+    If a service ends instead of serving, the error shows its last output.
     """
     subject = Subject([sys.executable, "-c", "raise SystemExit('no disk, port {port}')"], tmp_path / "log")
     with pytest.raises(SubjectError, match="did not come up: no disk, port 0"):
@@ -101,7 +101,7 @@ def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
-    A service that ends with an error after SIGTERM is reported; a killed one starts again on its port.
+    A service that ends with an error after SIGTERM is reported, and a killed one starts again on its port.
     """
     script = (
         "import signal, sys\n"

@@ -40,7 +40,7 @@ def generated(run: Run) -> None:
 
 def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     """
-    A generated trace is replayed by all designs, with the same counts.
+    All designs replay a generated trace with the same counts.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--json")
@@ -69,7 +69,7 @@ def test_replay_as_lines(run: Run) -> None:
 
 def test_tune(run: Run) -> None:
     """
-    The advice is a geometry with its reasons, as text and as JSON.
+    The advice is a geometry with reasons, as text and as JSON.
     """
     generated(run)
     text = run("tune", "trace.csv.gz").stdout
@@ -82,7 +82,7 @@ def test_tune(run: Run) -> None:
 
 def test_compare(run: Run, tmp_path: Path) -> None:
     """
-    A comparison prints a line for each case, and writes its figures and its page.
+    A comparison prints a line for each case, and writes its figures and a page.
     """
     generated(run)
     options = ["--pending", "50,1k", "--steps", "2000", "--wheel", "heap", "--wheel", "native"]
@@ -98,7 +98,7 @@ def test_compare(run: Run, tmp_path: Path) -> None:
 
 def test_watch(run: Run, tmp_path: Path) -> None:
     """
-    A page is written, with a geometry that is small enough to be watched.
+    `watch` writes a page, whose geometry is small enough to watch.
     """
     generated(run)
     answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")
@@ -108,7 +108,7 @@ def test_watch(run: Run, tmp_path: Path) -> None:
 
 def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -> None:
     """
-    The result of one design is printed before the next one starts, so a failure does not lose it.
+    The result of each design is printed before the next one starts, so that a failure does not lose it.
     """
     (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
     answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
@@ -118,7 +118,7 @@ def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -
 
 def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
     """
-    Of a long trace only the beginning is read, which takes seconds however long the trace is.
+    Of a long trace only the beginning is read, so that this takes seconds, however long the trace is.
     """
     lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
     (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))

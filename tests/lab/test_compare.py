@@ -1,5 +1,5 @@
 """
-Comparisons of designs: their load, their figures, and the page with the results.
+Comparisons of designs: the load, the figures, and the page with the results.
 """
 
 import json
@@ -24,7 +24,7 @@ CHOICE = ["native", "heap", "single:tick=0.01,slots=3100", "hierarchical:tick=0.
 
 class Tags(HTMLParser):
     """
-    Parses a page and records its external references, and whether its tags match.
+    Parses a page, and records its external references and whether its tags match.
     """
 
     def __init__(self, page: str) -> None:
@@ -51,7 +51,7 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     """
-    Return a small comparison, measured.
+    Return the measured figures of a small comparison.
     """
     told: list[str] = []
     designs = [parse_design(text) for text in CHOICE]
@@ -64,7 +64,7 @@ def comparison() -> Comparison:
 
 def played(workload: Workload) -> tuple[int, int]:
     """
-    Play a workload on a heap, and return the numbers of pending timers at the start and at the end.
+    Play a workload on a heap, and return the numbers of pending timers at its start and at its end.
     """
     wheel = HeapWheel()
     ids = {number: wheel.insert(deadline, number) for number, deadline in enumerate(workload.fill)}
@@ -81,7 +81,7 @@ def played(workload: Workload) -> tuple[int, int]:
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
 def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
     """
-    A workload has about the requested numbers of pending timers, at the start and at the end, and of steps.
+    A workload has about as many pending timers as requested, at its start and its end, and as many steps.
     """
     workload = workload_of(TRACE, pending, 5_000)
     at_start, at_end = played(workload)
@@ -95,13 +95,13 @@ def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
 
 def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
-    A workload of one copy has the trace's timers: those pending after a tenth of it, and then its operations.
+    A workload of one copy has the timers of the trace: those pending after a tenth of it, and then its operations.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
     workload = workload_of(trace, 15, 100)
     assert workload.copies == 1
-    # After a tenth, at 1 s, number 0 has fired and 5 is cancelled.
+    # After a tenth, at 1 s, timer 0 has fired and timer 5 is cancelled.
     assert sorted(workload.fill) == [second * 10**9 for second in range(1, 20) if second != 5]
     assert list(zip(workload.times, workload.deadlines, strict=True)) == [(9 * 10**9, 10 * 10**9)]
 
@@ -117,7 +117,7 @@ def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
 
 def test_traces_that_make_no_workload() -> None:
     """
-    A trace in which no timer is pending is refused, because no number of copies would help.
+    A trace in which no timer is ever pending is refused, because no number of copies would help.
     """
     with pytest.raises(WorkloadError, match="the trace is empty"):
         workload_of([], 10, 10)
@@ -128,7 +128,7 @@ def test_traces_that_make_no_workload() -> None:
 
 def test_every_design_fires_the_same(comparison: Comparison) -> None:
     """
-    Under the same load all designs fire the same number of timers; only designs with ticks fire late.
+    Under the same load all designs fire the same number of timers, and only designs with ticks fire late.
     """
     for size in (100, 2_000):
         rows = [row for row in comparison.rows if row["size"] == size]
@@ -144,7 +144,7 @@ def test_every_design_fires_the_same(comparison: Comparison) -> None:
 
 def test_only_wheels_cascade(comparison: Comparison) -> None:
     """
-    The heap and the single ring never move an entry to another slot; the hierarchical designs do.
+    The heap and the single ring never move an entry to another slot, and the hierarchical designs do.
     """
     cascades = {row["design"]: row["cascades"] for row in comparison.rows if row["size"] == 2_000}
     assert cascades["heap"] == cascades["single"] == 0
@@ -186,7 +186,7 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
 
 def test_a_design_that_does_not_get_through() -> None:
     """
-    If a ring is too short for the load, the comparison ends with an error that names the design and the size.
+    If a ring is too short for the load, the comparison ends with an error that names the design and a sufficient size.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"

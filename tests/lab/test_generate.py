@@ -1,5 +1,5 @@
 """
-Generated loads are seeded, sorted, and have the described shape.
+Generated loads depend on their seed, are sorted, and have the described shape.
 """
 
 import json
@@ -37,7 +37,7 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    Idle timeouts are moved by traffic and cancelled by the close; few fire.
+    Idle timeouts are moved by traffic and cancelled when the connection closes; few fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -47,7 +47,7 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its heartbeats move; the timers of clients that go away fire.
+    Every client has one timer, which its heartbeats move; if a client goes away, its timer fires.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300
@@ -68,7 +68,7 @@ def test_the_herd_fires_on_the_minute() -> None:
 
 def test_a_cache_has_its_clusters_ttls() -> None:
     """
-    A generated cache has the TTLs, deletes and rate of its cluster.
+    A generated cache has the lifetimes, deletes and rate of its cluster.
     """
     for name, cluster in CLUSTERS.items():
         seconds = 20_000 / (cluster.rate * (cluster.writes + cluster.deletes))

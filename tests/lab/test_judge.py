@@ -1,5 +1,5 @@
 """
-The judge of a chaos run finds nothing in a good history, and finds each violation of the promise.
+The judge of a chaos run finds no fault in a good history, and finds each violation of the promise.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_history_that_keeps_the_promise(name: str) -> None:
     """
-    A history within the promise has no violation.
+    The judge finds no violation in a history that keeps the promise.
     """
     writes, deliveries, faults = CLEAN[name]
     assert violations(writes, deliveries, *faults) == {}
@@ -127,7 +127,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    Each violation of the promise is found under its own name, and no other violation is found.
+    Each violation of the promise is reported under its own name, and no other with it.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found
@@ -136,7 +136,7 @@ def test_a_history_that_breaks_the_promise(name: str) -> None:
 
 def test_a_repeat_is_counted() -> None:
     """
-    A repeat that a fault explains is counted, and is not a violation.
+    A repeat that a fault explains is counted, but is not a violation.
     """
     verdict = judge(History([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]), IN_FLIGHT_MS)
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
@@ -145,7 +145,7 @@ def test_a_repeat_is_counted() -> None:
 @pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
 def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
-    A killed process keeps its shards until its lease has ended and was checked; the time limit counts from then on.
+    A killed process keeps its shards until its lease has expired; the time limit counts from then on.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)
@@ -154,7 +154,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
 
 def test_a_violation_names_the_firing() -> None:
     """
-    A violation names its firing, and the amount.
+    The text of a violation names the firing and the amount.
     """
     verdict = judge(History([SET, written("cancel", 500, 1)], [arrived(900)], []), IN_FLIGHT_MS)
     assert verdict.violations == [

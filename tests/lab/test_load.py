@@ -1,5 +1,5 @@
 """
-The figures of a load: latency, tolerance, and the page that shows them.
+The figures of a load: latencies, thresholds, and the page that shows them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tickwheel.lab.wire import Client, Delivery, Receiver, UrlError
 
 def stats(buckets: list[int], most: float = 0.0) -> dict[str, Any]:
     """
-    Return a service's stats with these counts in its buckets of 1 ms, 10 ms and beyond.
+    Return a service's stats with these counts in its buckets up to 1 ms, up to 10 ms, and above.
     """
     return {"lateness": {"histogram": [[1, buckets[0]], [10, buckets[1]], [None, buckets[2]]], "max_ms": most}}
 
 
 def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
     """
-    Return the figures of a stage of one request a second, each answered after one of *latencies*.
+    Return the figures of a stage with one request a second, each answered after one of *latencies*.
     """
     tally = Tally(1.0, len(latencies) + failed, 100.0)
     for number, latency in enumerate(latencies):
-        # All requests were sent late: the answer came a millisecond after the sending.
+        # All requests were sent late: each answer came a millisecond after its request was sent.
         now = tally.intended(number) + latency
         tally.answered(number, now - 0.001, now, is_overtaken=False)
     for _ in range(failed):
@@ -40,7 +40,7 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
 
 def test_a_latency_counts_from_the_intended_start() -> None:
     """
-    The latency of a request counts from its intended start, so it includes the whole wait before the sending.
+    The latency of a request counts from its intended start, so it includes the wait before the sending.
     """
     figures = stage_of([0.001, 0.001, 2.5])
     assert figures.latency_s["max"] == pytest.approx(2.5)
@@ -52,7 +52,7 @@ def test_a_latency_counts_from_the_intended_start() -> None:
 
 def test_who_gets_no_answer_waits_all_the_same() -> None:
     """
-    A request that got no answer counts with its whole wait.
+    A request without an answer counts with the whole time that it waited.
 
     A request that is answered with an error counts only as an error.
     """
@@ -71,7 +71,7 @@ def test_who_gets_no_answer_waits_all_the_same() -> None:
 
 def test_ranks() -> None:
     """
-    A rank is the smallest value that is at least as large as this share of the values.
+    A rank is the smallest value that is not below this share of the values.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)
@@ -79,7 +79,7 @@ def test_ranks() -> None:
 
 def test_lateness_is_what_came_in_between() -> None:
     """
-    Earlier counts of the service are subtracted; a rank is the upper edge of its bucket, at most the maximum.
+    Counts from before the load are subtracted; a rank is the upper edge of its bucket, and at most the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -102,7 +102,7 @@ def test_lateness_is_what_came_in_between() -> None:
 )
 def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
-    A threshold is missed when its figure exceeds it in any stage; the result names the stage and the amount.
+    A threshold is missed if its figure exceeds it in any stage; the result names the stage and the amount.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -112,7 +112,7 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
 
 def test_a_stage_without_an_answer() -> None:
     """
-    A stage without an answer is missed, even though its latencies are zero and no threshold is set.
+    A stage without any answer counts as missed, although its latencies are zero and no threshold is set.
     """
     silent = stage_of([], failed=2)
     assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
@@ -122,7 +122,7 @@ def test_a_stage_without_an_answer() -> None:
 
 def test_every_metric_is_read() -> None:
     """
-    Each name that a threshold may have yields a number.
+    Each name that a threshold may have gives a number.
     """
     figures = stage_of([0.1])
     assert all(metric.read(figures) >= 0 for metric in METRICS.values())
@@ -137,7 +137,7 @@ def test_the_page_stands_alone() -> None:
     assert "p99 is &lt;much&gt;" in page
     assert "default-src 'none'" in page
     assert "{{" not in page
-    assert page.count("<svg") == 2  # stages of one rate have no curve over rates
+    assert page.count("<svg") == 2  # if all stages have one rate, there is no curve over rates
     assert "every threshold was kept" in render_load(result, [], is_limited=True)
     assert "no threshold was set" in render_load(result, [], is_limited=False)
     assert {len(row) for row in stage_rows(result.stages)} == {len(COLUMNS)}
@@ -148,7 +148,7 @@ def test_the_page_stands_alone() -> None:
 )
 def test_what_is_no_service(url: str) -> None:
     """
-    An address that cannot be that of a service is refused, and quoted.
+    An address that cannot be that of a service is refused, and the error quotes it.
     """
     with pytest.raises(UrlError, match="write it as in http://127"):
         Client(url)
@@ -156,7 +156,7 @@ def test_what_is_no_service(url: str) -> None:
 
 def test_nobody_answers() -> None:
     """
-    Without a service, or without its permission, the load does not begin and gives the reason.
+    If the service is missing or refuses, the load does not begin, and the error gives the reason.
     """
 
     async def load(url: str) -> None:
@@ -176,7 +176,7 @@ def test_nobody_answers() -> None:
 
 def test_the_wire() -> None:
     """
-    Each side receives the other's data; a request whose connection is lost has its own kind of answer.
+    Each side receives the other's data; a request whose connection is lost is counted separately.
     """
     got: list[Delivery] = []
     proof = "abc"

@@ -1,5 +1,5 @@
 """
-The lab's pages on a phone do not scroll sideways, and every text of a drawing is large enough to read.
+On a phone, the lab's pages do not scroll sideways, and every text in a drawing is large enough to read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Every design replays traces with exactly the oracle's counts.
+Every design replays traces with exactly the counts of the oracle.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def test_every_design_gives_the_oracles_counts(
     traces: Path, oracle: Callable[[Path], dict[str, int]], name: str
 ) -> None:
     """
-    A real trace gives all seven counts of the oracle on all six designs, and no timer is later than a tick.
+    On all six designs a real trace gives the oracle's seven counts, and no timer is later than a tick.
     """
     path = traces / f"{name}.timers.csv.gz"
     expected = oracle(path)
@@ -50,7 +50,7 @@ def test_every_design_gives_the_oracles_counts(
 @pytest.mark.parametrize("text", ["rounds:tick=0.25,slots=2", "hierarchical:tick=7,slots=3", "cascading:tick=0.9"])
 def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
     """
-    A tick changes the time at which a timer is delivered, but not its outcome.
+    A coarser tick changes when a timer is delivered, but not how it ends.
     """
     operations = [
         TraceOperation(0, "S", "fires late", 1_000_000),
@@ -78,7 +78,7 @@ def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
 
 def test_a_delay_that_does_not_fit() -> None:
     """
-    A ring that is too short reports the operation, the delay and the number of slots that would be enough.
+    If a ring is too short, the error names the operation, the delay, and a sufficient number of slots.
     """
     operations = [TraceOperation(0, "S", "near", 5), TraceOperation(3, "S", "far", 2_000_000)]
     with pytest.raises(DoesNotFitError) as refusal:

@@ -1,5 +1,5 @@
 """
-The page of wheels as a teacher, in a browser: it asks, explains, and needs no scrolling.
+The page that teaches wheels, in a browser: it asks, explains, and needs no scrolling.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def laptop(browser: Any, tmp_path: Any) -> Iterator[Any]:
 
 def open_scene(browser: Any, name: str) -> None:
     """
-    Open a scene, and return when it is drawn: the page reads the address in a later turn.
+    Open a scene, and wait until it is drawn, because the page reads its address in a later turn.
     """
     browser.execute_script("history.replaceState(null, '', '#' + arguments[0]); window.onhashchange()", name)
 
@@ -68,7 +68,7 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
 
 def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
     """
-    The clock asks for the slot of each timer, shows it only after the answer, and gives the reason.
+    The clock asks for the slot of each timer, and shows it with the reason only after the answer.
     """
     open_scene(laptop, "clock")
     asked = []
@@ -90,7 +90,7 @@ def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(scheme: str, laptop: Any) -> None:
     """
-    No scene has a barrier for readers with poor sight or without a pointer; the question of the clock is open.
+    No scene has a barrier for users with low vision or without a pointer; the clock's question is open in the test.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

@@ -30,7 +30,7 @@ def write_gzip(path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     """
-    A written trace is read back unchanged, plain or gzipped, and the same trace always has the same bytes.
+    A written trace is read back unchanged, plain or gzipped, and the same trace always gives the same bytes.
     """
     first, second = tmp_path / name, tmp_path / f"again.{name}"
     assert write_trace(first, SMALL) == 5
@@ -51,7 +51,7 @@ def test_columns_in_any_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [lambda path, data: path.write_bytes(data), write_gzip], ids=["plain", "gzip"])
 def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object]) -> None:
     """
-    A byte order mark at the beginning of a file is not part of the first column.
+    A byte order mark at the beginning of a file does not become part of the first column.
     """
     path = tmp_path / ("trace.csv.gz" if write is write_gzip else "trace.csv")
     write(path, f"\ufeff{HEADER}1,S,a,5\n".encode())
@@ -90,7 +90,7 @@ def test_what_is_no_trace(tmp_path: Path, text: str, line: int, problem: str) ->
 
 def test_truncated_gzip(tmp_path: Path) -> None:
     """
-    A gzipped trace that was cut off is refused with the line at which it ends.
+    A gzipped trace that was cut off is refused, with the line at which it ends.
     """
     path = tmp_path / "trace.csv.gz"
     lines = [TraceOperation(number * 3, "S", f"key {number * 7_919 % 1_000_003}", number) for number in range(20_000)]

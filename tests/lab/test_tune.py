@@ -1,5 +1,5 @@
 """
-Designs by name, and the geometry that suits a trace.
+Designs by their names, and the geometry that fits a trace.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tickwheel.wheels import CARDS
 from tickwheel.wheels.card import in_words
 
 TIMEOUTS: list[TraceOperation] = []
-"""Five hundred timeouts of 5 s: three quarters are cancelled at once, the others moved to 30 s."""
+"""Five hundred timeouts of 5 s; three quarters are cancelled at once, and the others are moved to 30 s."""
 for number in range(500):
     t_us, key = number * 10_000, str(number)
     TIMEOUTS.append(TraceOperation(t_us, "S", key, 5_000_000))
@@ -24,7 +24,7 @@ for number in range(500):
 
 def test_designs_by_name() -> None:
     """
-    A name with options makes the described wheel, and is printed as it was given.
+    A name with options makes the wheel that it describes, which is printed as it was given.
     """
     design = parse_design("rounds:tick=0.25,slots=16")
     assert design.make().abilities.tick_ns == 250_000_000
@@ -50,7 +50,7 @@ def test_designs_by_name() -> None:
 )
 def test_designs_that_are_refused(text: str, problem: str) -> None:
     """
-    A design that cannot be built is refused with its text and the reason.
+    A design that cannot be built is refused with its text and a reason.
     """
     with pytest.raises(DesignError) as refusal:
         parse_design(text)
@@ -106,7 +106,7 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    The single ring holds the longest delay; one turn of a ring of rounds lasts longer than nine delays in ten.
+    The single ring holds the longest delay; one turn of a ring of rounds is longer than nine of ten delays.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
@@ -135,7 +135,7 @@ def test_no_single_ring_for_delays_far_apart() -> None:
 
 def test_what_was_given_stays() -> None:
     """
-    A given option is kept, and the other options are fitted to it.
+    A given option is kept, and the others are chosen to fit it.
     """
     facts = facts_of(TIMEOUTS)
     assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}

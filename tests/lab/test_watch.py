@@ -1,5 +1,5 @@
 """
-Films of wheels at work, which show where each timer moves and why; and the page that plays them.
+Films of wheels at work show where each timer moves and why, and a page plays them.
 """
 
 import json
@@ -48,7 +48,7 @@ def fires(film: Film, key: str) -> list[float]:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    Step by step, the timers of a film are in the slots in which the wheel counts them, and time never goes back.
+    At each step the timers of a film are in the slots in which the wheel counts them, and time never goes back.
     """
     wheel = small(Design(name), facts_of(TRACE)).make()
     counts: list[dict[tuple[int, int], int]] = []
@@ -72,7 +72,7 @@ def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
 
 def test_a_cascade_is_a_step_of_its_own() -> None:
     """
-    A film shows how a distant timer is put into a coarse ring, cascades into finer ones, and fires.
+    A film shows how a far timer is put into a coarse ring, cascades into finer ones, and fires.
     """
     film = filmed("hierarchical:tick=1,slots=4", [TraceOperation(0, "S", "tea", 21_000_000)])
     assert told(film) == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
@@ -100,7 +100,7 @@ def test_a_long_delay_is_told_in_hours_and_minutes() -> None:
 
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    On the native wheel a timer waits in a coarse slot until the slot begins; it is then sorted, to fire at its instant.
+    On the native wheel a timer waits in a coarse slot until that slot begins; then it is sorted, to fire on time.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9
@@ -113,7 +113,7 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
 @pytest.mark.parametrize("delay_us", [0, -3])
 def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
     """
-    A timer that is due when it is set fires before the next operation, at a time that does not go back.
+    A timer that is due when it is set fires before the next operation, and time does not go back.
     """
     operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
     options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
@@ -126,7 +126,7 @@ def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
 
 def test_comparisons_are_those_that_were_made() -> None:
     """
-    A heap's comparisons are counted with the entries that they read; comparisons of other designs are not counted.
+    The comparisons of a heap are counted with the entries that they read; other designs have no such count.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)
@@ -138,7 +138,7 @@ def test_comparisons_are_those_that_were_made() -> None:
 
 def test_scenes_show_their_faults() -> None:
     """
-    The first wheel of each scene behaves as the text says, and the wheel beside it does not.
+    In each scene the first wheel behaves as the text says, and the wheel next to it does not.
     """
     films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
     early, on_time = films["early"]
@@ -162,7 +162,7 @@ def test_the_burst_comes_within_ten_steps() -> None:
 
 def test_the_first_scene_is_a_clock() -> None:
     """
-    The rings of the clock have 60 slots of a second, a minute and an hour; each timer goes into its largest unit.
+    The clock's rings have 60 slots of a second, a minute and an hour, and each timer goes into its largest unit.
     """
     film = clock_face()["runs"][0]["films"][0]
     shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
@@ -174,7 +174,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
     """
-    Each choice is a recorded run in which the timer fires after that delay, on every design.
+    For each delay that can be chosen there is a recorded run, in which the timer fires after it, on every design.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
@@ -185,7 +185,7 @@ def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
 
 def test_what_was_given_is_watched() -> None:
     """
-    A given geometry is kept.
+    A given geometry is used as it is.
     """
     design = parse_design("rounds:tick=3,slots=9")
     assert small(design, facts_of(TRACE)) == design
@@ -221,7 +221,7 @@ def test_the_page_stands_alone() -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
-    In a browser the page draws a dot for every timer, and shows the step and the timer that its address names.
+    In a browser the page draws a dot for every timer, and shows the step and the timer in its address.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

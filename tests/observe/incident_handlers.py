@@ -29,4 +29,4 @@ def register(scheduler):
         Take a quarter of a second while the file *payload* exists.
         """
         if Path(payload).exists():
-            time.sleep(0.25)  # so that these jobs are a burst: their workers are busy
+            time.sleep(0.25)  # so that these jobs keep their workers busy, like a burst

@@ -1,5 +1,5 @@
 """
-The random choice of traced firings: in batches of any size, each is chosen with the same probability, the share.
+The random choice of traced firings: in batches of any size, each is chosen with a probability that equals the share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGMAS = 5
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_every_place_has_the_share_as_its_chance(share, size):
     """
-    Each firing of a batch, also the first and the last, is drawn with the share as its probability, independently.
+    Each firing of a batch, even the first and the last, is chosen independently with the share as its probability.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -37,7 +37,7 @@ def test_every_place_has_the_share_as_its_chance(share, size):
         (total, batches * size, share),
         (pairs, batches * (size - 1), share * share),
     ):
-        spread = math.sqrt(2 * tries * chance * (1 - chance))  # pairs overlap, which is less than twice the variance
+        spread = math.sqrt(2 * tries * chance * (1 - chance))  # pairs overlap: less than twice the variance
         assert abs(count - tries * chance) <= SIGMAS * spread + 1
 
 
@@ -45,7 +45,7 @@ def test_every_place_has_the_share_as_its_chance(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_extremes(share, expected, chance):
     """
-    A share of 0 or less draws no firing, 1 or more draws all, and the smallest possible share draws none.
+    A share of 0 or less chooses no firing, 1 or more chooses all, and the smallest possible share chooses none.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 

@@ -1,5 +1,5 @@
 """
-The figures as OpenMetrics, read by its own parser: from a late firing to its trace.
+The metrics in OpenMetrics form, read by its own parser, lead from a late firing to its trace.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROMETHEUS = f"{OPENMETRICS};escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4
 )
 def test_the_form_is_what_is_asked_for(accept, kind):
     """
-    The output is OpenMetrics if the request prefers it, and plain text otherwise.
+    The output is OpenMetrics if the request prefers that, and plain text otherwise.
     """
     with Scheduler("memory://") as scheduler:
         assert exposition(scheduler.stats(), accept)[0].startswith(kind)
@@ -45,7 +45,7 @@ def test_the_form_is_what_is_asked_for(accept, kind):
 
 def test_lateness_leads_to_a_trace():
     """
-    In OpenMetrics each step of lateness has its last traced firing; a trace that the provider dropped is not linked.
+    In OpenMetrics each bucket of lateness links its last traced firing, unless the provider has dropped the trace.
     """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

@@ -1,8 +1,8 @@
 """
-The shipped alert rules, in a real Prometheus: the tests cause each incident, all at the same time.
+Our alert rules in a real Prometheus: the tests cause each incident, all at the same time.
 
-Each has services, a store and a job name of its own, so that no alert of one is taken for another's.
-Prometheus runs `FACTOR` times as fast as it is shipped. The times of this file are those of the shipped rules.
+Each incident has its own services, store and job name, so that its alerts cannot be taken for those of another.
+Prometheus runs `FACTOR` times as fast as in production. The times in this file are those of the original rules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHARDS = 4
 PATIENCE_S = 120
 TIMES = re.compile(r"\[\w+\]|(?<=_seconds\)) > [\d.]+")
 BUSY = ("steady/one", "steady/two", "steady/three", "steady/four")
-"""Recurring jobs that each store has, so that no metric of a healthy service is without a value."""
+"""Number of recurring jobs in each store, so that every metric of a healthy service has a value."""
 
 # ---- what happens ----------------------------------------------------------------------------------------------------
 
@@ -47,10 +47,10 @@ class Expected:
     An alert that an incident causes.
 
     Attributes:
-        alert: Its name.
+        alert: The name of the alert.
         labels: Labels that it has, besides `job`; `instance` is the number of a node, whose name replaces it.
-        says: Words of its summary.
-        is_cause: False for a documented consequence, which may come and may stay away.
+        says: Words in the alert's summary.
+        is_cause: False for a documented consequence, which may or may not appear.
     """
 
     alert: str
@@ -62,7 +62,7 @@ class Expected:
 @dataclass
 class Incident:
     """
-    An incident: a generator that makes the services, causes and ends the incident, and the expected alerts.
+    A generator that makes the services and causes and ends the incident, with the alerts that it must cause.
     """
 
     plot: object
@@ -75,7 +75,7 @@ INCIDENTS = {}
 
 def incident(*expected, lasts="10m"):
     """
-    Register a plot under the name of its function.
+    Register an incident's generator under the name of its function.
     """
 
     def register(plot):
@@ -101,7 +101,7 @@ def nothing(stage):
 )
 def store_down(stage):
     """
-    The server of the store stops under two nodes.
+    The server of the store stops while two nodes use it.
     """
     server = stage.make_postgres()
     url = stage.database(server)[1]
@@ -115,7 +115,7 @@ def store_down(stage):
 @incident(Expected("TickwheelStoreDown", {"instance": 1}, "gets no answer from its store"))
 def store_out_of_reach(stage):
     """
-    The line of one node of two to the server goes dead, without an error.
+    The connection between one of two nodes and the server goes silent, without an error.
     """
     name, url = stage.database(stage.postgres)
     line = stage.line(stage.postgres)
@@ -133,7 +133,7 @@ def store_out_of_reach(stage):
 )
 def store_read_only(stage):
     """
-    An administrator locks the database against writes.
+    An administrator makes the database read-only.
     """
     name, url = stage.database(stage.postgres)
     stage.scrape(stage.node(url), stage.node(url))
@@ -149,7 +149,7 @@ def store_read_only(stage):
 @incident(Expected("TickwheelDown", {"instance": 1}, "does not answer"))
 def node_lost(stage):
     """
-    One node of two is killed, and started again in the end.
+    One of two nodes is killed, and started again at the end.
     """
     url = stage.database(stage.postgres)[1]
     first, second = stage.node(url), stage.node(url)
@@ -163,7 +163,7 @@ def node_lost(stage):
 @incident(Expected("TickwheelNobodyFires", {}, "only 0 shards of tickwheel-no-node-fires have an owner"))
 def no_node_fires(stage):
     """
-    The last node is taken out of service, and the processes that set jobs remain.
+    The last node is taken out of service, while processes that set jobs remain.
     """
     url = stage.database(stage.postgres)[1]
     node = stage.node(url)
@@ -180,7 +180,7 @@ def no_node_fires(stage):
 @incident(Expected("TickwheelQueueWaits", {"queue": "images"}, "pull queue images"), lasts="22m")
 def queue_without_worker(stage):
     """
-    Jobs are set for workers before the workers are started.
+    Jobs for workers are set before any worker is started.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -212,7 +212,7 @@ def late_burst(stage):
 @incident(Expected("TickwheelReceiverFull", {"target": "hook"}, "have no room"))
 def receiver_full(stage):
     """
-    A receiver of webhooks answers that it has no room.
+    A receiver of webhooks answers that it is full.
     """
     receiver = Receiver()
     stage.stack.callback(receiver.close)
@@ -227,7 +227,7 @@ def receiver_full(stage):
 @incident(Expected("TickwheelDeadLetters", {}, "jobs of tickwheel-dead-letters died"), lasts="16m")
 def dead_letters(stage):
     """
-    One customer in ten is unknown, and the jobs for them fail for the last time.
+    One customer in ten is unknown, and the jobs for these customers use up their attempts.
     """
     stage.scrape(stage.node(stage.sqlite()))
     yield
@@ -244,7 +244,7 @@ def dead_letters(stage):
 @incident(Expected("TickwheelClockOff", {"instance": 1}, "off the store's"))
 def clock_apart(stage):
     """
-    The clock of one machine of two is set four seconds forth.
+    The clock of one of two machines is set forward by four seconds.
     """
     url = stage.database(stage.postgres)[1]
     offset, environment = stage.clock()
@@ -258,7 +258,7 @@ def clock_apart(stage):
 @incident(Expected("TickwheelTwoStores", {}, "two stores share the job's name"))
 def two_stores(stage):
     """
-    The services of a second store are scraped under the job of the first.
+    The services of a second store are scraped under the job name of the first.
     """
     first = stage.node(stage.sqlite())
     stage.scrape(first)
@@ -272,7 +272,7 @@ def two_stores(stage):
 @incident(Expected("TickwheelTargetsGone", {}, "knows no instance"))
 def targets_gone(stage):
     """
-    The service discovery finds no service of one store any more.
+    The service discovery does not find the services of one store any more.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -287,7 +287,7 @@ def targets_gone(stage):
 
 class Receiver:
     """
-    A receiver of webhooks that answers with the `status` that it has.
+    A receiver of webhooks that always answers with the current `status`.
     """
 
     def __init__(self):
@@ -337,7 +337,7 @@ class Stage:
 
     def database(self, server):
         """
-        Return the name of a new database of *server*, and the URL of a store there.
+        Return the name of a new database on *server*, and the URL of a store in it.
         """
         name = self.job.replace("-", "_")
         server.execute(f"CREATE DATABASE {name}")
@@ -345,7 +345,7 @@ class Stage:
 
     def line(self, server):
         """
-        Return a line to *server* that can be cut.
+        Return a proxy to *server* that can be cut.
         """
         line = Line(str(server.folder / ".s.PGSQL.5432"))
         self.stack.callback(line.close)
@@ -353,7 +353,7 @@ class Stage:
 
     def clock(self):
         """
-        Return the file with the nanoseconds by which a process's clock is off, and the environment of such a process.
+        Return the file with the error of a process's clock in nanoseconds, and the environment that applies it.
         """
         library, offset = self.folder / "clock.so", self.folder / "offset"
         source = ROOT / "tests" / "prove" / "interposed_clock.c"
@@ -378,9 +378,9 @@ class Stage:
 
     def start(self, node):
         """
-        Start *node*, which is stopped in the end, and return it.
+        Start *node* and return it; it is stopped at the end.
         """
-        self.stack.callback(node.stop, signal.SIGKILL)  # nothing is tested any more
+        self.stack.callback(node.stop, signal.SIGKILL)  # by then nothing is tested any more
         node.start()
         return node
 
@@ -423,7 +423,7 @@ class Stage:
 
     def instance(self, number):
         """
-        Return Prometheus' label `instance` of the node with this *number*.
+        Return the value that Prometheus' label `instance` has for this node.
         """
         return f"127.0.0.1:{self.nodes[number].port}"
 
@@ -433,7 +433,7 @@ class Stage:
 
 def identity(labels):
     """
-    Return an alert's name and labels, as a key.
+    Return a key that identifies an alert by its name and labels.
     """
     return tuple(sorted((name, value) for name, value in labels.items() if name not in {"__name__", "alertstate"}))
 
@@ -443,7 +443,7 @@ class Record:
     The observations of an incident.
 
     Attributes:
-        began, ended: The instants of the last evaluation before the cause, and before the end.
+        began, ended: The instants of the last evaluations before the cause began and before it ended.
         texts: The annotations of each alert that was seen firing.
     """
 
@@ -460,13 +460,13 @@ class Record:
 
     def wait_until_calm(self):
         """
-        Wait until all shards have owners, as Prometheus sees it, and no alert fires.
+        Wait until Prometheus sees an owner for every shard, and no alert fires.
         """
         job = f'{{job="{self._stage.job}"}}'
         give_up = time.monotonic() + PATIENCE_S
         while self._prometheus.value(f"sum(tickwheel_shards_owned{job}) == max(tickwheel_shards{job})") is None:
             assert time.monotonic() < give_up, f"{self._stage.job}: not all shards have owners"
-            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+            time.sleep(self._prometheus.interval_s / 4)  # no signal reports an evaluation
         self.wait(lambda firing: not firing, "not calm before")
 
     def evaluations(self):
@@ -474,7 +474,7 @@ class Record:
 
     def means(self, labels):
         """
-        Return the expectation that an alert with these *labels* meets, or None.
+        Return the expected alert that has these *labels*, or None.
         """
         return next((each for key, each in self.expected.items() if key <= labels.items()), None)
 
@@ -494,29 +494,29 @@ class Record:
         give_up = time.monotonic() + PATIENCE_S
         while not is_enough(found := self.take()):
             assert time.monotonic() < give_up, f"{what}: {found}"
-            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+            time.sleep(self._prometheus.interval_s / 4)  # no signal reports an evaluation
 
     def last(self, duration):
         """
-        Wait for the evaluations that the shipped Prometheus makes in a *duration*; return the instant of the last.
+        Wait for as many evaluations as the original Prometheus makes in *duration*; return the instant of the last.
         """
         count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
         since = self._prometheus.evaluations()[-1]
         while sum(at > since for at in self._prometheus.evaluations()) < count:
             self.take()
-            time.sleep(self._prometheus.interval_s / 4)  # Prometheus gives no signal
+            time.sleep(self._prometheus.interval_s / 4)  # no signal reports an evaluation
         return self._prometheus.evaluations()[-1]
 
     def firings(self):
         """
-        Return the labels of each alert that fired, and the instants of the evaluations at which it did.
+        Return for each alert that fired its labels and the instants of the evaluations at which it fired.
         """
         found = self._prometheus.samples(f'ALERTS{{alertstate="firing", job="{self._stage.job}"}}')
         return [(labels, {at for at, _ in values}) for labels, values in found]
 
     def unexpected(self):
         """
-        Return the other alerts that fired, with the seconds from the cause to their first and last evaluation.
+        Return the unexpected alerts that fired, with the seconds from the cause to their first and last evaluation.
         """
         lasted = self.ended - self.began
         return [
@@ -528,7 +528,7 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, wait until its alerts fire and for its whole duration, end it, and wait until no alert fires.
+    Cause the *incident*, wait for its alerts and its whole duration, end it, and wait until no alert fires.
     """
     causes = [key for key, each in record.expected.items() if each.is_cause]
     record.began = record.evaluations()[-1]
@@ -560,7 +560,7 @@ def prometheus():
 @pytest.fixture(scope="module")
 def records(request, prometheus, make_postgres, postgres, tmp_path_factory):
     """
-    Return the record of each incident that is tested in this run, as a future.
+    Return for each incident that this run tests a future of its record.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the clock of one process is only set on Linux, with a C compiler")
@@ -589,7 +589,7 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 
 def test_only_times_are_shortened():
     """
-    The tested rules equal the shipped ones, except for windows, ages, and the durations of states.
+    The tested rules equal the original ones, except for windows, ages, and the durations in `for:`.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
@@ -606,7 +606,7 @@ def test_only_times_are_shortened():
 @all_incidents
 def test_the_alert_fires_and_no_other(records, name):
     """
-    From the cause to long after the end, the alerts that fire are those of the incident.
+    From the cause until long after the end, only the alerts of the incident fire.
     """
     record = records[name].result()
     fired = [labels for labels, _ in record.firings()]
@@ -619,7 +619,7 @@ def test_the_alert_fires_and_no_other(records, name):
 @incidents
 def test_it_fires_until_the_end(records, name):
     """
-    Once an alert of the cause fires, it fires at every evaluation until the incident ends.
+    From its first firing until the incident ends, the alert for the cause fires at every evaluation.
     """
     record = records[name].result()
     causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]
@@ -634,7 +634,7 @@ def test_it_fires_until_the_end(records, name):
 @incidents
 def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
     """
-    Each text names the fault, and links to a section of the operator's page about the alert.
+    Each text names the fault, and links to the section about the alert on the operator's page.
     """
     record = records[name].result()
     assert record.texts
@@ -648,7 +648,7 @@ def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
 @pytest.mark.slow
 def test_no_target_at_all(records, prometheus, until):
     """
-    If no store has a service left to scrape, an alert fires that depends on no store's name.
+    If no service of any store is left to scrape, an alert fires that depends on no store's name.
     """
     for each in records.values():
         each.result()
@@ -659,7 +659,7 @@ def test_no_target_at_all(records, prometheus, until):
 
 def sections(page):
     """
-    Return the text of each section of a *page* of the site, by the name that links have for it.
+    Return the text of each section of a *page* of the site, by the anchor that links use.
     """
     text = (ROOT / "docs" / page.replace(".html", ".md")).read_text("utf-8")
     titled = re.split(r"^##+ (.+)$", text, flags=re.MULTILINE)[1:]

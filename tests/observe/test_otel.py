@@ -41,7 +41,7 @@ END_S = 20
 
 class Spans:
     """
-    A provider that keeps its spans, and on which a test waits.
+    A provider that keeps its spans, so that a test can wait for them.
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,6 @@ class Spans:
 
 @pytest.fixture
 def spans():
-    """
-    Return a provider of the test's own.
-    """
     return Spans()
 
 
@@ -74,7 +71,7 @@ def text(context: Any) -> str:
 
 def run(spans: Spans, handler: Any, share: float = 1.0, **fields: Any) -> list[Any]:
     """
-    Fire one job with *handler* until its end, and return the spans of its firings.
+    Fire one job with *handler*, wait for its end, and return the spans of its firings.
     """
     ended = threading.Event()
     with Scheduler("memory://", tracer=OpenTelemetryTracer(share, provider=spans.provider)) as scheduler:
@@ -90,7 +87,7 @@ ENDS = ("JobSucceeded", "JobDied")
 
 def test_a_firing_is_linked_to_its_setter(spans):
     """
-    The span of a firing begins a trace of its own, with a link to the span in which the job was set.
+    The span of a firing begins a new trace, with a link to the span in which the job was set.
     """
     seen = []
 
@@ -120,7 +117,7 @@ def test_a_firing_is_linked_to_its_setter(spans):
 
 def test_what_a_handler_does_lies_below(spans):
     """
-    Spans that a handler makes are children of its firing's, in a thread and on the event loop.
+    Spans that a handler makes are children of the firing's span, on a thread and on the event loop.
     """
 
     def work(_payload: Any) -> None:
@@ -141,7 +138,7 @@ def test_what_a_handler_does_lies_below(spans):
 
 def test_a_handler_adds_to_its_span(spans):
     """
-    The span that is current in a handler is the one of its firing, and takes attributes and events.
+    The current span in a handler is that of its firing, and accepts attributes and events.
     """
     seen = []
 
@@ -160,7 +157,7 @@ def test_a_handler_adds_to_its_span(spans):
 
 def test_a_processor_looks_at_the_current_span(spans):
     """
-    A processor that reads the current span at the start of one gets the enclosing span, and none for an outermost one.
+    If a processor reads the current span when a span starts, it gets the enclosing span, or none for an outermost one.
     """
     seen = []
 
@@ -180,7 +177,7 @@ def test_a_processor_looks_at_the_current_span(spans):
 
 def test_a_span_has_the_instants_of_its_firing(spans):
     """
-    A span that is reported later, with others, still begins and ends when its firing did.
+    If a span is reported later with others, it still has the times at which its firing began and ended.
     """
     instants: list[int] = []
 
@@ -201,7 +198,7 @@ def test_a_span_has_the_instants_of_its_firing(spans):
 
 def test_a_span_is_told_without_others(spans):
     """
-    The span of a single firing is reported without waiting for others or for a stop.
+    If there is only one firing, its span is reported without waiting for others or for a stop.
     """
     told = threading.Event()
     export = spans.exporter.export
@@ -223,7 +220,7 @@ def test_a_span_is_told_without_others(spans):
 )
 def test_outcomes(spans, outcomes, expected):
     """
-    Each attempt has a span with its outcome, and the span of a failed attempt has the error.
+    Each attempt has a span with its outcome, and for a failed attempt with the error.
     """
     left = iter(outcomes)
 
@@ -245,14 +242,14 @@ def test_outcomes(spans, outcomes, expected):
 )
 def test_sampling(spans, job_trace, share, count):
     """
-    A firing is sampled like the span that set it; the share applies to jobs that were set outside any trace.
+    A firing is sampled like the span that set its job; for jobs set outside any trace the share decides.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
 def test_a_share(spans):
     """
-    Of many firings without a trace about the share is sampled, and all their spans are exported by the end of a stop.
+    Of many firings without a trace about the share is sampled; by the end of a stop all their spans are exported.
     """
     left = iter(range(2_000))
     done = threading.Event()
@@ -276,7 +273,7 @@ def test_a_share(spans):
 
 def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
     """
-    The end of a firing leaves no reference cycle between its span and its job, so no collection is needed.
+    When a firing ends, its span and its job form no reference cycle, so no garbage collection is needed.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
@@ -300,7 +297,7 @@ def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_tracer_that_raises(caplog, error):
     """
-    An exception of the tracer is logged, and the job still fires.
+    If the tracer raises, the error is logged, and the job still fires.
     """
 
     class Broken:
@@ -340,9 +337,9 @@ def test_async(spans):
 
 def test_configured_by_its_variables():
     """
-    Without a provider one is made that exports as OTEL_TRACES_EXPORTER says: to one, several or none.
+    Without a provider, the scheduler makes one with the exporters in OTEL_TRACES_EXPORTER: one, several or none.
 
-    An empty value is the default; an exporter that is missing is named.
+    An empty value means the default; a missing exporter is named.
     """
     script = """
 import sys, threading

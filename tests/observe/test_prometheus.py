@@ -1,5 +1,5 @@
 """
-The figures for Prometheus, read by its own parser.
+The metrics for Prometheus, read by its own parser.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAR = 4_133_980_800
 @pytest.fixture
 def stats():
     """
-    Return the stats of a scheduler that has fired a successful job and one that dies, with a third one pending.
+    Return the stats of a scheduler with one successful job, one dead job and one pending job.
     """
     ends = threading.Semaphore(0)
     told = ("JobSucceeded", "JobDied")
@@ -46,7 +46,7 @@ def stats():
 
 def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """
-    Return the values by name and labels.
+    Return the values by metric name and labels.
     """
     families = text_string_to_metric_families(text.decode())
     return {
@@ -58,7 +58,7 @@ def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_everything_is_told(stats):
     """
-    Pending, due next, results by target, lateness, commits, leases, clock and wheel are exported unchanged.
+    Pending jobs, the next due time, results, lateness, commits, leases, clock and wheel are exported unchanged.
     """
     kind, text = exposition(stats())
     found = samples(text)
@@ -86,7 +86,7 @@ def test_everything_is_told(stats):
 
 def test_handlers_are_labels_up_to_a_bound():
     """
-    Results are counted by handler and queue, two hundred of them by name; addresses do not become labels.
+    Results are counted by handler and queue; two hundred of these have their own labels, and addresses have none.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -113,7 +113,7 @@ def settle(figures, job):
 
 def test_in_ones_own_registry(stats):
     """
-    A collector on one's own registry exports the same.
+    A collector in a user's own registry exports the same metrics.
     """
     registry = CollectorRegistry()
     registry.register(Collector(stats))
@@ -123,7 +123,7 @@ def test_in_ones_own_registry(stats):
 
 def test_of_a_scheduler_that_was_stopped():
     """
-    A stopped scheduler exports nothing, and the others of its registry are exported.
+    A stopped scheduler exports nothing; the others in its registry still do.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
@@ -149,14 +149,14 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    A fine step is counted in the bucket whose edge is not below its own, so that no lateness is understated.
+    A fine step is counted in a bucket whose edge is not below the step's own, so that no lateness is understated.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
 
 def test_slot_max(stats):
     """
-    The fullest slot of the near wheel is exported: timers of one distant instant share one.
+    The number of timers in the fullest slot of the near wheel is exported; here timers of one far instant share a slot.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
@@ -165,7 +165,7 @@ def test_slot_max(stats):
 
 def test_circuits():
     """
-    Receivers are counted by the state of their breaker, and no address is a label.
+    Receivers are counted by the state of their circuit breaker, and no address is a label.
     """
     scheduler = Scheduler("memory://")
     seen = dict(scheduler.stats())
@@ -181,7 +181,7 @@ def test_circuits():
 
 def stats_with(scheduler, is_so):
     """
-    Return the stats once `is_so(stats)` is true, as the prefetcher works asynchronously.
+    Wait until `is_so(stats)` is true, because the prefetcher works in the background, and return the stats.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):
@@ -191,7 +191,7 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker is counted at its queue, with its due time; "due next" is a job that can be fired.
+    A job that waits for a worker counts for its queue, with its due time; "next due" is a job that can be fired.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -209,14 +209,14 @@ def test_a_pull_queue_without_a_worker():
 
 def waiting(stats) -> int:
     """
-    Return how many jobs wait in the queue of these tests.
+    Return the number of jobs that wait in the queue of these tests.
     """
     return stats["pull"].get("scans", {"waiting": 0})["waiting"]
 
 
 def test_what_waits_in_its_own_millisecond():
     """
-    Even in the millisecond of its due time, a job that waits for a worker is not the next one due.
+    A job that waits for a worker is not the next due job, even in the millisecond of its due time.
     """
     with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
         scheduler.set("now", delay=0, target="pull", handler="scans")
@@ -226,9 +226,9 @@ def test_what_waits_in_its_own_millisecond():
 
 def test_what_waits_beside_a_pull_queue():
     """
-    `next_due_at` is that of an overdue job that waits for its handler's concurrency limit.
+    `next_due_at` is the due time of an overdue job that waits for its handler's concurrency limit.
 
-    It is not that of a job in a pull queue, which is due earlier.
+    A job in a pull queue does not count, although it is due earlier.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -243,7 +243,7 @@ def test_what_waits_beside_a_pull_queue():
             scheduler.set("busy", delay=0, handler="narrow")
             assert begun.wait(END_S)
             while time.time() * 1000 <= pulled.due_at + 1:  # so that the next one is due later than this
-                time.sleep(0.001)  # the clock gives no signal
+                time.sleep(0.001)  # no signal reports that a millisecond has passed
             late = scheduler.set("late", delay=0, handler="narrow").job
             stats = stats_with(scheduler, lambda stats: waiting(stats) and stats["next_due_at"] == late.due_at)
             assert stats["pull"]["scans"]["oldest_due_at"] < late.due_at
@@ -253,7 +253,7 @@ def test_what_waits_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    A queue exports its leased and its waiting jobs; beyond a hundred queues the others are exported as one.
+    A queue exports its leased and its waiting jobs; after the first hundred, all queues are exported as one.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")
@@ -282,7 +282,7 @@ def test_pull_queues():
 
 def test_lanes():
     """
-    Each lane has its figures; the reason is a label where its jobs wait, and where it is full.
+    Each lane has its figures, with the reason as a label if its jobs wait, and if the lane is full.
     """
     with Scheduler("memory://") as scheduler:
         stats = scheduler.stats()

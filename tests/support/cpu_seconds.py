@@ -1,7 +1,7 @@
 """
-The CPU time of each test, including child processes: the ten largest are printed, and a test over the limit fails.
+Counts the CPU time of each test with its child processes, prints the ten largest, and fails a test over the limit.
 
-The time of a class, module or session fixture counts for itself, not for the first test that requests it.
+The time of a class, module or session fixture counts for the fixture, and not for the first test that requests it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pytest
 
 SHOWN = 10
 SHORT_S = 0.05
-"""A shorter test is counted without the processes that it started or used."""
+"""A test below this time is counted without the processes that it started or used."""
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 def of_descendants(pid):
     """
-    Return the CPU seconds of the running processes that *pid* has started, and of the ended ones that they reaped.
+    Return the CPU seconds of the running processes that *pid* has started, and of their ended children.
     """
     total = 0.0
     for thread in listed(f"/proc/{pid}/task"):
@@ -33,7 +33,7 @@ def of_descendants(pid):
 
 def listed(folder):
     """
-    Return the names in *folder*, or none if its process has ended.
+    Return the names in *folder*, or an empty list if its process has ended.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208  it runs for each process at each test, and costs a tenth of a Path's
@@ -91,7 +91,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Exclude the time of shared fixtures from the test that requests them first.
+        Subtract the time of shared fixtures from the test that requests them first.
         """
         if fixturedef.scope == "function":
             return (yield)
@@ -104,7 +104,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
         """
-        Start counting at the end of the previous test.
+        Start counting when the previous test ends.
         """
         if self.own is None:
             self.own, self.others = own_seconds(), others_seconds()
@@ -116,7 +116,8 @@ class Meter:
         """
         Record the CPU time of the test in its last report, and fail the test above the limit.
 
-        To read the time of a dozen servers costs as much as a small test, so this is left to the next longer test.
+        Reading the time of a dozen servers costs as much as a small test, so a small test leaves this to the next
+        longer one.
         """
         report = yield
         self.lasted += call.duration
@@ -147,7 +148,7 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add the seconds of one phase; CPU seconds are in the last phase.
+        Add the time of one phase of a test; the last phase has the CPU seconds.
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)
@@ -160,7 +161,7 @@ class Ledger:
 
     def pytest_terminal_summary(self, terminalreporter):
         """
-        Print the largest.
+        Print the tests with the most CPU time.
         """
         total = f"{self.used.total():.0f} s of CPU, and {self.shared.total():.0f} s of shared fixtures"
         terminalreporter.section(f"the {SHOWN} dearest of {total}")
@@ -169,9 +170,6 @@ class Ledger:
 
 
 def pytest_addoption(parser):
-    """
-    Add the options.
-    """
     group = parser.getgroup("CPU of tests")
     group.addoption("--cpu", action="store_true", help="print the tests that use most CPU")
     group.addoption("--cpu-limit", type=float, default=0, metavar="S", help="fail a test that uses more than S seconds")
@@ -180,7 +178,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Measure if an option requests it.
+    Measure if an option asks for it.
     """
     if not (config.option.cpu or config.option.cpu_limit or config.option.cpu_log):
         return

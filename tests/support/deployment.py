@@ -1,5 +1,5 @@
 """
-Three nodes behind nginx, as the files in `deploy/` state them.
+Three nodes behind nginx, as the files in `deploy/` define them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KUBERNETES = {each["kind"]: each for each in yaml.safe_load_all((FOLDER / "kuber
 
 def node_start(values):
     """
-    Return the arguments and the environment of a node's container; *values* has the values of its variables.
+    Return the arguments and the environment of a node's container; *values* are the values of its variables.
     """
     program, verb, *arguments = ENTRYPOINT
     assert (Path(program).name, verb) == ("tickwheel", "serve")
@@ -40,7 +40,7 @@ def node_start(values):
 
 class Proxy:
     """
-    The nginx of the deployment, with the nodes' ports instead of their addresses.
+    The nginx of the deployment, with the ports of the nodes in place of their addresses.
     """
 
     def __init__(self, folder, certificate, ports, token):
@@ -55,7 +55,7 @@ class Proxy:
         assert next(left, None) is None, "the site names as many nodes as there are"
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "".join(f"{kind}_temp_path {folder / kind};" for kind in kinds)
-        user = "" if os.geteuid() else "user root; "  # root, who owns the folder
+        user = "" if os.geteuid() else "user root; "  # root owns the folder
         head = f"{user}daemon off; pid {folder / 'pid'}; error_log stderr; events {{}}"
         (conf := folder / "nginx.conf").write_text(f"{head}\nhttp {{ access_log off; {folders}\n{site} }}")
         command = [find("nginx"), "-e", "stderr", "-p", folder, "-c", conf]
@@ -65,7 +65,7 @@ class Proxy:
     @contextlib.contextmanager
     def __call__(self, method, path, body=None, key=None):
         """
-        Send a request, with *key* as its Idempotency-Key, and yield the answer.
+        Send a request with *key* as its Idempotency-Key, and yield the answer.
         """
         headers = {"authorization": f"Bearer {self.token}", "origin": self.url}
         headers |= {} if key is None else {"idempotency-key": key}
@@ -78,7 +78,7 @@ class Proxy:
 
     def is_ready(self):
         """
-        Return True if a node reports through it that it is ready.
+        Return True if a node says, through the proxy, that it is ready.
         """
         try:
             with self("GET", "/readyz") as answer:
@@ -88,9 +88,6 @@ class Proxy:
             return False
 
     def close(self):
-        """
-        Stop it.
-        """
         self._process.terminate()
         try:
             self._process.communicate(timeout=STOP_S)

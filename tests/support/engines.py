@@ -1,5 +1,5 @@
 """
-The engines that schedulers start. A test observes the public part of `tickwheel.engine.engine.Engine`.
+The engines that schedulers start; tests observe the public part of `tickwheel.engine.engine.Engine`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.engine.engine import Engine
 @contextmanager
 def noted_engines():
     """
-    Yield a list that gets every engine that starts meanwhile.
+    Yield a list to which every engine is appended that starts within the block.
     """
     noted, start = [], Engine.start
 

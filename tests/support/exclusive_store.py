@@ -15,7 +15,7 @@ __all__ = ["ExclusiveStore"]
 
 class ExclusiveStore(SqliteStore):
     """
-    A SQLite store whose second opening is refused until the first is closed, or its process has ended.
+    A SQLite store that cannot be opened again until it is closed or its process has ended.
     """
 
     def __init__(self, path: str) -> None:
@@ -24,7 +24,7 @@ class ExclusiveStore(SqliteStore):
 
     def open(self) -> None:
         """
-        Take the lock, and open.
+        Take the lock, and open the store.
         """
         self._only = Path(f"{self.path}.lock").open("wb")  # noqa: SIM115  it is open as long as the store
         fcntl.flock(self._only, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,7 +32,7 @@ class ExclusiveStore(SqliteStore):
 
     def close(self) -> None:
         """
-        Close, and release the lock.
+        Close the store, and release the lock.
         """
         super().close()
         if self._only is not None:

@@ -1,7 +1,8 @@
 """
-`tickwheel` in processes forked from one that has imported it, which saves nine tenths of the CPU of their start.
+`tickwheel` in processes forked from one that has imported it, which saves nine tenths of the CPU of each start.
 
-`start` returns an object like `subprocess.Popen`, and a real one outside Linux or where a test shows another system.
+`start` returns an object like `subprocess.Popen`. It returns a real one outside Linux, or if a test simulates another
+system.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ CAN_FORK = sys.platform == "linux" and "TICKWHEEL_AS" not in os.environ
 
 class Forked:
     """
-    A forked process, as `subprocess.Popen` shows one.
+    A forked process with the interface of `subprocess.Popen`.
 
     Attributes:
-        pid: Its number.
-        stdout, stderr: Its output, as text.
-        returncode: Its exit code, or the negative number of the signal that ended it; None until that is known.
+        pid: The process id.
+        stdout, stderr: The output, as text.
+        returncode: The exit code, or the negative number of the signal that ended the process; None until that is
+            known.
     """
 
     def __init__(self, arguments, cwd, env):
@@ -65,7 +67,7 @@ class Forked:
 
     def wait(self, timeout=None):
         """
-        Return the exit code, once there is one.
+        Wait for the end of the process, and return its exit code.
         """
         if self._look(timeout) is None:
             raise subprocess.TimeoutExpired("tickwheel", timeout)
@@ -73,7 +75,7 @@ class Forked:
 
     def send_signal(self, number):
         """
-        Send a signal, if the process still runs.
+        Send a signal if the process still runs.
         """
         if self.poll() is None:
             with suppress(ProcessLookupError):
@@ -94,7 +96,7 @@ class Forked:
 
 class Parent:
     """
-    The process that others are forked from. The first use starts it, and it ends with this process.
+    The process from which others are forked: the first use starts it, and it ends with this process.
     """
 
     _one = None
@@ -109,23 +111,20 @@ class Parent:
     @classmethod
     def get(cls):
         """
-        Return the one of this process.
+        Return the parent of this process.
         """
         if cls._one is None:
             cls._one = cls()
         return cls._one
 
     def close(self):
-        """
-        End it.
-        """
         self.socket.close()
         self._process.wait()
 
 
 def start(arguments, *, cwd, env):
     """
-    Run `tickwheel` with *arguments* in the folder *cwd* with the environment *env*; its output is read through pipes.
+    Run `tickwheel` with *arguments* in the folder *cwd* and the environment *env*; pipes give its output.
     """
     if CAN_FORK:
         return Forked(arguments, cwd, dict(env))
@@ -135,14 +134,14 @@ def start(arguments, *, cwd, env):
 
 def serve_forks(requests):
     """
-    Fork for each request, and write the numbers and exit codes of the processes; return the request, in each of them.
+    Fork for each request, and write the process ids and exit codes; in each child, return the request.
     """
     statuses = {}
     signals, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the tests, which close the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the tests, which then close the socket
     while True:
         ready = select.select([requests, signals], [], [])[0]
         if signals in ready:
@@ -181,7 +180,7 @@ def report_ends(statuses):
 
 def main():
     """
-    Import, fork, and run the command in each forked process.
+    Import the modules, fork, and run the command in each child.
     """
     for name in IMPORTED:
         importlib.import_module(name)
@@ -198,7 +197,7 @@ def main():
     os.environ.update(environment)
     time.tzset()
     os.chdir(cwd)
-    sys.path[:0] = ["", *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]  # as of `python -m`
+    sys.path[:0] = ["", *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]  # as `python -m` does
     sys.argv[:] = ["tickwheel", *arguments]
     run()
 

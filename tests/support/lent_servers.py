@@ -1,5 +1,5 @@
 """
-A real PostgreSQL and Redis for each test that requests one: one server of each serves a whole run of pytest.
+A real PostgreSQL and Redis for the tests that request one; a whole run of pytest uses one server of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def make_postgres():
     """
-    Return a function that starts a server with the given settings; all are stopped at the end.
+    Return a function that starts a server with the given settings; the fixture stops all of them.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
@@ -39,7 +39,9 @@ def postgres(make_postgres):
 @pytest.fixture(scope="session")
 def make_pgbouncer(postgres):
     """
-    Return a function that starts a pooler in front of the server with the given settings; all are stopped at the end.
+    Return a function that starts a pooler with the given settings in front of the server.
+
+    The fixture stops all of them.
     """
     if not find("pgbouncer"):
         pytest.skip("PgBouncer is not installed: there is no pgbouncer")
@@ -75,7 +77,7 @@ def postgres_url(postgres, database):
 @pytest.fixture(scope="session")
 def make_redis():
     """
-    Return a function that starts a server with the given settings; all are stopped at the end.
+    Return a function that starts a server with the given settings; the fixture stops all of them.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     if not find("redis-server"):
@@ -104,7 +106,7 @@ def server_url(request):
 @pytest.fixture
 def postgres_line(postgres):
     """
-    Return a proxy for the server, which tests may make slow or silent.
+    Return a proxy for the PostgreSQL, which a test may make slow or silent.
     """
     line = Line(str(postgres.folder / ".s.PGSQL.5432"))
     yield line
@@ -114,7 +116,7 @@ def postgres_line(postgres):
 @pytest.fixture
 def redis_line(redis_server):
     """
-    Return a proxy for the Redis, which tests may make slow or silent.
+    Return a proxy for the Redis, which a test may make slow or silent.
     """
     line = Line(redis_server.port)
     yield line
@@ -124,7 +126,7 @@ def redis_line(redis_server):
 @pytest.fixture(params=["postgres", "redis"])
 def line_and_url(request):
     """
-    Return a proxy for each kind of server, and the URL of an empty store behind it.
+    Return a proxy for a server of each kind, and the URL of an empty store behind it.
     """
     line = request.getfixturevalue(f"{request.param}_line")
     if request.param == "redis":
@@ -135,7 +137,7 @@ def line_and_url(request):
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """
-    Return a function that makes a certificate for loopback and its key by openssl, and returns their paths.
+    Return a function that makes a certificate for loopback and its key with openssl, and returns their paths.
     """
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: run make servers")

@@ -1,5 +1,5 @@
 """
-Libraries that `make test` installs, and that a quick build for another Python may lack.
+Libraries that `make test` installs, and that a quick build for another Python may not have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 def needs_libraries(*names: str) -> pytest.MarkDecorator:
     """
-    Return the mark that skips a test without one of the libraries; none is imported.
+    Return a mark that skips a test if one of the libraries is missing; none is imported.
     """
     missing = [name for name in names if find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed here: {', '.join(missing)}")

@@ -13,17 +13,17 @@ from contextlib import suppress
 
 class Line:
     """
-    Forwards a port of the loopback, in its own threads.
+    Forwards connections to a server, in threads of its own.
 
     Attributes:
-        delay_s: Delay of each piece, in either direction, in seconds.
-        trips: Number of round trips: the times that a client sent after its server had, or for the first time.
+        delay_s: Seconds by which each piece of data is delayed, in either direction.
+        trips: Number of round trips: how often a client sent data after data from its server, or for the first time.
         opened: Number of connections that were made.
     """
 
     def __init__(self, server):
         """
-        Forward to *server*: the path of a Unix socket, or a port of the loopback.
+        Forward to *server*, which is the path of a Unix socket or a port of the loopback.
         """
         self.delay_s = 0.0
         self.trips = self.opened = 0
@@ -37,13 +37,13 @@ class Line:
 
     def silence(self):
         """
-        From now on accept data on existing connections, but forward none; new connections work.
+        Make all existing connections silent: data is accepted and not forwarded; new connections work.
         """
         self._silent.update(self._pairs)
 
     def cut(self):
         """
-        From now on accept data on all connections, including new ones, but forward none.
+        Make all connections silent, also new ones: data is accepted and not forwarded.
         """
         self._is_cut = True
 
@@ -56,10 +56,10 @@ class Line:
 
     def close(self):
         """
-        End all connections, and the threads.
+        End all connections and threads.
         """
         self._is_closed = True
-        with socket.create_connection(("127.0.0.1", self.port)):  # ends the wait for a connection
+        with socket.create_connection(("127.0.0.1", self.port)):  # this ends the wait for a connection
             pass
         for pair in list(self._pairs.values()):
             for end in pair:

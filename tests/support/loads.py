@@ -1,5 +1,5 @@
 """
-A client that keeps setting jobs while its store is moved, switched over or lost, and the faults of its firings.
+A client that keeps setting jobs while its store is moved, switched over or lost, and the faults in what then fires.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.scheduler import Outcome, Scheduler
 
 class Load:
     """
-    A client that sets, moves and cancels jobs, with its answers and firings.
+    A client that sets, moves and cancels jobs, and records its answers and the firings.
     """
 
     def __init__(self, client, seed, pause_s):
@@ -42,7 +42,7 @@ class Load:
 
     def one_before(self, number):
         """
-        Return one of the hundred keys up to *number*.
+        Return one of the last hundred keys up to *number*.
         """
         return f"{self.dice.randint(max(0, number - 100), number)}"
 
@@ -68,14 +68,14 @@ class Load:
 
     def await_more(self, seen, more, until):
         """
-        Return once *more* items have been appended to *seen*.
+        Wait until *more* items have been appended to *seen*.
         """
         enough = len(seen) + more
         until(lambda: len(seen) >= enough)
 
     def end(self, until):
         """
-        Make no more calls, and return once all pending jobs have fired.
+        Stop making calls, and wait until all pending jobs have fired.
         """
         self.ended.set()
         self.thread.join()
@@ -83,10 +83,10 @@ class Load:
 
     def wrongs(self):
         """
-        Return the violations of the promise by kind; normally none.
+        Return the violations of the promise by kind, of which there should be none.
 
-        A generation may begin another attempt only if its attempt was cut off, and its history says so. If it is
-        unknown whether a call took effect, both outcomes are right.
+        A generation may begin another attempt only if its attempt was interrupted and its history says so. If the
+        outcome of a call is unknown, both outcomes are correct.
         """
         fired = [(job.key, job.generation, attempt) for job, attempt, _ in self.fired]
         runs = Counter((key, number) for key, number, _ in fired)
@@ -111,7 +111,7 @@ class Load:
 @contextmanager
 def loaded(url, pause_s=0.001):
     """
-    Provide a load on the store of *url*, and two schedulers that fire its jobs.
+    Provide a load on the store of *url*, with two schedulers that fire its jobs.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

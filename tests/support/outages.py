@@ -1,5 +1,5 @@
 """
-The long outage that every target must survive.
+A long outage that every target must survive.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import pytest
 
 class LongOutage:
     """
-    A part of a `TargetSuite`: ten jobs in a second while the receiver is unreachable for 25 seconds.
+    A part of a `TargetSuite`: ten jobs become due in one second while the receiver is unreachable for 25 seconds.
     """
 
     @pytest.mark.slow
     def test_long_outage(self):
         """
-        No attempt is lost, no message is doubled, and all have arrived soon after the receiver is back.
+        No attempt is used, no message arrives twice, and all have arrived soon after the receiver is back.
         """
         self.outage(25.0, 250, soon_s=3.0)

@@ -16,13 +16,13 @@ from processes import find, free_port, given_to_nobody
 from redis_servers import wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
-"""The minimum seconds that Patroni documents: the successor of a lost leader takes over after 20 s."""
+"""The shortest times that Patroni documents; with them, the successor of a lost leader takes over after 20 s."""
 TRUSTED = ("local all all", "host all all 127.0.0.1/32", "host replication all 127.0.0.1/32")
 
 
 class PatroniGroup:
     """
-    One etcd and two nodes, in a folder of their own, on free ports of the loopback.
+    One etcd and two nodes in a folder, on free ports of the loopback.
     """
 
     def __init__(self, folder):
@@ -37,7 +37,7 @@ class PatroniGroup:
 
     def start(self):
         """
-        Start all, and wait until one leads and the other follows as it should.
+        Start all processes, and wait until one node leads and the other follows correctly.
         """
         peers, clients = f"http://127.0.0.1:{free_port()}", f"http://{self._etcd}"
         etcd = ("etcd", "--data-dir", "etcd", "--initial-cluster", f"default={peers}")
@@ -50,7 +50,7 @@ class PatroniGroup:
 
     def pair(self):
         """
-        Return the leader and its possible successor, as all running nodes see them; None for an unknown one.
+        Return the leader and its possible successor as all running nodes see them, with None for an unknown one.
         """
         for name, process in self._processes.items():
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()
@@ -59,7 +59,7 @@ class PatroniGroup:
 
     def await_standby(self):
         """
-        Return the leader and its possible successor, once there are both.
+        Wait until there are a leader and a possible successor, and return both.
         """
         pairs = [self.pair()]
         wait_for(lambda: all(pairs[-1]) or pairs.append(self.pair()))
@@ -67,7 +67,7 @@ class PatroniGroup:
 
     def switch_over(self):
         """
-        Make the other node the leader, as an operator does before maintenance of the current one.
+        Make the other node the leader, as an operator does before maintenance.
         """
         leader, standby = self.await_standby()
         body = json.dumps({"leader": leader, "candidate": standby}).encode()
@@ -77,21 +77,21 @@ class PatroniGroup:
 
     def lose_leader(self):
         """
-        Kill the leader's machine while answers wait for the other node, and return once that leads.
+        Kill the leader's machine while answers wait for the other node, and wait until that node leads.
 
-        The other node never receives later writes, so writes that were acknowledged without it are lost.
+        The other node never receives later writes, so a write that was acknowledged without it is lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
         os.kill(receiver, signal.SIGSTOP)
         wait_for(lambda: self._execute(leader, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
         self._kill(leader)
-        os.kill(receiver, signal.SIGKILL)  # together with the data in its socket
+        os.kill(receiver, signal.SIGKILL)  # this loses the data in its socket, too
         wait_for(lambda: self.pair()[0] == standby)
 
     def stop(self):
         """
-        Kill all processes: their files go with the folder.
+        Kill all processes; their files are deleted with the folder.
         """
         for name in list(self._processes):
             self._kill(name)
@@ -140,14 +140,14 @@ class PatroniGroup:
 
     def _kill(self, name):
         """
-        Kill a process of ours by SIGKILL, and, for a node, also its server with all sessions.
+        Kill one of our processes by SIGKILL; for a node, also its server with all sessions.
         """
         process = self._processes.pop(name)
         process.kill()
         process.wait()
         with suppress(FileNotFoundError, ProcessLookupError):
             postmaster = int((self.folder / name / "postmaster.pid").read_text().split()[0])
-            os.kill(postmaster, signal.SIGSTOP)  # it must not start or end sessions while they are listed
+            os.kill(postmaster, signal.SIGSTOP)  # so that it neither starts nor ends sessions while they are listed
             sessions = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
             for each in (*map(int, sessions), postmaster):
                 os.kill(each, signal.SIGKILL)

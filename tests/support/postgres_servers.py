@@ -1,5 +1,5 @@
 """
-PostgreSQL as the tests and proofs start it: one server, a primary with its standby, and a pooler.
+PostgreSQL for tests and proofs: one server, a primary with its standby, and a pooler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ EMPTY = (
     "CREATE SCHEMA public AUTHORIZATION pg_database_owner",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
-"""Statements that empty a database. They cost less than a new one: to drop the old one waits for a checkpoint."""
+"""
+Statements that empty a database, which is cheaper than a new one, because dropping the old one waits for a checkpoint.
+"""
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
         + (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)
@@ -41,15 +43,17 @@ SHAPE = """
         UNION ALL SELECT concat(nspname, nspacl) FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$)'
     ) AS lines
 """
-"""Statement for a hash of a database's tables, indexes, sequences, constraints, functions, triggers and rights."""
+"""Statement that hashes a database's tables, indexes, sequences, constraints, functions, triggers and rights."""
 VERSION = "INSERT INTO tickwheel_schema VALUES ({}, '{}')"
 RESTS = 4
-"""Minimum number of databases kept unused: a scheduler that still uses one connects to it again in that time."""
+"""
+Minimum number of emptied databases that are not lent yet, because a former test's scheduler may still connect to them.
+"""
 
 
 class Postgres:
     """
-    A server in a folder of its own, reached through a Unix socket there.
+    A server in a folder, reached through a Unix socket there.
     """
 
     def __init__(self, folder, *settings, standby_of=None, backup_of=None):
@@ -72,11 +76,11 @@ class Postgres:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
         if backup_of is not None:
             (data / "recovery.signal").touch()
-            self._settings += ["-c", "restore_command=false"]  # the backup contains everything that the standby needs
+            self._settings += ["-c", "restore_command=false"]  # the backup has everything that the standby needs
 
     def guard(self, user, password):
         """
-        Make a user who must give a password.
+        Create a user who has to give a password.
         """
         self.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
         rules = self.folder / "data" / "pg_hba.conf"
@@ -85,7 +89,7 @@ class Postgres:
 
     def start(self):
         """
-        Start it, and wait until it answers.
+        Start the server, and wait until it answers.
         """
         with (self.folder / "log").open("wb") as log:
             command = [find("postgres"), "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses="]
@@ -95,7 +99,7 @@ class Postgres:
 
     def stop(self, how=signal.SIGINT):
         """
-        Stop it: SIGINT ends all sessions first, SIGQUIT is a crash.
+        Stop the server: SIGINT ends all sessions first, SIGQUIT is a crash.
         """
         for name in list(self._sessions):
             self.leave(name)
@@ -106,7 +110,7 @@ class Postgres:
 
     def signal(self, how):
         """
-        Send a signal, without waiting.
+        Send a signal to the server, without waiting.
         """
         self._process.send_signal(how)
 
@@ -130,7 +134,7 @@ class Postgres:
 
     def lend(self):
         """
-        Return the name of an empty database, for one test.
+        Return the name of an empty database for one test.
         """
         name = self._unused(self._given_back, USED)
         if name is None:
@@ -140,9 +144,9 @@ class Postgres:
 
     def lend_made(self):
         """
-        Return the name of a database with the tables of a store, as they are after the first migration, for one test.
+        Return the name of a database for one test that already has a store's tables.
 
-        It costs a quarter of an empty one, in which the test's store makes its tables.
+        This costs a quarter of an empty database, in which the test's store makes its tables.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:
@@ -193,7 +197,7 @@ class Postgres:
 
     def _make(self, name):
         """
-        Make the tables of a store; the first time, record their shape, and the statements that empty them.
+        Make the tables of a store; the first time, also record their shape and the statements that empty them.
         """
         from tickwheel.stores.postgres import PostgresStore, _schema  # noqa: PLC0415 - only where there is a server
 
@@ -247,15 +251,12 @@ class Postgres:
             self._drop(name)
 
     def url(self, database):
-        """
-        Return the URL of a store.
-        """
         return f"postgresql:///{database}?host={self.folder}&user=tick"
 
 
 class PostgresPair:
     """
-    A primary and a standby that streams from it, under one address.
+    A primary and a standby that streams from it, behind one address.
     """
 
     def __init__(self, make_postgres, *, is_synchronous=False):
@@ -277,18 +278,18 @@ class PostgresPair:
 
     def detach(self):
         """
-        Disconnect the standby.
+        Disconnect the standby from the primary.
         """
         self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.execute("SELECT pg_reload_conf()")
         give_up = time.monotonic() + PATIENCE_S
         while self.standby.execute("SELECT pid FROM pg_stat_wal_receiver"):
             assert time.monotonic() < give_up
-            time.sleep(0.02)  # a server gives no other signal that it has disconnected
+            time.sleep(0.02)  # no signal reports that the server has disconnected
 
     def fail_over(self):
         """
-        Lose the primary, and promote the standby.
+        Stop the primary, and promote the standby.
         """
         self.primary.stop(signal.SIGQUIT)
         assert self.standby.execute("SELECT pg_promote()") == [(True,)]
@@ -296,7 +297,7 @@ class PostgresPair:
 
 class Pgbouncer:
     """
-    A pooler of transactions before a server, reached through a Unix socket in a folder of its own.
+    A pooler in transaction mode before a server, reached through a Unix socket in a folder.
     """
 
     def __init__(self, folder, server, *settings):
@@ -309,7 +310,7 @@ class Pgbouncer:
 
     def start(self):
         """
-        Start it, and wait until it listens.
+        Start the pooler, and wait until it listens.
         """
         with (self.folder / "log").open("wb") as log:
             command = [find("pgbouncer"), self.folder / "pgbouncer.ini"]
@@ -317,23 +318,17 @@ class Pgbouncer:
         wait_until_up(self._process, self.folder / "log", lambda: listens(self.folder / ".s.PGSQL.6432"))
 
     def stop(self):
-        """
-        Stop it at once.
-        """
         if self._process is not None:
             self._process.terminate()
             self._process.wait(PATIENCE_S)
 
     def url(self, database):
-        """
-        Return the URL of a store.
-        """
         return f"postgresql:///{database}?host={self.folder}&port=6432&user=tick"
 
 
 def listens(path):
     """
-    Return True if a process listens on the Unix socket at *path*, whose file appears a moment earlier.
+    Return True if a process listens on the Unix socket at *path*; the socket's file exists a moment earlier.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

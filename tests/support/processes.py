@@ -21,7 +21,7 @@ PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 def find(program):
     """
-    Return the path of *program*: on the PATH, or where Debian or Homebrew installs it.
+    Return the path of *program*, from the PATH or from where Debian or Homebrew installs it.
     """
     answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
@@ -38,18 +38,18 @@ def free_port():
 
 def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
     """
-    Return once `is_up()` is true; if the *process* ends before that, or takes too long, show its *log*.
+    Wait until `is_up()` is true; if *process* ends before that or takes too long, fail and show its *log*.
     """
     give_up = time.monotonic() + patience_s
     while not is_up():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < give_up, log.read_text()
-        time.sleep(0.02)  # a server gives no other signal when it is up
+        time.sleep(0.02)  # no signal reports that a server is up
 
 
 def in_memory():
     """
-    Return a folder in memory with room for the files of servers, whose syncs cost nothing there, or None without it.
+    Return a folder in memory with room for servers' files, where syncs cost nothing, or None without one.
     """
     folder = Path(MEMORY)
     if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < ROOM:
@@ -59,9 +59,9 @@ def in_memory():
 
 def lent(make):
     """
-    Yield a function that makes servers in folders of their own, by *make*, and starts them; all are stopped at the end.
+    Yield a function that makes servers by *make*, each in its own folder, and starts them.
 
-    All of them are stopped, also if one fails to start or to stop.
+    All of them are stopped at the end, even if one fails to start or to stop.
     """
     with ExitStack() as stack:
 
@@ -78,7 +78,7 @@ def lent(make):
 
 def end(process):
     """
-    Terminate *process* and wait for its end; kill it if it does not end.
+    Terminate *process* and wait for it; kill it if it does not end.
     """
     process.terminate()
     try:
@@ -91,7 +91,7 @@ def end(process):
 
 def given_to_nobody(folder):
     """
-    Return the options that start a program which refuses to run as root as another user, who then owns the *folder*.
+    Return options to start a program, which refuses to run as root, as another user who then owns *folder*.
     """
     if os.geteuid() != 0:
         return {}

@@ -1,5 +1,5 @@
 """
-A real Prometheus with the shipped alert rules, on a shorter time scale.
+A real Prometheus with our alert rules, whose times are shortened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCS = "https://docs.example/"
 EVALUATIONS = "tests:evaluations"
 SCRAPED = "3s"
-"""From one scrape to the next, and the time for one: a service needs two seconds to find that its store is silent."""
+"""Seconds from one scrape to the next and timeout of a scrape: a service needs two seconds to find its store silent."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 WINDOW = re.compile(r"\[(\d+)([smhd])\]")
 AGE = re.compile(r"(time\(\) - [^>]*) > (\d+)\b")
@@ -29,7 +29,7 @@ AGE = re.compile(r"(time\(\) - [^>]*) > (\d+)\b")
 
 def seconds(duration):
     """
-    Return the length of a Prometheus *duration* with one unit, such as 5m.
+    Return the seconds of a Prometheus *duration* with one unit, such as 5m.
     """
     return int(duration[:-1]) * SECONDS[duration[-1]]
 
@@ -38,8 +38,8 @@ def shortened(rules, factor):
     """
     Return the document of alert *rules* for a Prometheus that evaluates them *factor* times as often.
 
-    Divided by *factor* are the duration of each `for:`, the windows of ranges, and the ages that `time() - ...` is
-    compared with. All else is as it is shipped. A recording rule is added; its samples are the evaluations.
+    The durations of `for:`, the windows of ranges, and the ages that `time() - ...` is compared with are divided by
+    *factor*. All else is unchanged. A recording rule is added, whose samples show the evaluations.
     """
     document = yaml.safe_load(rules)
     for group in document["groups"]:
@@ -54,18 +54,18 @@ def shortened(rules, factor):
 
 def in_ms(duration, factor):
     """
-    Return *duration* divided by *factor*, as Prometheus reads it.
+    Return *duration* divided by *factor*, in Prometheus' notation.
     """
     return f"{round(seconds(duration) * 1000 / factor)}ms"
 
 
 class Prometheus:
     """
-    A server in a folder of its own, on a free port of the loopback; a file names its targets, and can be written again.
+    A server in a folder, on a free port of the loopback; its targets are in a file that can be rewritten.
 
     Attributes:
-        factor: The number by which the times of the shipped rules are divided.
-        interval_s: The time from one evaluation to the next.
+        factor: The number by which the times of our rules are divided.
+        interval_s: Seconds from one evaluation to the next.
     """
 
     def __init__(self, folder, factor):
@@ -90,7 +90,7 @@ class Prometheus:
 
     def start(self):
         """
-        Start it, and wait until it answers.
+        Start the server, and wait until it answers.
         """
         own = [f"--config.file={self.folder / 'prometheus.yml'}", f"--storage.tsdb.path={self.folder / 'data'}"]
         own += [f"--web.listen-address=127.0.0.1:{self._port}", f"--query.lookback-delta={in_ms('5m', self.factor)}"]
@@ -99,9 +99,6 @@ class Prometheus:
         wait_until_up(self._process, self.folder / "log", self._is_ready)
 
     def stop(self):
-        """
-        Stop it.
-        """
         if self._process is not None:
             self._process.terminate()
             self._process.wait(PATIENCE_S)
@@ -109,7 +106,7 @@ class Prometheus:
 
     def scrape(self, job, ports):
         """
-        Scrape the services at *ports* of the loopback as *job*, and no others; return once it does.
+        Scrape exactly the services at *ports* of the loopback, as *job*; return once this has begun.
         """
         wanted = {f"127.0.0.1:{port}" for port in ports}
         with self._lock:
@@ -118,11 +115,11 @@ class Prometheus:
         give_up = time.monotonic() + PATIENCE_S
         while self._scraped(job) != wanted:
             assert time.monotonic() < give_up, f"{job}: {self._scraped(job)} are scraped, and not {wanted}"
-            time.sleep(0.1)  # Prometheus reads the file at any time, and gives no signal
+            time.sleep(0.1)  # no signal reports that Prometheus has read the file
 
     def forget_all(self):
         """
-        Scrape nothing any more.
+        Stop scraping.
         """
         with self._lock:
             self._targets.clear()
@@ -145,14 +142,14 @@ class Prometheus:
 
     def samples(self, selector):
         """
-        Return the labels of each series of the last hour, and its samples: pairs of an instant and a value.
+        Return each series of the last hour: its labels, and its samples as pairs of an instant and a value.
         """
         answer = self._ask("query", query=f"{selector}[1h]")
         return [(each["metric"], each["values"]) for each in answer["result"]]
 
     def value(self, expression):
         """
-        Return the value of an *expression* that has at most one; None if it has none.
+        Return the value of *expression*, which has at most one, or None.
         """
         found = self._ask("query", query=expression)["result"]
         return float(found[0]["value"][1]) if found else None

@@ -1,7 +1,7 @@
 """
-The quick set: `--quick` omits the tests in tests/full_only.txt, so a new test is included until it is measured.
+The quick set: `--quick` omits the tests that tests/full_only.txt lists, so a new test is included until it is measured.
 
-A line names a file, a class, a function or one of its cases; a line that begins with ! keeps a part of a listed name.
+A line names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ LIST = ROOT / "tests" / "full_only.txt"
 
 class QuickSet:
     """
-    Leaves out the listed tests, and records lines without a test.
+    Omits the listed tests, and records lines that match no test.
 
     Attributes:
-        listed, kept: The lines; those that keep a part are without their mark.
-        unmatched: Lines about a file that was collected as a whole, and not about any test of it.
-        collected: All tests that were collected, and whether they are quick.
-        not_made: Listed classes and functions without a kept part, in a run of the quick set: it does not collect them.
+        listed, kept: The lines without and with a ! at the beginning; the ! is removed.
+        unmatched: Lines about a completely collected file that match none of its tests.
+        collected: All collected tests, and whether they are quick.
+        not_made: Listed classes and functions without a kept part, which a quick run does not collect.
     """
 
     def __init__(self, lines):
@@ -42,13 +42,13 @@ class QuickSet:
 
     def is_made(self, name):
         """
-        Return True if this run collects the test *name*.
+        Return True if this run makes the test *name*.
         """
         return not names_of(name) & self.not_made
 
     def pytest_ignore_collect(self, collection_path, config):
         """
-        Do not even import a listed file, if nothing of it is kept.
+        Do not import a listed file, unless a part of it is kept.
         """
         name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
         if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):
@@ -58,7 +58,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Do not make the cases of a listed class or function, if nothing of it is kept.
+        Do not make the cases of a listed class or function, unless a part of it is kept.
         """
         name = f"{collector.nodeid}::{name}"
         if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
@@ -69,7 +69,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Leave out the listed tests.
+        Omit the listed tests.
         """
         self.collected = {item.nodeid: self.is_quick(item.nodeid) for item in items}
         if not any("::" in argument for argument in config.args):
@@ -83,7 +83,7 @@ class QuickSet:
 
 def names_of(name):
     """
-    Return the names by which a line may refer to the test *name*: file, class, function, and case.
+    Return the names by which a line can refer to the test *name*: file, class, function and case.
     """
     parts = name.partition("[")[0].split("::")
     return {name, *("::".join(parts[:end]) for end in range(1, len(parts) + 1))}
@@ -97,9 +97,6 @@ def read():
 
 
 def pytest_addoption(parser):
-    """
-    Add the option.
-    """
     parser.addoption("--quick", action="store_true", help="leave out the tests that tests/full_only.txt lists")
 
 

@@ -1,5 +1,5 @@
 """
-A caller that moves, cancels, pauses and replaces jobs near their due times; also in a process of its own.
+A caller that moves, cancels, pauses and replaces jobs near their due times, also as a separate process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VERBS = ("cancel", "move", "set", "pause")
 
 def plan(start, instants, jobs_each):
     """
-    Return, for each of *instants* steps 80 ms apart from *start* on: its time, the verb, and the keys due then.
+    Return *instants* steps from *start* on, 80 ms apart: each has its time, the verb, and the keys that are due then.
     """
     return [
         (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])
@@ -44,7 +44,7 @@ def act(scheduler, verb, keys):
 
 def race(scheduler, steps, seed):
     """
-    Call the verb of each step at about its time, and return by key: outcome, generation, and time of the answer.
+    Call the verb of each step at about its time; return outcome, generation and time of the answer by key.
 
     The outcome is "unknown" if the call failed because the owner did not answer in time.
     """
@@ -76,7 +76,7 @@ def race(scheduler, steps, seed):
 
 def main():
     """
-    Race on the store of the first input line, by the plan of the second, and print the answers.
+    Race on the store in the first input line by the plan in the second, and print the answers.
     """
     url, seed = sys.argv[1:]
     scheduler = Scheduler(url)

@@ -1,5 +1,5 @@
 """
-Redis as the tests and proofs start it: one server, a cluster, and a primary watched by sentinels.
+Redis for tests and proofs: one server, a cluster, and a primary watched by sentinels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 
 class Redis:
     """
-    A server in a folder of its own, reached through a Unix socket there and a free port of the loopback.
+    A server in a folder, reached through a Unix socket there and a free port of the loopback.
     """
 
     def __init__(self, folder, *settings):
@@ -28,7 +28,7 @@ class Redis:
 
     def start(self):
         """
-        Start it, and wait until it answers.
+        Start the server, and wait until it answers.
         """
         own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
         with (self.folder / "log").open("ab") as log:
@@ -47,9 +47,6 @@ class Redis:
             self._process = None
 
     def pause(self):
-        """
-        Suspend it.
-        """
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self):
@@ -75,21 +72,18 @@ class Redis:
             return client.execute_command(*command)
 
     def url(self, options="", account=""):
-        """
-        Return the URL of a store.
-        """
         return f"redis://{account}127.0.0.1:{self.port}/0{options}"
 
     def empty_url(self, options=""):
         """
-        Return the URL of an empty store, with an unused prefix; *options* begin with `&`.
+        Return the URL of an empty store with an unused prefix; *options* begin with `&`.
         """
         return self.url(f"?prefix=empty-{next(NUMBERS)}{options}")
 
 
 class RedisCluster:
     """
-    Three masters, each with *replicas* replicas.
+    Three masters with *replicas* replicas each.
     """
 
     def __init__(self, make_redis, *settings, replicas=1):
@@ -108,7 +102,7 @@ class RedisCluster:
 
     def holder(self, prefix="tickwheel"):
         """
-        Return the master of the slot of the store with *prefix*, as the running masters see it.
+        Return the master that holds the slot of the store with *prefix*, as the running masters see it.
         """
         asked = self._running()
         slot = asked.execute("CLUSTER", "KEYSLOT", f"{{{prefix}}}")
@@ -124,14 +118,14 @@ class RedisCluster:
 
     def begin_move(self, slot, source, target):
         """
-        Begin to move *slot* from one master to another, as an operator does.
+        Begin to move *slot* from one master to another, like an operator.
         """
         target.execute("CLUSTER", "SETSLOT", slot, "IMPORTING", source.execute("CLUSTER", "MYID"))
         source.execute("CLUSTER", "SETSLOT", slot, "MIGRATING", target.execute("CLUSTER", "MYID"))
 
     def move_keys(self, slot, source, target, most):
         """
-        Move at most *most* of the keys of *slot*, one by one; return True if there were any.
+        Move at most *most* keys of *slot* one by one, and return True if there were any.
         """
         names = source.execute("CLUSTER", "GETKEYSINSLOT", slot, most)
         for name in names:
@@ -149,7 +143,7 @@ class RedisCluster:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Lose the master with the store, after its replica has all data if *is_replicated*; the replica takes over.
+        Stop the master with the store, after its replica has all data if *is_replicated*; the replica takes over.
         """
         self.lost = self.holder()
         if is_replicated:
@@ -158,7 +152,7 @@ class RedisCluster:
 
     def await_successor(self):
         """
-        Return once the others know the successor.
+        Wait until the other masters know the successor.
         """
         wait_for(lambda: self.holder() is not self.lost)
 
@@ -199,7 +193,7 @@ class RedisSentinels:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Lose the primary, after its replica has all data if *is_replicated*; the sentinels promote the replica.
+        Stop the primary, after its replica has all data if *is_replicated*; the sentinels promote the replica.
         """
         if is_replicated:
             await_replicas(self.primary)
@@ -207,7 +201,7 @@ class RedisSentinels:
 
     def await_successor(self):
         """
-        Return once the replica has taken over.
+        Wait until the replica has taken over.
         """
         wait_for(lambda: self.replica.execute("INFO", "replication")["role"] == "master")
 
@@ -222,7 +216,7 @@ class RedisSentinels:
 
 def await_replicas(primary):
     """
-    Return once a replica has the current data of *primary*.
+    Wait until a replica has the current data of *primary*.
     """
     offset = primary.execute("INFO", "replication")["master_repl_offset"]
     wait_for(lambda: primary.execute("INFO", "replication")["slave0"]["offset"] >= offset)
@@ -230,7 +224,7 @@ def await_replicas(primary):
 
 def wait_for(is_so):
     """
-    Return once `is_so()` is true, as no event shows that servers have found each other.
+    Wait until `is_so()` is true, because no signal reports that servers have found each other.
     """
     give_up = time.monotonic() + PATIENCE_S
     while not is_so():

@@ -1,5 +1,5 @@
 """
-Nodes that tests can lose: each on a port of its own, which it has again when it is started again.
+Nodes that tests can lose; each has a port that it keeps when it is started again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Node:
 
     def start(self):
         """
-        Start it, and wait until it answers.
+        Start the node, and wait until it answers.
         """
         log = self.folder / "log"
         with log.open("ab") as output:
@@ -40,7 +40,7 @@ class Node:
 
     def stop(self, how=signal.SIGINT):
         """
-        Stop it: SIGINT lets it give back its leases, SIGKILL does not.
+        Stop the node: with SIGINT it releases its leases, with SIGKILL it does not.
         """
         if self._process is not None:
             self._process.send_signal(how)
@@ -50,13 +50,13 @@ class Node:
 
     def signal(self, how):
         """
-        Send it a signal, and wait for nothing.
+        Send a signal to the node, without waiting.
         """
         self._process.send_signal(how)
 
     def ask(self, method, path, body=None):
         """
-        Send a request, and return the answer's document.
+        Send a request, and return the document in the answer.
         """
         status, text = self._ask(method, path, body)
         assert status < 400, text

@@ -1,5 +1,5 @@
 """
-The sessions with PostgreSQL that stores make.
+The sessions that stores open with PostgreSQL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from unittest import mock
 @contextmanager
 def noted_sessions():
     """
-    Yield a list that gets every session with PostgreSQL that the process makes meanwhile.
+    Yield a list to which every session with PostgreSQL is appended that this process opens within the block.
     """
     import psycopg  # noqa: PLC0415  an extra
 
@@ -27,7 +27,7 @@ def noted_sessions():
 
 def session_of(store, sessions):
     """
-    Return a session of *store* without a time limit, which the test uses while no one else does.
+    Return a session of *store* without a time limit, for the test alone.
     """
     store.count()
     session = next(each for each in sessions if not each.closed and not each.pgconn.pipeline_status)

@@ -1,5 +1,5 @@
 """
-Large files shared among several processes of pytest-xdist, which gives every other file to one.
+Divides large files among several processes of pytest-xdist, which otherwise gives a file to one process.
 
 The tests of these files share only servers, which each process has anyway. So all processes end at about the same time.
 """
@@ -17,12 +17,12 @@ SPREAD = {
     "tests/scheduler/stores/test_redis.py": 2,
     "tests/scheduler/stores/test_sqlite.py": 2,
 }
-"""By file, the number of its parts."""
+"""Number of parts of each large file."""
 
 
 def part_of(nodeid):
     """
-    Return the name of the part of a file that is given to one process.
+    Return the name of the file, or of its part, that is given to one process as a whole.
     """
     file = nodeid.partition("::")[0]
     return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else file
@@ -42,6 +42,6 @@ with suppress(ImportError):
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(config, log):
         """
-        Take the place of `--dist loadfile`.
+        Replace `--dist loadfile`.
         """
         return SpreadScheduling(config, log) if config.option.dist == "loadfile" else None

@@ -1,5 +1,5 @@
 """
-SQLite files as a program beside the store sees them, and the connections that stores make.
+SQLite files seen from outside the store, and the connections that stores open.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from unittest import mock
 
 def connected(path):
     """
-    Return a connection of the test's own to the file at *path*; use it in a `with` statement, which closes it.
+    Return a separate connection to the file at *path*; a `with` statement closes it.
     """
     return closing(sqlite3.connect(path, timeout=60, isolation_level=None))
 
@@ -26,7 +26,7 @@ def rows(path, query, values=()):
 
 def value(path, query, values=()):
     """
-    Return the one value of *query*.
+    Return the only value of *query*.
     """
     ((found,),) = rows(path, query, values)
     return found
@@ -35,7 +35,7 @@ def value(path, query, values=()):
 @contextmanager
 def writing(path):
     """
-    Open a write transaction, commit it at the end, and yield its connection.
+    Yield a connection with an open write transaction, which is committed at the end.
     """
     with connected(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -45,14 +45,14 @@ def writing(path):
 
 def is_sound(path):
     """
-    Return whether SQLite finds no damage in the file.
+    Return True if SQLite finds no damage in the file.
     """
     return rows(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def pages_logged(path, call):
     """
-    Return the number of pages that *call* writes to the log, if no other thread runs a checkpoint.
+    Return the number of pages that *call* writes to the log, provided that no other thread runs a checkpoint.
     """
     with connected(path) as connection:
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -63,7 +63,7 @@ def pages_logged(path, call):
 @contextmanager
 def noted_connections():
     """
-    Yield a list that gets every connection to SQLite that the process makes meanwhile.
+    Yield a list to which every connection to SQLite is appended that this process opens within the block.
     """
     made, connect = [], sqlite3.connect
 
@@ -90,7 +90,7 @@ def statements_of(connections, call):
 
 def steps_of(connections, call):
     """
-    Return how many steps of its virtual machine SQLite takes for *call* on *connections*, which may get more meanwhile.
+    Return how many steps of its virtual machine SQLite takes for *call*; more *connections* may be opened in it.
     """
     steps = 0
 

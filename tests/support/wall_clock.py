@@ -1,8 +1,9 @@
 """
-The tests that read the time of day, and the instants at which they run: options for tests/prove/dates.py.
+Options for tests/prove/dates.py, about the tests that read the time of day and the instants at which they run.
 
-`--record-dates` records the tests that read it, with the clock that counts its readers. `--from-instant` starts each
-test at one instant, with the clock that can be set, so that with two seconds before midnight every test crosses it.
+`--record-dates` records the tests that read the time of day, with a clock that counts its readers. `--from-instant`
+starts each test at a given instant, with a clock that can be set; if that is two seconds before midnight, every test
+crosses midnight.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from quick_set import names_of
 
 class Shared:
     """
-    One number of the interposed clock, in a file that an environment variable names.
+    A number of the interposed clock, in a file that an environment variable names.
     """
 
     def __init__(self, variable):
@@ -32,14 +33,14 @@ class Shared:
 
     def set(self, number):
         """
-        Store *number* in the shared file, where every process that runs with the interposed clock sees it.
+        Store *number* in the shared file, which every process with the interposed clock reads.
         """
         self.bytes[:] = struct.pack("<q", number)
 
 
 class Recorder:
     """
-    Records each test that reads the time of day, in its fixtures or itself, or lets another process read it.
+    Records each test that reads the time of day, itself, in its fixtures or in another process.
     """
 
     def __init__(self, path):
@@ -50,7 +51,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Count the readings in the test's own fixtures.
+        Count the readings in the fixtures that belong to the test alone.
         """
         before = self.count.get()
         try:
@@ -62,7 +63,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         """
-        Count and record the clock readings of the test.
+        Count the clock readings of the test, and record it.
         """
         before = self.count.get()
         try:
@@ -76,7 +77,7 @@ class Recorder:
 
 class OnlyListed:
     """
-    Omits tests that are not listed, without even making their cases.
+    Omits tests that are not listed, without making their cases.
     """
 
     def __init__(self, names):
@@ -93,7 +94,7 @@ class OnlyListed:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Omit the other cases.
+        Omit cases that are not listed.
         """
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.names])
         items[:] = [item for item in items if item.nodeid in self.names]
@@ -111,16 +112,13 @@ class Setter:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
         """
-        Begin at the instant.
+        Set the clock to the instant before the test.
         """
         self.offset.set(self.instant_ns - (time.time_ns() - self.offset.get()))
         return (yield)
 
 
 def pytest_addoption(parser):
-    """
-    Add the options.
-    """
     group = parser.getgroup("time of day")
     group.addoption("--only-listed", type=Path, metavar="FILE", help="run only the tests that FILE lists")
     group.addoption("--record-dates", type=Path, metavar="FILE", help="append to FILE the tests that read it")
@@ -129,7 +127,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Choose the listed tests, record, or set the clock.
+    Select the listed tests, record tests, or set the clock, as the options say.
     """
     if config.option.only_listed:
         names = config.option.only_listed.read_text("utf-8").splitlines()

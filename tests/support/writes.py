@@ -1,5 +1,5 @@
 """
-Short forms of writes, as stores and the writer accept them.
+Short forms of writes for stores and the writer.
 """
 
 from __future__ import annotations
