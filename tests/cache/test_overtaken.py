@@ -181,7 +181,7 @@ def test_who_asks_after_a_removal_does_not_get_the_older_load():
 
 def test_no_watch_outlives_its_load():
     """
-    When a load has ended in any way, nothing watches its key any more.
+    Once a load has ended in any way, nothing watches its key any more.
     """
     cache = TTLCache(10, 60.0)
     take_while(cache, lambda cache: cache.pop("key", None))

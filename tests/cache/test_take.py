@@ -248,7 +248,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_the_last_waiter_takes_the_load_along():
     """
-    When its last waiter has left, the load is cancelled and stores nothing, and a later caller loads again.
+    Once its last waiter has left, the load is cancelled and stores nothing, and a later caller loads again.
     """
 
     async def main():

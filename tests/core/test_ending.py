@@ -10,7 +10,7 @@ import sys
 import pytest
 
 PATIENCE_S = 20
-# When the main thread ends, the other thread is deep in Python, and takes the interpreter's lock again and again.
+# While the main thread ends, the other thread is deep in Python, and takes the interpreter's lock again and again.
 FRAME = """
 import threading, time
 

@@ -19,7 +19,7 @@ ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first. The other modules are above these, and do not import each other.
 FOUNDATION = ("memory", "once", "json", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
-# What changes behind a shared reference, and what says that threads may share it.
+# The types that change behind a shared reference, and the traits by which threads may share them.
 CELL = re.compile(r"\b(?:std|core)::cell\b|\b(?:SyncUnsafe|Unsafe|Ref|Once|Lazy)?Cell\b")
 SHARED = re.compile(r"\bunsafe impl\b[^{]*\bSync for (\w+)")
 # Functions of the interpreter that run no Python, and never wait for the GIL, or do so in a way that PyO3 has seen to.

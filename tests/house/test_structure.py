@@ -24,7 +24,7 @@ TOPS = (
     ".ci",
     ".github",
 )
-# Where a short path may begin.
+# The places at which a short path may begin.
 ROOTS = ("", "src/tickwheel", "crates/python/src", "crates/wheel/src")
 # Folders that hold only what their own module reads.
 DATA = ("migrations", "scripts")

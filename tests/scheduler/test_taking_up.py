@@ -5,6 +5,7 @@ An owner that takes up very many set-aside jobs also reads the writes of other p
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 from tickwheel.engine import _staging
 from tickwheel.scheduler import Scheduler, SetRequest
@@ -43,4 +44,4 @@ def test_changes_are_read_between_two_pages(redis_server, record, until, monkeyp
         assert len(record.wait(JOBS)) == JOBS
     pages = [number for number, call in enumerate(calls) if call == "take_up"]
     assert len(pages) >= JOBS / 4
-    assert all("changes" in calls[one:other] for one, other in zip(pages, pages[1:], strict=False))
+    assert all("changes" in calls[one:other] for one, other in pairwise(pages))

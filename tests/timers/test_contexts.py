@@ -206,7 +206,7 @@ def test_on_end(clock, wheel):
 
 def test_on_end_that_nobody_would_await():
     """
-    A coroutine function is refused as a callback, because there may be no loop when a context ends.
+    A coroutine function is refused as a callback, because no loop may be running when a context ends.
 
     The error says what to use instead.
     """

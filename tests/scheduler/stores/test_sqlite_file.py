@@ -319,7 +319,7 @@ def test_release_leaves_no_fifo(path, open_file):
 
 def test_clean_close_leaves_one_file(path, open_file):
     """
-    When the last store closes, the log is merged into the database.
+    The log is merged into the database as the last store closes.
     """
     store = open_file()
     store.acquire("owner")
