@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import far, far_cycle, file, kept, kinds, network, peers, single, waiting
+from benchmarks.durable import far, far_cycle, file, hops, kept, kinds, network, peers, single, waiting
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
@@ -80,6 +80,10 @@ CONDITIONS = {
         f"processor time of the process, and wall time. Then firings {single.APART_MS} ms apart, by the processor time "
         "of the process for each, the waits between them included, and by the commits of the writer"
     ),
+    hops.WORK: (
+        "one job on memory://, set by a caller that waits, fired 0.3 s later by a handler that does nothing, settled: "
+        "the calls of tickwheel's functions of Python in all threads, and the files of these functions"
+    ),
 }
 BARS = (
     Bar(CYCLE, clock="wall", at_least=20_000),
@@ -132,6 +136,8 @@ BARS = (
         )
         for work, most in bars.items()
     ),
+    Bar(hops.WORK, subject="tickwheel-memory", clock="", at_most=150),
+    Bar(hops.FILES, subject="tickwheel-memory", clock="", at_most=20),
     Bar("disk per pending job", clock="", at_most=240),
     Bar(far.SINGLES, clock="wall", at_least=0.8),
     Bar(far.RESTART, clock="wall", at_most=1),
@@ -173,6 +179,7 @@ def cases(*, quick: bool) -> list[Case]:
         found.append(Case(__name__, kept.WORK, subject, 0, {"count": 8_000 if quick else 16_000}))
         found.append(Case(__name__, kinds.WORK, subject, 100_000, {"count": 2_000 if quick else 10_000}, 1))
         found.append(Case(__name__, single.WORK, subject, 100_000, {"count": 800 if quick else 4_000}))
+    found.append(Case(__name__, hops.WORK, "tickwheel-memory", 0, {}, 1))
     found += [
         Case(__name__, far.SETS, subject, size, {"count": far.LOT if quick else 5 * far.LOT}, 1)
         for size in (sizes[1:] if quick else (MILLION, MANY))
@@ -212,14 +219,16 @@ def measure(work: str, subject: str, pending: int, *, count: int = 0) -> list[Me
 
 
 def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure]:
-    if work == PUNCTUAL:
-        return waiting.lateness(url, keys)
-    if work == kept.WORK:
-        return kept.costs(url, keys)
-    if work == kinds.WORK:
-        return kinds.costs(url, keys)
-    if work == single.WORK:
-        return single.costs(url, keys)
+    if work == hops.WORK:
+        return hops.path_of_a_job("memory://")
+    works = {
+        PUNCTUAL: waiting.lateness,
+        kept.WORK: kept.costs,
+        kinds.WORK: kinds.costs,
+        single.WORK: single.costs,
+    }
+    if work in works:
+        return works[work](url, keys)
     if work == RESTART:
         return waiting.restart(url, pending)
     seconds = file.scheduled(url, keys, file.in_bulk if work == CYCLE else file.by_callers)

@@ -17,6 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from tickwheel._core import to_ns, to_seconds
@@ -59,6 +60,12 @@ class Clock(Protocol):
         """
 
 
+_boot_ns: Final[Callable[[], int]] = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
+)
+"""A function of C without a frame of Python, as the scheduler compares clocks at each reading."""
+
+
 class MonotonicClock:
     """
     The system's monotonic clock, which stops while the machine is suspended.
@@ -85,13 +92,12 @@ class MonotonicClock:
         """
         return time.time_ns()
 
-    def elapsed_ns(self) -> int:
-        """
-        Return CLOCK_BOOTTIME if the system has it. A comparison with it shows that the wall clock was set.
+    elapsed_ns: Callable[[], int] = staticmethod(_boot_ns)
+    """
+    Returns CLOCK_BOOTTIME if the system has it; a comparison with it shows that the wall clock was set.
 
-        This method is optional for a clock; without it, `monotonic_ns` is used.
-        """
-        return _boot_ns()
+    This method is optional for a clock; without it, `monotonic_ns` is used.
+    """
 
 
 class BootClock(MonotonicClock):
@@ -106,12 +112,6 @@ class BootClock(MonotonicClock):
         Return CLOCK_BOOTTIME.
         """
         return _boot_ns()
-
-
-def _boot_ns(
-    clock_id: int | None = getattr(time, "CLOCK_BOOTTIME", None), read: Callable[[], int] = time.monotonic_ns
-) -> int:
-    return read() if clock_id is None else time.clock_gettime_ns(clock_id)
 
 
 def seconds(ns: int) -> float:

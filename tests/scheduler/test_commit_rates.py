@@ -189,7 +189,7 @@ def make_armer(make_resources, monkeypatch, begun):
             begun.append([entry.fire_at for entry in entries])
             return []
 
-        monkeypatch.setattr(claims, "_lanes", SimpleNamespace(admit=admit))
+        monkeypatch.setattr(claims, "_lanes", SimpleNamespace(admit=admit, has_changed=False))
         return claims
 
     return make

@@ -39,8 +39,8 @@ class Work:
             self.queue,
             Runtime(),
             ThreadStarter("a worker", Hooks(Runtime()), TimerWheel()),
-            end=partial(self.end, is_last=False),
-            end_last=partial(self.end, is_last=True),
+            write=partial(self.end, is_last=False),
+            write_last=partial(self.end, is_last=True),
         )
 
     def put(self, functions):

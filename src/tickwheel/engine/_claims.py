@@ -332,7 +332,10 @@ class ClaimBatcher:
 
     def ended(self, entries: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         self._lanes.leave(entries)
-        self._begin(freed)
+        if freed:
+            self._begin(freed)
+        else:
+            self.resume()
 
     def widen(self, target: str, handler: str) -> None:
         self._lanes.widen(target, handler)
@@ -365,7 +368,7 @@ class ClaimBatcher:
         return len(self._held)
 
     def resume(self) -> None:
-        while (room := self._room()) > 0:
+        while (self._held or self._lanes.has_changed) and (room := self._room()) > 0:
             if self._held:
                 with self._lock:
                     held = [self._held.popleft() for _ in range(min(room, len(self._held)))]
@@ -513,10 +516,12 @@ class ClaimBatcher:
 
     def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
         when = self._clock.deadline(fire_at)
-        with suppress(ClosedError):  # the stop gives back begun entries that have not fired
+        try:
             if self._clock.is_sampled:
                 self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
             self._timers.call_at(when, self._at_instant, fire_at, batch)
+        except ClosedError:  # the stop gives back begun entries that have not fired
+            return
 
     def _at_instant(self, fire_at: int, batch: list[StagedJob]) -> None:
         now = self._clock.earliest()

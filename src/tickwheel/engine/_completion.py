@@ -174,14 +174,23 @@ class Completer:
 
         The writer's thread calls *on_answer* with the store's answer.
         """
-        if not self._staged.end(entry):
+        ended = self.end(entry, verdict)
+        if ended is None:
             return False
+        self.write(entry, ended, on_answer)
+        return True
+
+    def end(self, entry: StagedJob, verdict: Verdict) -> Verdict | None:
+        """
+        Note that *entry* ended with *verdict*; return the verdict to `write`, or None if it had ended before.
+        """
+        if not self._staged.end(entry):
+            return None
         if entry.fired_at and not entry.ran_ms:
             entry.ran_ms = max(0.0, self._clock.now() - entry.fired_at)
         if verdict.settle.due_at is not None:
             entry.clock_step = self._clock.clock_step
-        self.write(entry, self._recorder.noted(entry, verdict), on_answer)
-        return True
+        return self._recorder.noted(entry, verdict)
 
     def write(
         self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None

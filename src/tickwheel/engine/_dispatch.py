@@ -139,7 +139,7 @@ class Dispatcher:
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
-        new_workers = partial(Workers, end=completer.add, end_last=self._end_last)
+        new_workers = partial(Workers, write=completer.write, write_last=self._write_last)
         self.workers = new_workers(self.attempt, threads, runtime, resources.starter("a worker"))
         self.processes = new_workers(self.attempt, processes, runtime, resources.starter("a worker"))
         blocking = Blocking(resources.pacer, runtime)
@@ -302,11 +302,11 @@ class Dispatcher:
     def run(self, entry: StagedJob) -> None:
         verdict = self.attempt(entry)
         if verdict is not None:
-            self._completer.add(entry, verdict)
+            self._completer.write(entry, verdict)
 
     def attempt(self, entry: StagedJob) -> _verdict.Verdict | None:
         """
-        Run *entry*; return the verdict, or None if the attempt did not start or was interrupted.
+        Run *entry* and note its end; return the verdict to write, or None if it did not start or had ended before.
         """
         if not self._may_start(entry):
             return None
@@ -330,10 +330,10 @@ class Dispatcher:
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-        return verdict
+        return self._completer.end(entry, verdict)
 
-    def _end_last(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
-        self._writer.post_and_write(partial(self._completer.add, entry, verdict))
+    def _write_last(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
+        self._writer.post_and_write(partial(self._completer.write, entry, verdict))
 
     async def _run_async(self, entry: StagedJob) -> None:
         if not self._may_start(entry):

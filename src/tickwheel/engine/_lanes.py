@@ -326,10 +326,15 @@ class Lanes:
         if is_waiting:
             self._sweep_later()
 
+    @property
+    def has_changed(self) -> bool:
+        """
+        True if `next` may return entries.
+        """
+        return bool(self._changed or self._idle)
+
     def next(self, count: int) -> list[StagedJob]:
         admitted: list[StagedJob] = []
-        if not (self._changed or self._idle):
-            return admitted
         with self._lock:
             while len(admitted) < count and (lane := self._next_lane()) is not None:
                 while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):

@@ -298,14 +298,14 @@ class Workers:
     while other entries wait wakes the next worker, unless one is being woken already. So few threads run short
     handlers, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
-    A worker ends an entry after it has freed its place. If no other entry waits, it also writes the end itself. While
-    it does, another thread may be started in its stead.
+    A worker frees the place of an entry before the verdict is written. If no other entry waits, it writes the verdict
+    itself. While it does, another thread may be started in its stead.
 
     Args:
-        run: Runs an entry, and returns its verdict; None if another thread ends the entry.
+        run: Runs an entry to its end, and returns the verdict to write, or None.
         queue: Gives places.
-        end: Ends an entry with its verdict.
-        end_last: Does the same for a worker that would rest otherwise.
+        write: Writes the verdict on an ended entry.
+        write_last: Does the same for a worker that would rest otherwise.
     """
 
     def __init__(
@@ -315,18 +315,18 @@ class Workers:
         runtime: Runtime,
         starter: ThreadStarter,
         *,
-        end: Callable[[StagedJob, Verdict], object],
-        end_last: Callable[[StagedJob, Verdict], object],
+        write: Callable[[StagedJob, Verdict], object],
+        write_last: Callable[[StagedJob, Verdict], object],
     ) -> None:
         self._run = run
-        self._end = end
-        self._end_last = end_last
+        self._write = write
+        self._write_last = write_last
         self.queue = queue
         self._runtime = runtime
         self._starter = starter
         self._lock = runtime.lock()
-        self._wanted = runtime.semaphore(0)
-        self._idle = 0
+        self._resting: list[threading.Lock] = []
+        """A held lock for each resting worker; its release wakes the worker. The last one to rest is woken first."""
         self.count = 0
         self._is_waking = False
         self._is_closed = False
@@ -348,7 +348,8 @@ class Workers:
         deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         with self._lock:
             self._is_closed = True
-            self._wanted.release(self.count or 1)
+            while self._resting:
+                self._resting.pop().release()
             inside = self._runtime.current_thread()
             threads = [each for each in self._threads if each is not inside]
         for thread in threads:
@@ -361,10 +362,9 @@ class Workers:
         with self._lock:
             if self._is_waking or self._is_closed:
                 return
-            if self._idle:
-                self._idle -= 1
+            if self._resting:
                 self._is_waking = True
-                self._wanted.release()
+                self._resting.pop().release()
             elif self.count < self.queue.places:
                 name = f"tickwheel-worker-{self.count + 1}"
                 thread = self._runtime.thread(target=self._work, name=name, daemon=True)
@@ -378,6 +378,8 @@ class Workers:
 
     def _work(self) -> None:
         queue, run = self.queue, self._run
+        bell = self._runtime.lock()
+        bell.acquire()
         self._is_waking = False
         entry: StagedJob | None = None
         verdict: Verdict | None = None
@@ -388,15 +390,15 @@ class Workers:
                     if following is None:
                         self._rest(entry, verdict)
                     else:
-                        self._end(entry, verdict)
+                        self._write(entry, verdict)
                 entry, verdict = following, None
                 if entry is None:
-                    if not self._wait():
+                    if not self._wait(bell):
                         return
                     continue
                 # No lock is needed: a worker checks the queue before it rests, and a later `put` wakes a resting
                 # worker.
-                if not self._is_waking and (self._idle or self.count < queue.places) and queue.has_next:
+                if not self._is_waking and (self._resting or self.count < queue.places) and queue.has_next:
                     self._wake_one()
                 verdict = run(entry)
         finally:
@@ -406,19 +408,19 @@ class Workers:
         with self._lock:
             self.count -= 1  # so that a thread can be started for a job that comes now
         try:
-            self._end_last(entry, verdict)
+            self._write_last(entry, verdict)
         finally:
             with self._lock:
                 self.count += 1
 
-    def _wait(self) -> bool:
+    def _wait(self, bell: threading.Lock) -> bool:
         with self._lock:
             if self.queue.has_next:
                 return True
             if self._is_closed or self.count > self.queue.places:
                 self.count -= 1
                 return False
-            self._idle += 1
-        self._wanted.acquire()
+            self._resting.append(bell)
+        bell.acquire()
         self._is_waking = False
         return True

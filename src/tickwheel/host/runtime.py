@@ -21,7 +21,6 @@ from tickwheel.threads import (
     Event,
     Gate,
     Lock,
-    Semaphore,
     Thread,
     current_thread,
     ran_undisturbed,
@@ -54,7 +53,6 @@ class Runtime:
     lock: Callable[[], Lock] = Lock
     condition: Callable[[Lock], Condition] = Condition
     event: Callable[[], Event] = Event
-    semaphore: Callable[[int], Semaphore] = Semaphore
     call_lock: Callable[[], AbstractContextManager[Any]] = CallLock
     gate: Callable[[], Gate] = Gate
     thread: Callable[..., Thread] = Thread

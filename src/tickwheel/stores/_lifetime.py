@@ -29,6 +29,6 @@ class Lifetime:
         if self.is_closed:
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use, and make a new one after close")
-        if self.is_inherited:
+        if self._pid != os.getpid():
             what = f"{self._url} was opened before a fork"
             raise StoreError(what, "open it again in the child process")

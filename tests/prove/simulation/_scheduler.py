@@ -51,7 +51,6 @@ class SimulatedScheduler(Scheduler):
             "lock": _threads.Lock,
             "condition": _threads.Condition,
             "event": _threads.Event,
-            "semaphore": _threads.Semaphore,
             "call_lock": _threads.Lock,
             "gate": _threads.Gate,
             "thread": self._thread,

@@ -13,7 +13,7 @@ from typing import Any
 from simulation._interleaver import Interleaver, Task, TaskKilledError, current
 from tickwheel.clock import to_delay
 
-__all__ = ["Condition", "Event", "Gate", "Lock", "Semaphore", "Thread", "current_thread", "forget_threads", "monotonic"]
+__all__ = ["Condition", "Event", "Gate", "Lock", "Thread", "current_thread", "forget_threads", "monotonic"]
 
 
 def interleaver() -> Interleaver:
@@ -215,35 +215,6 @@ class Gate(Event):
 
     is_open = Event.is_set
     open = Event.set
-
-
-class Semaphore:
-    """
-    A number of permits.
-    """
-
-    def __init__(self, value: int = 1) -> None:
-        self._value = value
-        self._waiters: deque[Task] = deque()
-
-    def acquire(self) -> bool:
-        run = interleaver()
-        run.preempt()
-        while self._value == 0:
-            self._waiters.append(run.current)
-            run.wait(None)
-        self._value -= 1
-        return True
-
-    def release(self, n: int = 1) -> None:
-        """
-        Return *n* permits.
-        """
-        run = interleaver()
-        run.check()
-        self._value += n
-        for _ in range(min(n, len(self._waiters))):
-            run.wake(self._waiters.popleft())
 
 
 class Thread:
