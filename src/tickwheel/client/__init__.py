@@ -1,5 +1,3 @@
 """
-The operations on a store.
-
-Internal: other packages use it, users do not.
+Internal: the operations on a store.
 """

@@ -1,8 +1,6 @@
 """
-The engine: stages jobs, fires them on time, and settles (acknowledges) them.
+Internal: the engine, which stages jobs, fires them on time, and settles (acknowledges) them.
 
     leases -> prefetcher -> claims -> dispatcher -> completer -> writer -> prefetcher (for next runs and attempts)
               watcher ^ (writes of other processes)
-
-Internal: other packages use it, users do not.
 """

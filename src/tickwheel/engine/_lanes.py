@@ -55,7 +55,7 @@ class MovingLanes:
     @property
     def quick(self) -> frozenset[str]:
         """
-        The lanes whose last attempt was short: the same frozenset object until they change, for comparisons with `is`.
+        The lanes whose last attempt was short. The set is the same object until it changes.
         """
         names = self._quick_names
         if names is None:

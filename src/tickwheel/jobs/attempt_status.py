@@ -1,7 +1,5 @@
 """
-The status of a counted attempt.
-
-Internal: other packages use it, users do not.
+Internal: the status of a counted attempt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Requests to change all jobs that match a filter, and their answers.
-
-Internal: other packages use it, users do not.
+Internal: requests to change all jobs that match a filter, and their answers.
 """
 
 from __future__ import annotations

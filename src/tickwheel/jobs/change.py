@@ -1,7 +1,5 @@
 """
-The fields of `change`, for a store and for a service.
-
-Internal: other packages use it, users do not.
+Internal: the fields of `change`, for a store and for a service.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """
-The columns of a job, declared once. Stores, documents and exports derive them from here.
+Internal: the columns of a job, declared once. Stores, documents and exports derive them from here.
 
 A column is a field of `Job`: its type, default and position come from the field. A codec below converts values that a
 table cannot hold.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The declaration of a manifest's recurring jobs, and its answer.
-
-Internal: other packages use it, users do not.
+Internal: the declaration of a manifest's recurring jobs, and its answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The definition of a series: the part of a recurring job that the caller sets.
-
-Internal: other packages use it, users do not.
+Internal: the definition of a series, which is the part of a recurring job that the caller sets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The answer to the question why a job has not run yet.
-
-Internal: other packages use it, users do not.
+Internal: the answer to the question why a job has not run yet.
 """
 
 from __future__ import annotations

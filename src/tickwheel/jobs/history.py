@@ -1,7 +1,5 @@
 """
-The history of jobs in a store.
-
-Internal: other packages use it, users do not.
+Internal: the history of jobs in a store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Lanes: jobs that share a handler, a queue or a receiver.
-
-Internal: other packages use it, users do not.
+Internal: lanes, which are jobs that share a handler, a queue or a receiver.
 """
 
 from __future__ import annotations

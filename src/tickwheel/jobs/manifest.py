@@ -1,7 +1,5 @@
 """
-A manifest: a named list of recurring jobs that are declared together.
-
-Internal: other packages use it, users do not.
+Internal: manifests, which are named lists of recurring jobs that are declared together.
 """
 
 from __future__ import annotations

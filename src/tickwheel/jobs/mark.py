@@ -1,7 +1,5 @@
 """
-The mark of a job that is moving from one store to another, stored as the error of the job's dead letter.
-
-Internal: other packages use it, users do not.
+Internal: the mark of a job that is moving between stores, stored as the error of its dead letter.
 """
 
 from __future__ import annotations

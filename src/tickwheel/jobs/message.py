@@ -1,10 +1,8 @@
 """
-The message id of a run, by which receivers recognise a repeated message.
+Internal: the message id of a run, by which receivers recognise a repeated message.
 
 All attempts of a run have the same id, even if the generation or the due time changes between them. The job then keeps
 the id in `sent_as`, unless the run was never tried.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The figures of a node for one minute or quarter of an hour: firings and lateness, by lane.
-
-Internal: other packages use it, users do not.
+Internal: the figures of a node for one minute or quarter of an hour, by lane.
 """
 
 from __future__ import annotations

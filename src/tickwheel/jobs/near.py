@@ -1,7 +1,5 @@
 """
-Suggestions for misspelled names.
-
-Internal: other packages use it, users do not.
+Internal: suggestions for misspelled names.
 """
 
 from __future__ import annotations

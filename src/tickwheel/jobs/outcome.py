@@ -1,7 +1,5 @@
 """
-The outcomes of writes.
-
-Internal: other packages use it, users do not.
+Internal: the outcomes of writes.
 """
 
 from __future__ import annotations

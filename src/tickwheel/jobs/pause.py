@@ -1,7 +1,5 @@
 """
-The pause of a job or of a scope: all jobs of a handler, of a queue or of a target, or all jobs.
-
-Internal: other packages use it, users do not.
+Internal: the pause of a job, or of a scope (all jobs of a handler, of a queue or of a target, or all jobs).
 """
 
 from __future__ import annotations

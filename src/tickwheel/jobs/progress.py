@@ -1,7 +1,5 @@
 """
-The progress of a running attempt, as noted by its handler.
-
-Internal: other packages use it, users do not.
+Internal: the progress of a running attempt, as noted by its handler.
 """
 
 from __future__ import annotations

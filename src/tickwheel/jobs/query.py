@@ -1,7 +1,5 @@
 """
-The query of a list of jobs, and a page of the list.
-
-Internal: other packages use it, users do not.
+Internal: the query of a list of jobs, and a page of the list.
 """
 
 from __future__ import annotations

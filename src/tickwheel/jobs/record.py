@@ -1,7 +1,5 @@
 """
-The decorator of the scheduler's value classes.
-
-Internal: other packages use it, users do not.
+Internal: the decorator of the scheduler's value classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Requests of recurring jobs: the rule, the first run and the next runs.
-
-Internal: other packages use it, users do not.
+Internal: requests of recurring jobs, with the rule, the first run and the next runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Error messages for values that JSON cannot represent. They name an alternative, and how a handler decodes it.
-
-Internal: other packages use it, users do not.
+Internal: error messages for values that JSON cannot represent, with an alternative and its decoding.
 """
 
 from __future__ import annotations

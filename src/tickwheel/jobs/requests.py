@@ -1,10 +1,8 @@
 """
-Requests of callers, and the resulting writes.
+Internal: requests of callers, and the resulting writes.
 
 The functions that parse a caller's arguments raise an `InvalidJobError` that names the value and the remedy, an
 `InvalidDelayError` for NaN, and a TypeError for a wrong type or an unknown name.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The retry policy of a job, and the waits between its attempts.
-
-Internal: other packages use it, users do not.
+Internal: the retry policy of a job, and the waits between its attempts.
 """
 
 from __future__ import annotations

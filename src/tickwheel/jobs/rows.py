@@ -1,7 +1,5 @@
 """
-Converts a job to a row of `columns.ALL` and back, for every store on a server or in a file.
-
-Internal: other packages use it, users do not.
+Internal: converts a job to a row of `columns.ALL` and back, for every store on a server or in a file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
-The rules of `model`: how a write changes a job. They are written once, for every store.
+Internal: the rules by which a write changes a job. They are written once, for every store.
 
 A store loads the job of a key, calls `decide`, and stores the result. This module reads neither a clock nor a table.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

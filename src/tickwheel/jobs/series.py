@@ -1,5 +1,5 @@
 """
-The rules by which a set changes an existing series, and by which other writes change a recurrence.
+Internal: the rules by which a set changes an existing series, and by which other writes change a recurrence.
 
     the series of the key    the same rule and payload       another rule or payload
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
@@ -7,8 +7,6 @@ The rules by which a set changes an existing series, and by which other writes c
     dead                     dead, nothing is written        dead; but a new series if the requested runs differ
 
 A text that is not canonical is opaque: a set replaces it, like a one-time job.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

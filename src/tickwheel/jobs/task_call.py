@@ -1,7 +1,5 @@
 """
-The call of a task as data, which `Task.of` returns and `set` takes.
-
-Internal: other packages use it, users do not.
+Internal: the call of a task as data, which `Task.of` returns and `set` takes.
 """
 
 from __future__ import annotations

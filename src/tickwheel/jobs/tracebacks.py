@@ -1,7 +1,5 @@
 """
-The traceback of an exception and the function that raised it, as texts of limited size that any store accepts.
-
-Internal: other packages use it, users do not.
+Internal: the traceback of an exception and the function that raised it, as texts of limited size.
 """
 
 from __future__ import annotations

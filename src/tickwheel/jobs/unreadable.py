@@ -1,10 +1,8 @@
 """
-Rules that this node cannot read, because it lacks their zone, library or version.
+Internal: rules that this node cannot read, because it lacks their zone, library or version.
 
 A job with such a rule is set aside for a node that can read it. When this node claims set-aside jobs, it passes the
 unreadable parts of such rules to the store, which skips all rules with these parts.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """
-Operations on many jobs, as data.
+Internal: operations on many jobs, as data.
 
 An API object creates an operation, and a backend runs it: with its own writer, on the caller's connection, or over
 HTTP.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

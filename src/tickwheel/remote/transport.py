@@ -1,10 +1,8 @@
 """
-Sends requests to a service, and retries them until they are answered or their time is over.
+Internal: sends requests to a service, and retries them until they are answered or their time is over.
 
 Requests run on an event loop in its own thread, for both kinds of scheduler. Every write has an Idempotency-Key, so
 that it is done only once, even if its answer was lost and it is sent again.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

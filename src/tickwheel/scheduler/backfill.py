@@ -1,10 +1,8 @@
 """
-Runs a recurring job again for a range of the past, with one job for each instant.
+Internal: runs a recurring job again for a range of the past, with one job for each instant.
 
 The jobs are set in order, a thousand per commit. Their keys name the recurring job and the instant. A job that still
 waits or runs is not set again, so an interrupted backfill can be repeated.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Moves jobs from one store to another.
+Internal: moves jobs from one store to another.
 
 Each job takes four steps, in batches. At any time it can fire in at most one store:
 
@@ -11,8 +11,6 @@ Each job takes four steps, in batches. At any time it can fire in at most one st
 If a migration is interrupted, the next one finds the marks and continues. Nothing is lost and nothing fires twice,
 because each step is conditional on the generation that the previous step left, and the first step on the epoch of the
 source's shards. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

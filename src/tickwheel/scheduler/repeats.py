@@ -1,7 +1,5 @@
 """
-Keeps the answers to requests with idempotency keys, for a service over a scheduler.
-
-Internal: other packages use it, users do not.
+Internal: keeps the answers to requests with idempotency keys, for a service over a scheduler.
 """
 
 from __future__ import annotations
