@@ -74,10 +74,6 @@ class _Part:
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
     Declare *asked*, and return the answer; blocks. *sets* returns the writes of its schedules, by the current time.
-
-    Raises:
-        InvalidJobError: If a key belongs to another manifest; nothing was written then.
-        StoreError: Transient, if other callers keep declaring the manifest.
     """
     done: dict[str, DeclaredJob] = {}
     outcomes: list[Outcome] = []

@@ -74,12 +74,9 @@ class BulkFields(Filter, total=False):
 @record
 class BulkChange:
     """
-    A job that a bulk act changed, so that the act can be undone while the job still has this generation.
+    A job that a bulk act changed, so that the act can be undone while the job still has *generation*.
 
-    Attributes:
-        key: The job's key.
-        generation: Its generation after the act.
-        was_due_at: Its due time before the act, in ms since the epoch.
+    *was_due_at* is the due time before the act, in ms since the epoch.
     """
 
     key: str

@@ -26,10 +26,8 @@ class Actor:
     """
     The author of a write, for the history.
 
-    Attributes:
-        name: A process, or a token of a service.
-        is_always: True to record all acts; False to record only acts on recurring jobs.
-        bulk: The name of the bulk act that the write is part of, or None.
+    *name* is a process, or a token of a service. All acts are recorded if *is_always*, otherwise only acts on recurring
+    jobs. *bulk* is the name of the bulk act that the write is part of, or None.
     """
 
     name: str

@@ -318,12 +318,9 @@ class Adopt:
     """
     Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
-    Answers CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. The new generation, and
-    all later ones, are larger than the job's, so that no fire id is used twice.
-
-    Attributes:
-        job: The job to store.
-        if_generation: The generation of the dead job to replace; 0: only if the key has no dead job.
+    Answers CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. *if_generation* is the
+    generation of the dead job to replace, or 0 if the key must not have one. The new generation, and all later ones,
+    are larger than the job's, so that no fire id is used twice.
     """
 
     job: Job
@@ -339,10 +336,8 @@ class Begin:
     bulk, shortly before the jobs are due, so that no commit delays a firing. TOO_LATE means that the job is already
     running, so a repeated Begin shows whether an earlier one with an unknown outcome took effect.
 
-    Attributes:
-        job: The pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
-            a search by key. If either differs, the answer is WRONG_GENERATION. The write increases its attempt by one.
-        epoch: The epoch of the lease.
+    *job* is the pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
+    a search by key. If either differs, the answer is WRONG_GENERATION. The write increases the attempt by one.
     """
 
     job: Job
@@ -355,12 +350,8 @@ class SetAside:
     Release a pending job that its owner has no handler for, so that any node with the handler can claim it.
 
     Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The job keeps its due
-    time, generation and attempts. It is no longer due in its shard, and waits for a `take_up`.
-
-    Attributes:
-        job: As in a `Begin`.
-        epoch: The epoch of the lease.
-        error: The reason why the handler does not accept the job, stored with the job; None if the handler is missing.
+    time, generation and attempts. It is no longer due in its shard, and waits for a `take_up`. *error* is the reason
+    why the handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
     """
 
     job: Job
@@ -423,14 +414,9 @@ class Redate:
     Rewrite the due time of a pending job after a clock step.
 
     Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay the same, and
-    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION carries the stored job, which shows
-    whether an earlier Redate with an unknown outcome took effect.
-
-    Attributes:
-        job: The pending job, as the owner read it. If it was moved or set since, the answer is WRONG_GENERATION.
-        epoch: The epoch of the lease.
-        due_at: The new due time.
-        recurrence: The canonical text of the recurrence; its anchor may have moved, too.
+    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION means that the job was moved or set since
+    the owner read it. This answer carries the stored job, which shows whether an earlier Redate with an unknown outcome
+    took effect. *recurrence* is the canonical text of the recurrence, whose anchor may have moved, too.
     """
 
     job: Job
@@ -444,15 +430,10 @@ class Declare:
     """
     Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
 
-    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not the expected one; or
+    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not *if_version*; or
     OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST,
-    the following writes are not valid.
-
-    Attributes:
-        key: Any key of the partition.
-        manifest: The new record. If it has the expected version, the stored record stays unchanged.
-        if_version: The expected version.
-        keys: The keys that are set.
+    the following writes are not valid. *manifest* is the new record; a record with the expected version stays
+    unchanged. *keys* are the keys that are set, and *key* is any key of the partition.
     """
 
     key: str
@@ -466,14 +447,9 @@ class Claim:
     """
     Begin jobs that earlier writes of the batch create. It is the last write of a batch, in a store that `claims_sets`.
 
-    Answers NOT_OWNER, or BEGUN as a `Claimed`. A job is begun if its set was answered CREATED and the batch does not
-    change it afterwards. The store may leave any of these jobs pending. The answers to the sets show the jobs as
-    pending.
-
-    Attributes:
-        key: Any key of its partition.
-        epoch: The epoch of the lease.
-        indexes: The indexes, in order, of plain sets in the batch.
+    Answers NOT_OWNER, or BEGUN as a `Claimed`. *indexes* are the indexes of plain sets in the batch. A job is begun if
+    its set was answered CREATED and the batch does not change it afterwards. The store may leave any of these jobs
+    pending. The answers to the sets show the jobs as pending. *key* is any key of the partition.
     """
 
     key: str
@@ -510,10 +486,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Claimed(Answer):
     """
-    The answer to a `Claim`.
-
-    Attributes:
-        indexes: The indexes of the jobs that were begun, in order.
+    The answer to a `Claim`. *indexes* are the indexes of the jobs that were begun, in order.
     """
 
     indexes: Sequence[int] = ()
@@ -522,10 +495,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The answer that was kept for an earlier write with the same mark. The repeated write did nothing.
-
-    Attributes:
-        data: The stored reply of a `Keep`.
+    The answer that was kept for an earlier write with the same mark. *data* is the stored reply of a `Keep`.
     """
 
     data: bytes = b""

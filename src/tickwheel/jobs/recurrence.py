@@ -83,10 +83,7 @@ class Interval:
     """
     Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so lateness does not accumulate.
 
-    Attributes:
-        every_ms: The distance between runs, at least 1.
-        anchor_at: Any instant of the series, in ms since the epoch.
-        tz: The IANA name of the zone of the exclusions. It does not change the instants themselves.
+    *tz* is the IANA name of the zone of the exclusions. It does not change the instants themselves.
     """
 
     every_ms: int
@@ -537,10 +534,7 @@ class Recurrence:
     @lru_cache(maxsize=4096)
     def from_text(text: str) -> Recurrence:
         """
-        Parse a canonical text.
-
-        Raises:
-            InvalidRecurrenceError: If it is not a canonical text.
+        Parse a canonical text; raise an InvalidRecurrenceError if it is not one.
         """
         try:
             facts = json.loads(text)

@@ -27,9 +27,6 @@ _REST: Final = inspect.Parameter.VAR_KEYWORD
 class Signature:
     """
     The parameters of *function*, the task called *name*. *shown* is the signature as text, for messages.
-
-    Raises:
-        TypeError: For parameters that no payload can name.
     """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:

@@ -21,10 +21,6 @@ __all__ = ["skipped"]
 def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
     """
     Skip the next run of the job of *key*, and return the answer; blocks.
-
-    Raises:
-        InvalidJobError: If the job is not recurring.
-        StoreError: Transient, if other callers keep changing the job.
     """
 
     def write(job: Job) -> Answer:

@@ -18,12 +18,10 @@ __all__ = ["Keeper", "keeper_of"]
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """
-    Keeps answers in the store of a scheduler.
+    Keeps answers in the store of a scheduler; *keep* writes a `Keep`.
 
-    Attributes:
-        is_whole: True if the store has one transaction for a whole request. Otherwise a key must be claimed before
-            anything is written, because two requests with the same key may write to different partitions.
-        keep: Writes a `Keep`.
+    *is_whole* is True if the store has one transaction for a whole request. Otherwise a key must be claimed before
+    anything is written, because two requests with the same key may write to different partitions.
     """
 
     is_whole: bool
