@@ -32,10 +32,7 @@ _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Create the store of *url*, see `make_store`, and open it.
-
-    Raises:
-        StoreError: If there is no such store, or it cannot be opened.
+    Create the store of *url*, see `make_store`, and open it; raise a StoreError if that is not possible.
     """
     store = make_store(url, clock)
     store.open()

@@ -131,11 +131,9 @@ class ShardScan:
 @dataclass(frozen=True, slots=True)
 class Scan:
     """
-    The jobs of some lanes in a part of a shard.
+    The jobs of some lanes in a part of a shard, by (due_at, generation).
 
-    Attributes:
-        due: Pending jobs of these lanes, by (due_at, generation).
-        reached: The position up to which the scan has read; None if it has read everything.
+    *reached* is the position up to which the scan has read; None if it has read everything.
     """
 
     due: list[Job]

@@ -120,8 +120,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        Raises:
-            WrongGuessError: If a guess was wrong, or another writer has just created a job of the same key.
+        A `WrongGuessError` means that a guess was wrong, or another writer has just created a job of the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)

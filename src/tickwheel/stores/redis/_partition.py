@@ -17,13 +17,9 @@ _SLOTS: Final = 16_384
 
 class Partition(NamedTuple):
     """
-    One partition of a store, with its own generations, epochs and shards.
+    Partition *number*, from 0 on, of *total* partitions of a store, with its own generations, epochs and shards.
 
     Generations and epochs of partition 2 of 3 are 2, 5, 8, ..., so no two partitions assign the same number.
-
-    Attributes:
-        number: The partition's number, from 0 on.
-        total: Number of partitions.
     """
 
     number: int = 0

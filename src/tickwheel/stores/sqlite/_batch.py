@@ -106,8 +106,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        Raises:
-            WrongGuessError: If *is_guessing* and a guess was wrong, or if the tables contradict each other.
+        A `WrongGuessError` means that a guess was wrong; if not *is_guessing*, that the tables contradict each other.
         """
         self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
