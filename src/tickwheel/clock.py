@@ -81,15 +81,9 @@ class MonotonicClock:
         return f"{type(self).__name__}()"
 
     def monotonic_ns(self) -> int:
-        """
-        Return CLOCK_MONOTONIC.
-        """
         return self._read()
 
     def wall_ns(self) -> int:
-        """
-        Return CLOCK_REALTIME.
-        """
         return time.time_ns()
 
     elapsed_ns: Callable[[], int] = staticmethod(_boot_ns)
@@ -108,9 +102,6 @@ class BootClock(MonotonicClock):
     """
 
     def monotonic_ns(self) -> int:
-        """
-        Return CLOCK_BOOTTIME.
-        """
         return _boot_ns()
 
 

@@ -288,9 +288,6 @@ class BaseCache(NativeCache[K, V]):
         return await self._loads.take_async(self, keys, loader)
 
     def stats(self) -> CacheStats:
-        """
-        Return the counters.
-        """
         hits, misses, left = self._counts()
         evictions = dict(zip(REASONS[1:], left[1:], strict=True))
         return CacheStats(hits, misses, left[0], evictions, LoadStats(**self._loads.tally))

@@ -62,9 +62,6 @@ class AsyncioDriver(DriverInLoop):
         engine.on_error = self._report
 
     def stop(self) -> None:
-        """
-        Cancel the handle and the tasks.
-        """
         self._is_stopped = True
         if running_loop() is self._loop:
             self._tasks.cancel()

@@ -56,7 +56,4 @@ class ManualDriver(NonCopyable):
             self._engine.after_fork()
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return `wakeups`, which is 0 because no thread sleeps.
-        """
         return {"wakeups": 0}

@@ -161,9 +161,6 @@ class PoolExecutor(MeasuredExecutor):
         self.run(timer)
 
     def run(self, timer: DueTimer) -> Any:
-        """
-        Run a timer in this thread, in a copy of the pool's context, and return the result of its callback.
-        """
         if self._context is None:
             return super().run(timer)
         return self._context.copy().run(super().run, timer)

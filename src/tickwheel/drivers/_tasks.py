@@ -54,10 +54,6 @@ class TaskExecutor(MeasuredExecutor):
         self._tasks = TaskSet(self._loop)
 
     def serve(self, engine: Engine) -> None:
-        """
-        Run due timers and coroutines of *engine*, and report errors of tasks to its `on_error`.
-        """
-
         def submit(timer: DueTimer) -> None:
             if running_loop() is self._loop:
                 self.run(timer)

@@ -93,9 +93,6 @@ class ThreadDriver(NonCopyable):
         self._notify()
 
     def abandon(self) -> None:
-        """
-        End the thread after the last timer that can fire. Release timers that never fire.
-        """
         self._is_abandoned = True
         self._notify()
 

@@ -108,9 +108,6 @@ class Handlers:
         self._tasks |= dict.fromkeys((task.name, *task.aliases), task)
 
     def has(self, name: str) -> bool:
-        """
-        Return True if there is a handler or task of this *name*.
-        """
         return name in self._handlers or name in self._tasks
 
     def _check(self, name: str) -> None:

@@ -96,22 +96,13 @@ class OpenTelemetryTracer:
         return f"<OpenTelemetryTracer share={self.share}>"
 
     def current(self) -> str | None:
-        """
-        Return the traceparent of the caller's span.
-        """
         context = self._api.get_current_span().get_span_context()
         return _text(context) if context.is_valid else None
 
     def samples(self, trace: str) -> bool:
-        """
-        Return the sampling decision of the trace in which the job was set.
-        """
         return int(trace[-2:], 16) & 1 == 1
 
     def begin(self, fired: Callable[[], JobFired], trace: str | None) -> _FiringSpan:
-        """
-        Begin the span of a firing.
-        """
         return _FiringSpan(self, fired, trace)
 
     def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:

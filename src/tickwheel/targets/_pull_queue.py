@@ -41,9 +41,6 @@ class JobLease:
 
     @property
     def payload(self) -> Any:
-        """
-        The decoded payload.
-        """
         return json.loads(self.job.payload)
 
     @property

@@ -144,9 +144,6 @@ class CeleryTarget(BlockingTaskTarget):
         return cls(app, timeout_s=patience_s, rate=rate)
 
     async def close(self) -> None:
-        """
-        Close the target's own connections. The connections of the application stay open.
-        """
         await super().close()
         producers, self._producers = self._producers, None
         if producers is not None:

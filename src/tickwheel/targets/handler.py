@@ -171,9 +171,6 @@ class HandlerTarget:
         return handler in self._tasks
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
-        """
-        Return the reason why *payload* does not fit the task *handler*; None if it fits, or *handler* is not a task.
-        """
         task = self._tasks.get(handler)
         if task is None:
             return None

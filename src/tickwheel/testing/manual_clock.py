@@ -75,9 +75,6 @@ class ManualClock(NonCopyable):
         return f"ManualClock(start_ns={self._start_ns}, now_ns={self._now})"
 
     def monotonic_ns(self) -> int:
-        """
-        Return the time in nanoseconds.
-        """
         return self._now
 
     def monotonic(self) -> float:
@@ -117,17 +114,11 @@ class ManualClock(NonCopyable):
             self._wall_offset += step_ns
 
     def attach(self, attached: Attached) -> None:
-        """
-        Fire *attached* from now on as time moves. A second call has no effect.
-        """
         with self._noting:
             if not any(each is attached for each in self._attached):
                 self._attached = [*self._attached, attached]
 
     def detach(self, attached: Attached) -> None:
-        """
-        Stop firing *attached*. It does nothing if *attached* is not attached.
-        """
         with self._noting:
             self._attached = [each for each in self._attached if each is not attached]
 

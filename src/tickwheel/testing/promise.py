@@ -62,7 +62,7 @@ class PromiseBrokenError(AssertionError):
 
 class LoggedTimer:
     """
-    The handle of a timer whose events are recorded.
+    The handle of a timer whose events are recorded. Its methods are those of `Timer`.
     """
 
     def __init__(self, log: PromiseLog, number: int) -> None:
@@ -74,35 +74,20 @@ class LoggedTimer:
         return f"<LoggedTimer {self.number}>"
 
     def cancel(self) -> bool:
-        """
-        Cancel the timer, and record the result.
-        """
         answer = self.timer.cancel()
         self._log.note(Event("cancel", self.number, self._log.time(), answer=answer))
         return answer
 
     def reschedule(self, when: float) -> bool:
-        """
-        Move the timer to *when*, a time of the wheel's clock in seconds, and record the result.
-        """
         return self._move(self.timer.reschedule, when)
 
     def restart(self, delay: float) -> bool:
-        """
-        Move the timer to *delay* seconds from now, and record the result.
-        """
         return self._move(self.timer.restart, delay)
 
     def pending(self) -> bool:
-        """
-        Return True if the timer is pending.
-        """
         return self.timer.pending()
 
     def when(self) -> float:
-        """
-        Return the timer's deadline, in seconds of the wheel's clock.
-        """
         return self.timer.when()
 
     def _move(self, verb: Callable[[float], bool], time: float) -> bool:

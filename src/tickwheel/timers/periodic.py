@@ -170,9 +170,6 @@ class Periodic(TimerProxy):
         return goes_on
 
     def cancelled(self) -> bool:
-        """
-        Return True if the series was cancelled, by `cancel` or by its wheel's drain or close.
-        """
         return self._is_cancelled or self._is_lost()
 
     def pending(self) -> bool:

@@ -140,9 +140,6 @@ class TickedWheel(BaseWheel):
         return {**super().stats(), "cascades": self._slots.cascades}
 
     def rings(self) -> list[RingView]:
-        """
-        Return the rings from fine to coarse, preceded by entries that are due and not delivered.
-        """
         due = {0: len(self._run)} if self._run else {}
         return [RingView("due", 1, 0, None, due), *self._slots.views(self._tick_ns)]
 
