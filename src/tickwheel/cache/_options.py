@@ -28,9 +28,7 @@ class Options:
     """
     The options of a cache; `TTLCache` and `TLRUCache` describe them.
 
-    A ValueError is raised if maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is
-    not above 0. A TypeError is raised if an option has a wrong type, a callback is a coroutine function, or several
-    sources of time are given.
+    The constructor raises a ValueError or TypeError for an invalid option.
     """
 
     maxsize: float

@@ -150,9 +150,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return the fields of each cronsim that is needed, paired with a special term, such as `15W`.
+    Return the variants of *fields* that cronsim can read, each with a special term, such as `15W`, or None.
 
-    A match must satisfy the term. It is None for plain days.
+    A match of a variant must also satisfy its term.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

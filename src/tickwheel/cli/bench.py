@@ -71,7 +71,7 @@ def set_and_cancel() -> tuple[str, float, str]:
 
 def real_time() -> list[tuple[str, float, str]]:
     """
-    Return the lateness of timers that fall due in succession for a second, and the number of early ones.
+    Return the lateness of timers that become due over one second, and the number of early ones.
     """
     late: list[float] = []
     ended = threading.Event()

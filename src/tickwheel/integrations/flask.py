@@ -41,7 +41,7 @@ class Jobs(Handlers):
         super().__init__()
         self._options = options
         self._pids: WeakKeyDictionary[Scheduler, int] = WeakKeyDictionary()
-        """The process that made each scheduler."""
+        """The id of the process that made each scheduler."""
         if app is not None:
             self.init_app(app)
 

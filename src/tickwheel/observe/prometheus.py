@@ -201,8 +201,8 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    If an edge falls inside a step of *histogram*, the step counts above the edge, so no value is reported as smaller
-    than it was.
+    If an edge divides a step of *histogram*, the whole step counts above the edge. So no value is reported as too
+    small.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

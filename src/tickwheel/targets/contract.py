@@ -395,7 +395,7 @@ class Requiring(Protocol):
 
     def require(self) -> None:
         """
-        Import the library. Called when a scheduler starts.
+        Import the library. A scheduler calls it when it starts.
 
         Raises:
             MissingExtraError: If the library, or one of its dependencies, is missing.

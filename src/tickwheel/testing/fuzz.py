@@ -46,7 +46,7 @@ ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
     "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
 }
-"""The engines by name: the native engine, and the engine for all other wheels."""
+"""The engines by name. One is native, and one is the engine for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
 """Number of operations by name. Names that are missing here have a million."""

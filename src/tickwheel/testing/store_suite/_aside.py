@@ -184,7 +184,7 @@ class AsideTests(StoreTests):
 
     def test_ends(self) -> None:
         """
-        A retry, a next run and a dead letter of a claimed job are in its key's shard.
+        After an attempt of a claimed job, its retry, next run or dead letter is in the shard of its key.
         """
         with self.rig() as rig:
             for lease in beside(rig):
