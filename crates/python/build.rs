@@ -1,7 +1,9 @@
-//! Sets the cfgs of the code: those that describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets for
-//! itself only, and `linux_calls`, for system calls of Linux. TICKWHEEL_PORTABLE leaves that out, so that the
-//! replacements for other systems can be tested on Linux. `unwinds_threads` means that the interpreter ends threads by
-//! unwinding them; then the linker replaces the interpreter's functions by those of `parking.rs`.
+//! Sets the cfgs of the code.
+//!
+//! Some describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets only for itself. `linux_calls` allows
+//! system calls of Linux; TICKWHEEL_PORTABLE leaves it out, so that the replacements for other systems can be tested on
+//! Linux. `unwinds_threads` means that the interpreter ends threads by unwinding them; then the linker replaces the
+//! interpreter's functions by those in `parking.rs`.
 
 use std::env;
 
@@ -17,7 +19,7 @@ fn main() {
     if is_linux && env::var_os("TICKWHEEL_PORTABLE").is_none() {
         println!("cargo::rustc-cfg=linux_calls");
     }
-    // Other systems end a thread without unwinding it. Newer interpreters do not end it at all.
+    // Other systems end a thread without unwinding it, and newer interpreters do not end it at all.
     let is_written_for = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64" || arch == "aarch64");
     if is_linux && is_written_for && pyo3_build_config::get().version().minor < 14 {
         println!("cargo::rustc-cfg=unwinds_threads");

@@ -273,7 +273,7 @@ def test_a_share(spans):
 
 def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
     """
-    When a firing ends, its span and its job form no reference cycle, so no garbage collection is needed.
+    The end of a firing leaves no reference cycle between its span and its job, so no garbage collection is needed.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:

@@ -1,4 +1,5 @@
-//! Benchmarks of the core, from ten thousand to ten million pending entries: the values of a row should be alike.
+//! Benchmarks of the core, with ten thousand to ten million pending entries; the values in a row should be about the
+//! same.
 
 #![allow(missing_docs)] // criterion's macros write public functions
 
@@ -14,7 +15,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Number of operations per batch, so that the wheel stays as full as stated.
 const BATCH: u64 = 1_000;
 
-/// Delays of a busy server, between half a minute and a minute, in random order: a multiplicative hash of the number.
+/// Return a delay between half a minute and a minute, as on a busy server, in random order: a multiplicative hash of
+/// `number`.
 fn delay(number: u64) -> u64 {
     30 * SECOND + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (30 * SECOND)
 }
@@ -30,7 +32,7 @@ fn full(pending: usize) -> Wheel<NonZeroU64> {
     wheel
 }
 
-/// Measure `each` on batches; `undo` restores the state and is not measured.
+/// Measure `each` on batches; `undo` restores the state, and its time is not measured.
 fn timed<T>(
     rounds: u64,
     mut prepare: impl FnMut(u64) -> T,

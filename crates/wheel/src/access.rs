@@ -1,7 +1,7 @@
 //! Access by index, for an owner that keeps its data of an entry in the payload, and links entries to each other.
 //!
-//! An index is half of an [`Id`]. It is the place of an entry, which later entries use again, so it is valid only while
-//! the owner knows that the entry lives.
+//! An index is half of an [`Id`], and names the place of an entry. Later entries use the same place, so an index is
+//! valid only while the owner knows that the entry lives.
 
 use crate::owner::Owner;
 use crate::slab::Id;
@@ -22,7 +22,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.latest::<O>(index).0
     }
 
-    /// As [`cancel`](Wheel::cancel), for the living entry at `index`.
+    /// Like [`cancel`](Wheel::cancel), for the living entry at `index`.
     ///
     /// # Panics
     ///

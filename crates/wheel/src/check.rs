@@ -7,11 +7,11 @@ use crate::slots::{place, split, Place, HELD, IN_HEAP, IN_RUN};
 use crate::wheel::Wheel;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Walk everything and verify every invariant, in O(n).
+    /// Walk through all entries and verify every invariant, in O(n).
     ///
     /// # Panics
     ///
-    /// If one is broken.
+    /// If an invariant is broken.
     pub fn check(&self) {
         self.slab.check();
         let mut found = self.check_list(HELD);
@@ -56,8 +56,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
             count += 1;
         }
         assert_eq!(count, self.slots.len(list), "a list counts its entries");
-        // The least deadlines of the other two lists are not used, and `postpone` does not know that an entry is in
-        // one.
+        // The least deadlines of the held list and of the list being cascaded are not used, and `postpone` does not
+        // know that an entry is in one of them.
         let is_asked = list != HELD && self.cascading != Some((level, slot));
         if let (true, Some(known)) = (count > 0 && is_asked, self.slots.least(list)) {
             assert_eq!(known, least, "the least deadline that a list knows is its least");

@@ -1,16 +1,16 @@
 //! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
 //!
-//! The entries of a slot are sorted once into a run. Entries that are set later, into time that has begun, go to a
-//! small heap. The next entry to leave is the smaller of the two heads. A cancelled entry leaves the heap at once. In
-//! the run, it leaves a stale key of 24 bytes behind, which is recognised by its sequence. A run is filled only once,
-//! from a slot, so the number of stale keys does not grow with the number of cancels.
+//! The entries of a slot are sorted once into a run. Entries that are set later, for a time that has begun, go into a
+//! small heap. The next entry to leave is the smaller of the first entries of both. A cancelled entry leaves the heap
+//! at once. In the run it leaves a stale key of 24 bytes behind, which is recognised by its sequence. A run is filled
+//! only once, from a slot, so the number of stale keys does not grow with the number of cancels.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
 
-/// Children of a node in the heap: four keys fill two cache lines.
+/// Number of children of a node in the heap: four keys fill two cache lines.
 const ARITY: usize = 4;
-/// A larger run or heap releases its memory when it is empty.
+/// A run or heap with a larger capacity than this releases its memory when it becomes empty.
 const KEPT: usize = 4096;
 
 /// Sort key and entry.
@@ -23,7 +23,7 @@ pub(crate) struct Key {
 
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Latest first: the next one to leave is popped from the end.
+    /// The sorted entries of a slot, the latest first, so that the next entry to leave is popped from the end.
     run: Vec<Key>,
     heap: Vec<Key>,
     /// The entries of a slot, until they are sorted.
@@ -58,7 +58,7 @@ impl Due {
             std::mem::swap(&mut self.run, &mut self.arriving);
         } else {
             self.run.append(&mut self.arriving);
-            self.run.sort_by(|a, b| b.cmp(a)); // two sorted runs, which this merges
+            self.run.sort_by(|a, b| b.cmp(a)); // the list is two sorted runs, which this sort merges
         }
         if self.arriving.capacity() > KEPT {
             self.arriving = Vec::new();
@@ -87,7 +87,7 @@ impl Due {
         }
     }
 
-    /// The entry that leaves after `ahead` others: a guess, as a key may be stale.
+    /// The entry that probably leaves after `ahead` others; it may be wrong, because a key may be stale.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
         self.run.iter().nth_back(ahead).map(|key| key.index)
@@ -106,7 +106,7 @@ impl Due {
         }
     }
 
-    /// The run, whose keys may be stale, and the heap; for the checker.
+    /// Return the run, whose keys may be stale, and the heap; for the checker.
     pub(crate) fn parts(&self) -> (&[Key], &[Key]) {
         debug_assert!(self.arriving.is_empty());
         (&self.run, &self.heap)
@@ -118,7 +118,7 @@ impl Due {
         self.sift_up(slab, self.heap.len() - 1, key);
     }
 
-    /// Remove the entry at a place of the heap.
+    /// Remove the entry at place `at` of the heap.
     pub(crate) fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
         let last = self.heap.pop().expect("the heap holds what is taken");
         if at < self.heap.len() {

@@ -1,10 +1,9 @@
 //! Dead objects of one kind, kept for reuse.
 //!
-//! A busy program sets timers as fast as others end, in waves: each wave reuses the objects of the previous one. The
-//! interpreter's or the system's allocator took a fifth of the cost of setting and firing ten thousand timers for one
-//! instant.
+//! A busy program sets timers as fast as others end, in waves, and each wave reuses the objects of the previous one.
+//! Without reuse, allocation took a fifth of the cost of setting and firing ten thousand timers for one instant.
 
-/// A stack of limited size. It reuses the object that died last first, as its memory is still cached.
+/// A stack of limited size. The object that died last is reused first, because its memory is still in the cache.
 #[derive(Debug)]
 pub struct FreeList<T> {
     kept: Vec<T>,
@@ -12,7 +11,7 @@ pub struct FreeList<T> {
 }
 
 impl<T> FreeList<T> {
-    /// An empty stack. It grows on use, so a limit that is never reached costs nothing.
+    /// Make an empty stack. It grows only when used, so a limit that is never reached costs nothing.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self { kept: Vec::new(), limit }
@@ -28,7 +27,7 @@ impl<T> FreeList<T> {
     ///
     /// # Errors
     ///
-    /// The argument, if the stack is full.
+    /// Returns the object if the stack is full.
     #[inline]
     pub fn keep(&mut self, dead: T) -> Result<(), T> {
         if self.kept.len() == self.limit {

@@ -1,18 +1,18 @@
 //! The arithmetic of levels and slots, as small pure functions.
 
-/// A tick, the length of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond; Python code cannot
-/// distinguish finer times.
+/// A tick, which is the length of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond. Python code
+/// cannot distinguish finer times.
 const TICK_BITS: u32 = 10;
-/// `2^SLOT_BITS` slots per level: one bit each in a `u64`.
+/// There are `2^SLOT_BITS` slots on each level, with one bit each in a `u64`.
 const SLOT_BITS: u32 = 6;
 /// Slots on one level.
 pub(crate) const SLOTS: usize = 1 << SLOT_BITS;
-/// Levels needed for every `u64`: `(64 - TICK_BITS) / SLOT_BITS`.
+/// Number of levels needed for every `u64`: `(64 - TICK_BITS) / SLOT_BITS`.
 pub(crate) const LEVELS: usize = 9;
 
 const _: () = assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 == 64);
 
-/// Bits below the slot number on `level`: one slot there is `2^shift(level)` nanoseconds long.
+/// Number of bits below the slot number on `level`: a slot there is `2^shift(level)` nanoseconds long.
 #[inline]
 pub(crate) fn shift(level: usize) -> u32 {
     TICK_BITS + SLOT_BITS * level as u32
@@ -24,7 +24,7 @@ pub(crate) fn slot_for(time: u64, level: usize) -> usize {
     (time >> shift(level)) as usize & (SLOTS - 1)
 }
 
-/// The level of a deadline relative to `hand`, or `None` if its tick has begun or passed.
+/// The level of a deadline relative to `hand`, or `None` if the deadline's tick has begun or passed.
 #[inline]
 pub(crate) fn level_for(deadline: u64, hand: u64) -> Option<usize> {
     let tick_last = hand | ((1 << TICK_BITS) - 1);
@@ -48,7 +48,7 @@ pub(crate) fn slot_last(start: u64, level: usize) -> u64 {
 /// The instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers with slack share a
 /// wake-up.
 ///
-/// The rule of Linux's deferrable timers (`round_jiffies`, `apply_slack`), for any unit.
+/// This is the rule of Linux's deferrable timers (`round_jiffies`, `apply_slack`), for any unit.
 #[must_use]
 pub fn coalesce(deadline: u64, slack: u64) -> u64 {
     let latest = deadline.saturating_add(slack);

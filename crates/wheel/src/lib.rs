@@ -34,13 +34,13 @@
 
 //! # For a cache
 //!
-//! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the
-//! [writes](watches) since a load began. All name entries by index, as the wheel does, so only the wheel stores keys
+//! A [table] finds entries by the hashes of keys, and never sees the keys. The [order] of use and the [writes](watches)
+//! since a load began complete it. All of them name entries by index, as the wheel does, so only the wheel stores keys
 //! and values.
 //!
 //! # For a service
 //!
-//! The depth of [JSON text](nests_deeper), counted before a decoder reads it.
+//! The nesting depth of [JSON text](nests_deeper) is counted before a decoder reads it.
 
 #![forbid(unsafe_code)]
 

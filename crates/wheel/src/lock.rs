@@ -1,10 +1,10 @@
-//! A lock that knows its holder: for values that threads share without an interpreter lock.
+//! A lock that knows which thread holds it, for values that threads share without an interpreter lock.
 
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-// Its address names the thread.
+// The address of this variable identifies the thread.
 thread_local!(static MARK: u8 = const { 0 });
 
 /// A value that only one thread at a time uses.
@@ -13,13 +13,13 @@ thread_local!(static MARK: u8 = const { 0 });
 /// other threads may continue to use it.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// The mark of the thread inside, 0 for none. A thread only asks whether this is its own mark, which it wrote
-    /// itself, so no memory ordering is needed.
+    /// The mark of the thread that holds the lock, or 0. A thread only compares it with its own mark, which only the
+    /// thread itself can have written, so no memory ordering is needed.
     inside: AtomicUsize,
     value: Mutex<T>,
 }
 
-/// Marks the lock as left, also after a panic.
+/// Clears the mark of the lock when it is dropped, even after a panic.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {
@@ -29,22 +29,22 @@ impl Drop for Leave<'_> {
 }
 
 impl<T> Lock<T> {
-    /// A free lock.
+    /// Make a free lock.
     pub const fn new(value: T) -> Self {
         Self { inside: AtomicUsize::new(0), value: Mutex::new(value) }
     }
 
-    /// Use the value, once no other thread does.
+    /// Call `f` with the value, once no other thread uses it.
     ///
     /// # Panics
     ///
-    /// If this thread is inside already.
+    /// If this thread uses it already.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         assert!(self.inside.load(Ordering::Relaxed) != mark(), "a thread came back into a lock that it is in");
         self.enter(self.value.lock().unwrap_or_else(PoisonError::into_inner), f)
     }
 
-    /// Use the value, unless it is in use.
+    /// Call `f` with the value, unless a thread uses it.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let value = match self.value.try_lock() {
             Ok(value) => value,
@@ -56,7 +56,7 @@ impl<T> Lock<T> {
 
     fn enter<R>(&self, mut value: MutexGuard<'_, T>, f: impl FnOnce(&mut T) -> R) -> R {
         self.inside.store(mark(), Ordering::Relaxed);
-        let _leave = Leave(&self.inside); // dropped before the guard, so never the mark of the next one in
+        let _leave = Leave(&self.inside); // dropped before the guard, so it never clears the mark of the next thread
         f(&mut value)
     }
 }
@@ -99,8 +99,8 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 lock.with(|value| {
-                    met.wait(); // in
-                    met.wait(); // the other has tried
+                    met.wait(); // the lock is held
+                    met.wait(); // the other thread has tried
                     *value = 2;
                 });
             });

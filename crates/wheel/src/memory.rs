@@ -1,28 +1,28 @@
-//! Hints about memory, for an owner that can pass them to the system. They change only the speed.
+//! Hints about memory, which the owner of a wheel can pass to the system. They change only the speed.
 
 use std::fmt::Debug;
 
 /// Receives hints about memory; `()` ignores them.
 pub trait Memory: Debug {
-    /// `address` is read soon.
+    /// Hint that `address` will be read soon.
     #[inline]
     fn fetch(_address: *const ()) {}
 
-    /// The `len` bytes from `begin` on were just allocated, are many, and are read in random order.
+    /// Hint that the `len` bytes from `begin` on, which were just allocated, are many and will be read in random order.
     #[inline]
     fn scattered(_begin: *const (), _len: usize) {}
 }
 
 impl Memory for () {}
 
-/// Below this size, small pages are enough.
+/// Size in bytes below which small pages are enough.
 const MANY: usize = 4 << 20;
 
 /// Extend a list to `len` items with `filler`.
 ///
-/// A large list is allocated here, so that huge pages can be requested for it: a table of a million entries has
-/// thousands of small pages, and a page lookup takes as long as fetching the memory. `make bench-cache`: a set takes a
-/// tenth less.
+/// A large list is allocated here, so that huge pages can be requested for it. A table of a million entries has
+/// thousands of small pages, and looking a page up takes as long as fetching the memory. With huge pages a set takes a
+/// tenth less (`make bench-cache`).
 pub(crate) fn grow<M: Memory, T: Copy>(list: &mut Vec<T>, len: usize, filler: T) {
     if len > list.capacity() && len * size_of::<T>() >= MANY {
         let mut grown: Vec<T> = Vec::with_capacity(len.max(list.capacity() * 2));

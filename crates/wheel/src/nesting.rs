@@ -1,9 +1,9 @@
-//! The nesting depth of JSON text, in one pass, so that the check costs less than the decoder.
+//! The nesting depth of JSON text, measured in one pass, so that the check costs less than the decoder.
 
-/// Return True if the arrays and objects of *text* nest deeper than *levels*; brackets in strings do not count.
+/// Return true if the arrays and objects of *text* nest deeper than *levels*; brackets in strings do not count.
 ///
-/// The text need not be JSON: a surplus closing bracket is ignored, and left to the decoder. O(n), at most up to the
-/// bracket that is too deep.
+/// The text need not be JSON: a surplus closing bracket is ignored, and the decoder reports it. O(n); the scan ends at
+/// the first bracket that is too deep.
 #[must_use]
 pub fn nests_deeper(text: &[u8], levels: usize) -> bool {
     let mut depth = 0_usize;

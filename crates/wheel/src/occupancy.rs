@@ -1,4 +1,4 @@
-//! The number of entries per slot, for a picture of the wheel; read only.
+//! The number of entries per slot, for a picture of the wheel.
 
 use crate::geometry::{shift, slot_for, LEVELS, SLOTS};
 use crate::owner::Owner;
@@ -6,19 +6,19 @@ use crate::slab::Id;
 use crate::slots::{place, split};
 use crate::wheel::Wheel;
 
-/// One level at one moment.
+/// One level at a given moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupancy {
     /// The length of a slot, in nanoseconds.
     pub slot_ns: u64,
-    /// The slot of the hand.
+    /// The number of the slot in which the hand is.
     pub hand: usize,
     /// Each occupied slot, with its number of entries.
     pub counts: Vec<(usize, usize)>,
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The levels from fine to coarse, in O(slots). Entries of slots that have begun are in none of them.
+    /// Return the levels from fine to coarse, in O(slots). Entries whose slot has begun are in none of them.
     #[must_use]
     pub fn occupancy(&self) -> Vec<Occupancy> {
         let level_at = |level| {
@@ -32,7 +32,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (0..LEVELS).map(level_at).collect()
     }
 
-    /// The level and the slot of an entry; `None` if its slot has begun, or it is gone.
+    /// Return the level and the slot of an entry, or `None` if its slot has begun or the entry is gone.
     #[must_use]
     pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
         self.get(id)?;

@@ -1,4 +1,4 @@
-//! The opening of a slot when time reaches it: it is sorted into the due set, or cascaded to the levels below.
+//! The opening of a slot when its time begins: the slot is sorted into the due set, or cascaded to the levels below.
 
 use crate::geometry::{slot_last, slot_start};
 use crate::owner::Owner;
@@ -6,20 +6,21 @@ use crate::slab::NIL;
 use crate::slots::place;
 use crate::wheel::Wheel;
 
-/// Maximum number of entries of a slot that is sorted in place; a fuller one is cascaded.
+/// Maximum number of entries of a slot that is sorted in place; a fuller slot is cascaded.
 ///
-/// Early sorting makes the due set longer for entries that are set into the slot's time, so the bound is low. Firing
-/// 10,000 to a million timers in steps of a millisecond costs the same, within a tenth, for any bound from 16 to 1,024.
+/// Sorting early makes the due set longer for entries that are set later into the slot's time, so the limit is low.
+/// Firing 10,000 to a million timers in steps of a millisecond costs the same, within a tenth, for any limit from 16 to
+/// 1,024.
 const SPARSE: usize = 64;
 
-/// Prefetch distance of a walk over a slot: entries that were set in succession are neighbours in memory and in their
-/// slot.
+/// Prefetch distance of a walk over a slot: entries that were set one after another are neighbours in memory and in
+/// their slot.
 const AHEAD: u32 = 16;
 /// Prefetch distance for the owner's data of an entry.
 const NEAR: u32 = 8;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The first occupied slot that begins at or before `until`, or the half cascaded one.
+    /// The first occupied slot that begins at or before `until`, or the slot whose cascade was interrupted.
     #[inline]
     pub(crate) fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
         if self.cascading.is_some() {
@@ -29,7 +30,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
     }
 
-    /// Empty a slot that begins, into the due set if it is sparse, else into the levels below.
+    /// Empty a slot that begins: into the due set if it is sparse, otherwise into the levels below.
     pub(crate) fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         let start = slot_start(self.hand, level, slot);
@@ -61,8 +62,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.due.settle(&mut self.slab);
     }
 
-    /// File the entries of a slot again, as far as `work` allows: due entries go to the due set. The hand is at the
-    /// slot's start, so none returns to this slot.
+    /// File the entries of a slot again, as far as `work` allows; due entries go to the due set. The hand is at the
+    /// start of the slot, so no entry returns to this slot.
     fn cascade(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         while *work > 0 {
@@ -85,15 +86,15 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if a slot is sorted in place. Either it is sparse; or it has passed completely, so that no more entries can
-    /// be set into it, and the allowed work covers it. For a million overdue timers, the latter is a quarter cheaper
-    /// than a cascade.
+    /// True if the slot is sorted in place, which has two possible reasons. The slot is sparse; or it has passed
+    /// completely, so that no more entries can be set into it, and the allowed work covers it. For a million overdue
+    /// timers, sorting is a quarter cheaper than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);
         len <= SPARSE || is_overdue && len <= work
     }
 
-    /// Find the least deadline of a list by a walk; entries that were moved past `until` are filed again.
+    /// Find the least deadline of a list by walking through it; entries that were moved past `until` are filed again.
     pub(crate) fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
         let mut least = None;
         let mut index = self.slots.head(place);

@@ -1,7 +1,8 @@
-//! The order of use: a list through all entries, by index.
+//! The order of use: a list of all entries, linked by index.
 //!
-//! Its links are separate from the entries. Removing an entry writes to the links of its two neighbours, which may not
-//! have been used for long; eight bytes each of a dense array are cached more often than two whole entries.
+//! The links are separate from the entries. Removing an entry writes to the links of its two neighbours, which may not
+//! have been used for a long time. Eight bytes each in a dense array are more often in the cache than two whole
+//! entries.
 
 use std::marker::PhantomData;
 
@@ -19,10 +20,9 @@ const UNLINKED: Link = Link { earlier: NIL, later: NIL };
 /// The list.
 #[derive(Debug)]
 pub struct Order<M = ()> {
-    /// It never shrinks below the highest index ever: indices return in any order, so a shorter list would soon grow
-    /// again.
+    /// The links of the entries, by index. The list never shrinks, because indices become free in any order, and a
+    /// shorter list would soon grow again.
     links: Vec<Link>,
-    /// The least recently used entry.
     oldest: u32,
     newest: u32,
     memory: PhantomData<M>,
@@ -120,11 +120,11 @@ impl<M: Memory> Order<M> {
         self.prefetch(later);
     }
 
-    /// Verify that the links of both directions agree.
+    /// Verify that the links in both directions agree.
     ///
     /// # Panics
     ///
-    /// With the fault.
+    /// If they do not; the message names the fault.
     pub fn check(&self) {
         let mut earlier = NIL;
         for index in self.iter() {

@@ -1,21 +1,21 @@
-//! Moves that an entry's owner makes without the wheel, and how the wheel learns of them when their slot begins.
+//! Moves that the owner of an entry makes without the wheel; the wheel learns of them when the entry's slot begins.
 
 use crate::due::Key;
 use crate::wheel::Wheel;
 
-/// The owner of a wheel's entries; `()` owns no moves.
+/// The owner of a wheel's entries; `()` makes no moves itself.
 ///
 /// When a timer is moved, its handle is in the processor's cache, but its entry is not. So an owner may store the
-/// result of [`Wheel::postpone`] in the handle; the wheel asks for it when the entry's slot begins.
+/// result of [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
 pub trait Owner<P> {
-    /// The deadline and the sequence of an entry that the owner has moved since the wheel filed it last; `None`: not
-    /// moved.
+    /// Return the deadline and the sequence of an entry that the owner has moved since the wheel last filed it, or
+    /// `None` if it was not moved.
     #[inline]
     fn moved(_payload: &P) -> Option<(u64, u64)> {
         None
     }
 
-    /// Prefetch: `moved` is called for this entry soon.
+    /// Prefetch: `moved` will soon be called for this entry.
     #[inline]
     fn expect(_payload: &P) {}
 }
@@ -23,19 +23,19 @@ pub trait Owner<P> {
 impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`. Returns the sequence that
-    /// [`Owner::moved`] has to return from now on. `None`: the new deadline is earlier, or already due in this turn, so
-    /// use `reschedule`.
+    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`. Return the sequence that
+    /// [`Owner::moved`] has to return from now on, or `None` if the new deadline is earlier, or due in this turn; then
+    /// the owner has to use `reschedule`.
     ///
-    /// The entry is not touched, only the data of its list.
+    /// This changes only the data of the list, and not the entry.
     #[inline]
     pub fn postpone(&mut self, former: u64, deadline: u64) -> Option<u64> {
         if deadline < former || self.turn.is_some_and(|now| deadline <= now) {
             return None;
         }
         self.stats.moves += 1;
-        // Unless it was moved before, it is in the slot of its deadline, and may be the least there. If there is no
-        // such slot, the slot has begun.
+        // Unless the entry was moved before, it is in the slot of `former`, and may have the least deadline there. If
+        // there is no such slot, the slot has begun.
         if let Some(place) = self.slot_at(former) {
             self.slots.forget_least(place, former);
         }

@@ -1,17 +1,18 @@
-//! The memory of entries. Chunks have a fixed size, so growth copies nothing, and are released when their last entry
-//! has left. Ids distinguish the entries that use one place in succession.
+//! The memory of entries. It consists of chunks of a fixed size, so growth copies nothing, and a chunk is released when
+//! its last entry has left. Entries that use one place one after another have different ids.
 
 use crate::owner::Owner;
 
-/// Entries per chunk. Growth allocates one chunk: small enough to avoid a pause, large enough to cost little per entry.
+/// Number of entries per chunk. Growth allocates one chunk, which is small enough to avoid a pause, and large enough to
+/// cost little per entry.
 const CHUNK: usize = 256;
 const CHUNK_BITS: u32 = CHUNK.trailing_zeros();
-/// No entry.
+/// The index that means no entry.
 pub(crate) const NIL: u32 = u32::MAX;
-/// The largest generation, so that an id stays below `2^63`; an entry that has used them up is retired.
+/// The largest generation, which keeps an id below `2^63`. A place that has used all generations is not used again.
 const LAST_GENERATION: u32 = (1 << 31) - 1;
 
-/// The id of an entry: its generation and its index. Never 0, always below `2^63`, never used twice.
+/// The id of an entry: its generation and its index. It is never 0, always below `2^63`, and never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(u64);
 
@@ -27,14 +28,14 @@ impl Id {
         self.0
     }
 
-    /// The id with this number; an unused one is not found.
+    /// The id with this number; if the number is not an id, no entry is found by it.
     #[must_use]
     #[inline]
     pub fn from_u64(number: u64) -> Self {
         Self(number)
     }
 
-    /// The place of the entry, which another entry may take after it has left.
+    /// The index of the entry's place, which another entry may take after this one has left.
     #[must_use]
     #[inline]
     pub fn index(self) -> u32 {
@@ -47,8 +48,8 @@ impl Id {
     }
 }
 
-/// One entry. `previous` and `next` link it into its slot's list; in the due heap `previous` is its place there; in a
-/// free entry `next` is the next free entry of its chunk.
+/// One entry. `previous` and `next` link it into the list of its slot. In the due heap, `previous` is the entry's
+/// position there. In a free entry, `next` is the next free entry of its chunk.
 #[derive(Debug)]
 pub(crate) struct Entry<P> {
     pub(crate) deadline: u64,
@@ -60,30 +61,30 @@ pub(crate) struct Entry<P> {
     payload: Option<P>,
 }
 
-/// Aligned to a cache line, so that an entry of 64 bytes fills one.
+/// A chunk's entries, aligned to a cache line, so that an entry of 64 bytes fills one line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Block<P>([Entry<P>; CHUNK]);
 
 #[derive(Debug)]
 struct Chunk<P> {
-    /// `None` while no entry lives here.
+    /// The entries, or `None` while none of them lives.
     entries: Option<Box<Block<P>>>,
-    /// The first generation of a chunk that is allocated again: above all generations of its former entries.
+    /// The first generation of a chunk that is allocated again, which is above all generations of its former entries.
     first_generation: u32,
     free: u32,
     live: u32,
-    /// True if it is in `Slab::with_room`.
+    /// True if the chunk is in `Slab::with_room`.
     is_listed: bool,
 }
 
-/// Entries by index.
+/// All entries, by index.
 #[derive(Debug)]
 pub(crate) struct Slab<P> {
     chunks: Vec<Chunk<P>>,
-    /// Chunks with a free entry or without entries; the last one is used next.
+    /// Chunks with a free entry or without memory; the last chunk in the list is used next.
     with_room: Vec<u32>,
-    /// The chunk that last became empty and keeps its memory; `NIL` before the first.
+    /// The chunk that became empty last and keeps its memory, or `NIL` before the first one.
     spare: u32,
     len: usize,
 }
@@ -98,18 +99,18 @@ impl<P> Slab<P> {
         self.len
     }
 
-    /// Bytes used for entries, including free ones.
+    /// Number of bytes used for entries, including free ones.
     pub(crate) fn bytes(&self) -> usize {
         let filled = self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count();
         filled * size_of::<Block<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
-    /// Store a payload, at the end of a list whose tail is `previous`.
+    /// Store a payload in an entry, which becomes the end of a list whose tail is `previous`.
     ///
     /// # Panics
     ///
-    /// With four billion entries.
-    #[allow(clippy::inline_always)] // one and a half of eleven nanoseconds of an insert: `make bench-core`
+    /// If there are four billion entries.
+    #[allow(clippy::inline_always)] // saves one and a half of eleven nanoseconds of an insert: `make bench-core`
     #[inline(always)]
     pub(crate) fn insert(&mut self, deadline: u64, sequence: u64, place: u16, previous: u32, payload: P) -> Id {
         let number = match self.with_room.last() {
@@ -140,7 +141,7 @@ impl<P> Slab<P> {
         id
     }
 
-    /// Remove and return the payload of a living entry, whose id becomes stale.
+    /// Remove a living entry, and return its payload; its id becomes stale.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> P {
         let number = index >> CHUNK_BITS;
@@ -165,7 +166,7 @@ impl<P> Slab<P> {
         payload
     }
 
-    /// The index of a living entry.
+    /// The index of the entry with this id, if it lives.
     #[inline]
     pub(crate) fn find(&self, id: Id) -> Option<u32> {
         let index = id.index();
@@ -178,14 +179,14 @@ impl<P> Slab<P> {
         Id::new(self.at(index).generation, index)
     }
 
-    /// The entry at any index, living or free; `None` if its chunk has no memory.
+    /// The entry at an index, living or free, or `None` if its chunk has no memory.
     #[inline]
     fn get(&self, index: u32) -> Option<&Entry<P>> {
         let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
         Some(&entries.0[index as usize & (CHUNK - 1)])
     }
 
-    /// A living or free entry of a chunk with memory.
+    /// The entry at an index, living or free, in a chunk that has memory.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Entry<P> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref();
@@ -214,7 +215,7 @@ impl<P> Slab<P> {
         Some(std::ptr::from_ref(&self.get(index)?.payload).cast())
     }
 
-    /// Prefetch the entry at `index`, if there is one, and the owner's data of the entry at `index - behind`.
+    /// Prefetch the entry at `index`, if it exists, and the owner's data of the entry at `index - behind`.
     #[inline]
     pub(crate) fn touch<O: Owner<P>>(&self, index: u32, behind: u32) {
         if let Some(entry) = self.get(index) {
@@ -225,14 +226,14 @@ impl<P> Slab<P> {
         }
     }
 
-    /// Deadline and sequence of a living entry, which its owner may have moved.
+    /// The deadline and the sequence of a living entry, including a move that its owner has made.
     #[inline]
     pub(crate) fn latest<O: Owner<P>>(&self, index: u32) -> (u64, u64) {
         let entry = self.at(index);
         entry.payload.as_ref().and_then(O::moved).unwrap_or((entry.deadline, entry.sequence))
     }
 
-    /// Store the move that an entry's owner has made, and return its deadline.
+    /// Store the move that the owner of an entry has made, and return the new deadline.
     #[inline]
     pub(crate) fn catch_up<O: Owner<P>>(&mut self, index: u32) -> u64 {
         let entry = self.at_mut(index);
@@ -268,8 +269,8 @@ impl<P> Slab<P> {
         number as u32
     }
 
-    /// Release the memory of the previous empty chunk, and keep this one's, so that a timer that is set and cancelled
-    /// repeatedly allocates nothing.
+    /// Release the memory of the previous empty chunk, and keep that of this one, so that a timer that is repeatedly
+    /// set and cancelled allocates nothing.
     #[inline]
     fn give_back(&mut self, number: u32) {
         let spare = std::mem::replace(&mut self.spare, number);

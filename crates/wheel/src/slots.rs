@@ -1,4 +1,4 @@
-//! The rings: 64 lists of entries per level, and one bit each for the lists that are not empty.
+//! The rings: 64 lists of entries on each level, and a bit for each list that is not empty.
 
 use crate::geometry::{LEVELS, SLOTS};
 use crate::slab::{Slab, NIL};
@@ -6,20 +6,20 @@ use crate::slab::{Slab, NIL};
 /// The number of a list: `level * 64 + slot`, or [`HELD`].
 pub(crate) type Place = u16;
 
-/// The list of entries that were set during a turn and are due already: they wait for the next turn.
+/// The list of entries that were set during a turn and are already due; they wait for the next turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
-/// The entry is in the due run: sorted, and found by its sequence.
+/// The place of an entry in the due run, where it is sorted and found by its sequence.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The entry is in the due heap; its `previous` field is its index there.
+/// The place of an entry in the due heap; its `previous` field is its index in the heap.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
-/// One list.
+/// A list of entries.
 #[derive(Clone, Debug)]
 struct List {
     head: u32,
     tail: u32,
     len: usize,
-    /// Lower bound of the deadlines in the list; see [`Slots::is_least_known`].
+    /// A lower bound of the deadlines in the list, which is exact if `least_known` says so.
     least: u64,
 }
 
@@ -28,11 +28,12 @@ const EMPTY: List = List { head: NIL, tail: NIL, len: 0, least: u64::MAX };
 #[derive(Debug)]
 pub(crate) struct Slots {
     lists: Vec<List>,
-    /// Per level, a bit for each occupied slot.
+    /// For each level, a bit for each occupied slot.
     pub(crate) occupied: [u64; LEVELS],
-    /// A bit for each level with entries.
+    /// A bit for each level that has entries.
     pub(crate) levels: u16,
-    /// A bit for each list, set if `least` is the deadline of an entry; cleared when that entry leaves or moves.
+    /// A bit for each list, which is set if `least` is exactly the deadline of an entry. It is cleared when that entry
+    /// leaves or moves.
     least_known: [u64; LEVELS + 1],
 }
 
@@ -59,15 +60,15 @@ impl Slots {
         (self.least_known[level] >> slot & 1 == 1).then(|| self.lists[place as usize].least)
     }
 
-    /// Store the least deadline that a walk has found.
+    /// Store the least deadline, which a walk has found.
     pub(crate) fn set_least(&mut self, place: Place, least: u64) {
         let (level, slot) = split(place);
         self.lists[place as usize].least = least;
         self.least_known[level] |= 1 << slot;
     }
 
-    /// Forget the list's least deadline if it is `deadline`: an entry with it has left the list, or now has a later
-    /// deadline in the same list.
+    /// Mark the least deadline of a list as unknown if it is `deadline`, because an entry with this deadline has left
+    /// the list, or has a later deadline now.
     #[inline]
     pub(crate) fn forget_least(&mut self, place: Place, deadline: u64) {
         if self.lists[place as usize].least == deadline {
@@ -82,7 +83,7 @@ impl Slots {
         self.lists[place as usize].tail
     }
 
-    /// Append an entry, whose deadline is set, to a list.
+    /// Append an entry, whose deadline is already set, to a list.
     #[inline]
     pub(crate) fn append<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32) {
         let tail = self.tail(place);
@@ -94,7 +95,7 @@ impl Slots {
         self.appended(slab, place, index, deadline);
     }
 
-    /// Make an entry, which links back to the tail of a list, the new tail.
+    /// Make an entry the tail of a list; the entry already links back to the former tail.
     #[inline]
     pub(crate) fn appended<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32, deadline: u64) {
         let list = &mut self.lists[place as usize];
@@ -152,7 +153,7 @@ impl Slots {
         }
     }
 
-    /// The occupied slot that begins first: the first one on the lowest occupied level.
+    /// The occupied slot that begins first: the first slot on the lowest occupied level.
     ///
     /// Deadlines on a lower level are always earlier, because they differ from the hand only in a lower digit.
     #[inline]

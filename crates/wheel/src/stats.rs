@@ -1,24 +1,24 @@
-//! Counters, plain integers.
+//! The counters of a wheel.
 
 use crate::geometry::LEVELS;
 
-/// The counters of a wheel since its construction.
+/// The counters of a wheel since it was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
-    /// Entries set.
+    /// Number of entries that were set.
     pub sets: u64,
-    /// Entries moved.
+    /// Number of moves.
     pub moves: u64,
-    /// Entries cancelled, including drained ones.
+    /// Number of cancelled entries, including drained ones.
     pub cancels: u64,
-    /// Entries that expired.
+    /// Number of entries that expired.
     pub fires: u64,
-    /// Entries filed again on a finer level because their slot was full.
+    /// Number of entries that were filed again on a finer level, because their slot was too full.
     pub cascades: u64,
-    /// Entries filed again because they had been moved to later.
+    /// Number of entries that were filed again because they had been moved to later.
     pub refiles: u64,
-    /// Per level, slots that were sorted into the due set as a whole.
+    /// Number of slots on each level that were sorted into the due set as a whole.
     pub sorted: [u64; LEVELS],
-    /// Per level, slots cascaded.
+    /// Number of slots on each level that were cascaded.
     pub cascaded: [u64; LEVELS],
 }

@@ -1,29 +1,30 @@
-//! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the hash (the
-//! tag), the other half the index of the entry.
+//! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the key's hash
+//! (the tag), and the other half is the index of the entry.
 //!
-//! Keys are not stored here, so the table calls no code, and the caller compares keys. The home of a key is in the high
-//! bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor removal touches
-//! an entry.
+//! Keys are not stored here, so the table calls no code, and the caller compares keys. The home place of a key is given
+//! by the high bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor
+//! removal touches an entry.
 
 use std::marker::PhantomData;
 
 use crate::memory::{grow, Memory};
 
-/// No entry: index `u32::MAX` is never used.
+/// A place without an entry: the index `u32::MAX` is never used.
 const EMPTY: u64 = u64::MAX;
-/// Minimum size of a table, as a power of two.
+/// Minimum size of a table: the exponent of a power of two.
 const LEAST_BITS: u32 = 3;
-/// Spreads adjacent hashes of Python: small integers are their own hashes. 2^64 divided by the golden ratio.
+/// Multiplier that spreads adjacent hashes, because Python's small integers are their own hashes. It is 2^64 divided by
+/// the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The stored half of a hash.
+/// The half of a hash that the table stores.
 #[must_use]
 #[inline]
 pub fn tag_of(hash: isize) -> u32 {
     (hash.cast_unsigned() as u64).wrapping_mul(SPREAD).wrapping_shr(32) as u32
 }
 
-/// The table.
+/// The table of all keys.
 #[derive(Debug)]
 pub struct Table<M = ()> {
     places: Vec<u64>,
@@ -45,25 +46,25 @@ impl<M: Memory> Table<M> {
         Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0, memory: PhantomData }
     }
 
-    /// The number of indices in it.
+    /// Number of indices in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if it is empty.
+    /// True if the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes used.
+    /// Number of bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.places)
     }
 
-    /// The indices with this tag, which may have its key.
+    /// The indices with this tag; each of their entries may have the wanted key.
     #[inline]
     pub fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.home(tag);
@@ -79,11 +80,11 @@ impl<M: Memory> Table<M> {
         })
     }
 
-    /// Add an index that is not in the table, and is not `u32::MAX`.
+    /// Add an index that is not in the table and is not `u32::MAX`.
     ///
     /// # Panics
     ///
-    /// With four billion entries.
+    /// If there are four billion entries.
     #[inline]
     pub fn insert(&mut self, tag: u32, index: u32) {
         if self.len >= self.places.len() / 4 * 3 {
@@ -97,7 +98,7 @@ impl<M: Memory> Table<M> {
     ///
     /// # Panics
     ///
-    /// If it is missing.
+    /// If the index is missing.
     #[inline]
     pub fn remove(&mut self, tag: u32, index: u32) {
         let word = word_of(tag, index);
@@ -113,7 +114,7 @@ impl<M: Memory> Table<M> {
             if moved == EMPTY {
                 break;
             }
-            // It may move into the gap unless its home is behind the gap.
+            // An index can move into the gap unless its home place is behind the gap.
             let home = self.home((moved >> 32) as u32);
             if self.distance(home, at) >= self.distance(gap, at) {
                 self.places[gap] = moved;
@@ -128,7 +129,7 @@ impl<M: Memory> Table<M> {
     ///
     /// # Panics
     ///
-    /// If one is missing.
+    /// If one of them is missing.
     pub fn remove_all(&mut self, words: &[(u32, u32)]) {
         for &(tag, index) in words {
             self.remove(tag, index);
@@ -184,7 +185,8 @@ impl<M: Memory> Table<M> {
         to.wrapping_sub(from) & (self.places.len() - 1)
     }
 
-    /// Verify that the search from each word's home finds it exactly once, and that `len` is the number of words.
+    /// Verify that the search from the home place of each word finds the word exactly once, and that `len` is the
+    /// number of words.
     ///
     /// # Panics
     ///

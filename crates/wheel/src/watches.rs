@@ -1,32 +1,33 @@
 //! The keys that are being loaded, and the writes to them: a load stores its value only if its key was not written
-//! since the load began.
+//! after the load began.
 //!
-//! Keys are identified by the tags of their hashes, so that a write compares no keys. If two keys share a tag (one pair
-//! in four billion), a loaded value may not be stored.
+//! Keys are identified by the tags of their hashes, so a write does not have to compare keys. If two keys have one tag
+//! (one pair in four billion), a write of one prevents a load of the other from storing its value.
 
 use std::collections::HashMap;
 
-/// The writes during loads. Without a load a write costs one check.
+/// The writes during loads. Without a load, a write costs one check.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: HashMap<u32, Watched>,
-    /// The number of observed writes.
+    /// The number of writes that were observed.
     writes: u64,
-    /// The number of the last write that concerned all keys.
+    /// The number of the last write that affected all keys.
     of_all: u64,
-    /// Records of looked-up tags, for callers that need to know which key a subclass looks up in place of another.
+    /// Records of the tags that were looked up, for callers that need to know which key a subclass looks up in place of
+    /// another.
     traces: Vec<(u64, Vec<u32>)>,
 }
 
-/// A watched tag.
+/// A tag that is being watched.
 #[derive(Debug, Default)]
 struct Watched {
     watchers: u32,
-    /// The number of the last write to it, 0 before the first.
+    /// The number of the last write to this tag, or 0 before the first one.
     written: u64,
 }
 
-/// The write number at the start of a watch, and its tags.
+/// The number of the last write when a watch began, and the tags that it watches.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {
@@ -50,7 +51,7 @@ impl Watches {
         }
     }
 
-    /// Note that a key was written or removed.
+    /// Record that a key was written or removed.
     #[inline]
     pub fn note(&mut self, tag: u32) {
         if !self.watched.is_empty() {
@@ -66,27 +67,27 @@ impl Watches {
         }
     }
 
-    /// Note that all keys were removed.
+    /// Record that all keys were removed.
     pub fn note_all(&mut self) {
         self.writes += 1;
         self.of_all = self.writes;
     }
 
-    /// True if one of the keys was written or removed since the ticket.
+    /// True if one of the ticket's keys was written or removed after the watch began.
     #[must_use]
     pub fn is_written(&self, (since, tags): &Ticket) -> bool {
         let is_later = |tag| self.watched.get(tag).is_some_and(|watched| watched.written > *since);
         self.of_all > *since || tags.iter().any(is_later)
     }
 
-    /// Start to record the keys that are looked up; the number is for `end_trace`.
+    /// Begin to record the tags of keys that are looked up; the result is an argument of `end_trace`.
     pub fn begin_trace(&mut self) -> u64 {
         let number = self.traces.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
         self.traces.push((number, Vec::new()));
         number
     }
 
-    /// The tags that were looked up since `begin_trace` returned this number.
+    /// Return the tags that were looked up since `begin_trace` returned this number.
     ///
     /// # Panics
     ///
@@ -96,8 +97,8 @@ impl Watches {
         self.traces.swap_remove(at).1
     }
 
-    /// Note the lookup of a key. Each of several tracing threads gets all lookups: it may watch too many tags, never
-    /// too few.
+    /// Record the lookup of a key. If several threads trace, each gets all lookups, so a thread may watch too many
+    /// tags, but never too few.
     #[inline]
     pub fn asked(&mut self, tag: u32) {
         for (_, tags) in &mut self.traces {

@@ -1,4 +1,4 @@
-//! The wheel: filing, moving, and the passage of time.
+//! The wheel: how entries are filed and moved, and how time passes.
 
 use std::marker::PhantomData;
 
@@ -9,32 +9,32 @@ use crate::slab::{Id, Slab, NIL};
 use crate::slots::{place, Place, Slots, HELD, IN_HEAP, IN_RUN};
 use crate::stats::Stats;
 
-/// The deadline that is never due: the largest `i64`.
+/// The deadline that is never reached: the largest `i64`.
 pub const NEVER: u64 = i64::MAX as u64;
 
-/// An entry that leaves.
+/// An entry that has left the wheel.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expired<P> {
-    /// Its id, which is stale now.
+    /// The entry's id, which is now stale.
     pub id: Id,
-    /// Its deadline.
+    /// The deadline of the entry.
     pub deadline: u64,
-    /// Its payload.
+    /// The payload of the entry.
     pub payload: P,
 }
 
 /// The result of [`Wheel::pop`].
 #[derive(Debug)]
 pub enum Pop<P> {
-    /// The next entry that is due.
+    /// The next due entry.
     Expired(Expired<P>),
     /// Nothing more is due in this turn.
     Nothing,
-    /// The allowed work is used up, and the next entry is not known yet.
+    /// The allowed work is used up, and it is not known yet whether an entry is due.
     Busy,
 }
 
-/// The result of a search, before the entry is removed.
+/// The result of a search for the next due entry, before the entry is removed.
 enum Next {
     Due(Key),
     Nothing,
@@ -44,16 +44,16 @@ enum Next {
 /// A hierarchical timing wheel.
 ///
 /// It has no clock: [`begin_turn`](Wheel::begin_turn) passes the time. Between `begin_turn` and
-/// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one, and every other method may be called in
-/// between: entries that are set in a turn do not expire in it.
+/// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one. Every other method may be called in between:
+/// entries that are set during a turn do not expire in it.
 #[derive(Debug)]
 pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
     pub(crate) slots: Slots,
     pub(crate) due: Due,
-    /// Every slot that began at or before this instant is empty, except the slot that is being cascaded.
+    /// Every slot that began at or before this instant is empty, except for the slot that is being cascaded.
     pub(crate) hand: u64,
-    /// The slot whose cascade is interrupted: its remaining entries come before all others.
+    /// The slot whose cascade was interrupted; its remaining entries come before all others.
     pub(crate) cascading: Option<(usize, usize)>,
     pub(crate) turn: Option<u64>,
     sequence: u64,
@@ -62,7 +62,7 @@ pub struct Wheel<P, O = ()> {
 }
 
 impl<P> Wheel<P> {
-    /// An empty wheel without an owner, whose time begins at `start`.
+    /// Make an empty wheel without an owner, whose time begins at `start`.
     #[must_use]
     pub fn new(start: u64) -> Self {
         Self::owned(start)
@@ -70,7 +70,7 @@ impl<P> Wheel<P> {
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// An empty wheel with an owner that may move entries, whose time begins at `start`.
+    /// Make an empty wheel with an owner that may move entries; its time begins at `start`.
     #[must_use]
     pub fn owned(start: u64) -> Self {
         Self {
@@ -105,14 +105,14 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         &self.stats
     }
 
-    /// Bytes used for entries, including free ones.
+    /// Number of bytes used for entries, including free ones.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slab.bytes()
     }
 
-    /// File `payload` under `deadline`, in O(1). A deadline that has passed is due at the next turn.
-    #[allow(clippy::inline_always)] // each binding calls it in one place, where a call would be a seventh of its instructions
+    /// File `payload` under `deadline`, in O(1). An entry whose deadline has passed is due in the next turn.
+    #[allow(clippy::inline_always)] // each binding calls it once, where a call would be a seventh of its instructions
     #[inline(always)]
     pub fn insert(&mut self, deadline: u64, payload: P) -> Id {
         self.stats.sets += 1;
@@ -127,17 +127,17 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         id
     }
 
-    /// Remove an entry, in O(1); `None` if the id is stale.
+    /// Remove an entry, in O(1), and return its payload, or `None` if the id is stale.
     #[inline]
     pub fn cancel(&mut self, id: Id) -> Option<P> {
         let index = self.slab.find(id)?;
         Some(self.cancel_at(index))
     }
 
-    /// Move an entry to `deadline`, in O(1), keeping its id; false if the id is stale.
+    /// Move an entry to `deadline`, in O(1), keeping its id; return false if the id is stale.
     ///
-    /// A move to later is one write: the entry stays in its slot until that begins. Among equal deadlines it counts as
-    /// set now.
+    /// A move to later is one write: the entry stays in its slot until that begins. Among equal deadlines, it is
+    /// ordered as if it were set now.
     #[inline]
     pub fn reschedule(&mut self, id: Id, deadline: u64) -> bool {
         let found = self.slab.find(id);
@@ -147,7 +147,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         found.is_some()
     }
 
-    /// As `reschedule`, for the living entry at `index`.
+    /// Like `reschedule`, for the living entry at `index`.
     #[inline]
     pub fn reschedule_at(&mut self, index: u32, deadline: u64) {
         self.stats.moves += 1;
@@ -181,7 +181,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.iter().map(|(_, payload)| payload)
     }
 
-    /// The first `limit` entries by deadline, then in order of arrival, with their payloads. O(n).
+    /// The first `limit` entries with their payloads, by deadline and then in order of arrival. O(n).
     #[must_use]
     pub fn first(&self, limit: usize) -> Vec<(Id, u64, &P)> {
         let mut order = self.order();
@@ -220,8 +220,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// Remove the next entry that is due in this turn.
     ///
-    /// `work` is reduced by one for each entry that is filed again on the way; at zero the result is [`Pop::Busy`], and
-    /// the next call continues. Outside of a turn nothing is due.
+    /// `work` is reduced by one for each entry that has to be filed again. At zero the result is [`Pop::Busy`], and the
+    /// next call continues. Outside a turn nothing is due.
     #[inline]
     pub fn pop(&mut self, work: &mut usize) -> Pop<P> {
         match self.next(work) {
@@ -237,7 +237,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// The payload that the next `pop` would remove, if `work` suffices to find it.
+    /// The payload that the next `pop` would remove, if `work` is enough to find it.
     #[inline]
     pub fn peek(&mut self, work: &mut usize) -> Option<&P> {
         match self.next(work) {
@@ -246,7 +246,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Find the next due entry, opening the slots before it.
+    /// Find the next due entry; this opens the slots before it.
     #[inline]
     fn next(&mut self, work: &mut usize) -> Next {
         let Some(now) = self.turn else {
@@ -277,7 +277,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// True if a cascade is interrupted, so that `pop` has work to do.
+    /// True if a cascade was interrupted, so that `pop` has work to do.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.cascading.is_some()
@@ -285,7 +285,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// The earliest pending deadline, exactly.
     ///
-    /// O(1) unless the least entry of the first slot has left or moved: then one walk of that slot.
+    /// O(1), unless the entry with the least deadline has left the first slot or was moved; then that slot is walked
+    /// once.
     pub fn next_expiration(&mut self) -> Option<u64> {
         let mut least = self.next_begun();
         if self.slots.head(HELD) != NIL {
@@ -312,7 +313,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         least.filter(|&least| least < NEVER)
     }
 
-    /// Remove everything, by deadline, then in order of arrival.
+    /// Remove all entries, and return them by deadline and then in order of arrival.
     pub fn drain(&mut self) -> Vec<Expired<P>> {
         let mut order = self.order();
         order.sort_unstable();
@@ -328,10 +329,10 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         expired.collect()
     }
 
-    /// Move the origin of time `by` later: subtract it from the hand and from each deadline except [`NEVER`]. Entries
+    /// Move the origin of time `by` later: subtract `by` from the hand and from each deadline except [`NEVER`]. Entries
     /// keep their order.
     ///
-    /// Costs O(n log n). Not for an owner's own moves, nor within a turn.
+    /// Costs O(n log n). Must not be used if an owner has made moves itself, nor within a turn.
     pub fn rebase(&mut self, by: u64) {
         debug_assert!(self.turn.is_none());
         let mut order = self.order();
@@ -355,7 +356,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.sequence
     }
 
-    /// Add an entry that is in no list to one; `None`: to the due set.
+    /// Add an entry that is in no list to the list `place`, or to the due set if it is `None`.
     #[inline]
     fn file(&mut self, index: u32, place: Option<Place>) {
         match place {
@@ -364,12 +365,12 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// As `file`, for an entry that was set before this turn began, or counts as such.
+    /// Like `file`, for an entry that was set before this turn began, or is treated like that.
     pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         self.file(index, self.slot_at(deadline));
     }
 
-    /// The list for an entry that is set now; `None`: the due set.
+    /// The list for an entry that is set now, or `None` for the due set.
     #[inline]
     fn place_for(&self, deadline: u64) -> Option<Place> {
         if self.turn.is_some_and(|now| deadline <= now) {
@@ -378,19 +379,19 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slot_at(deadline)
     }
 
-    /// The slot of a deadline; `None`: it has begun.
+    /// The slot of a deadline, or `None` if the slot has begun.
     #[inline]
     pub(crate) fn slot_at(&self, deadline: u64) -> Option<Place> {
         level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))
     }
 
-    /// Remove an entry from its list or set, leaving it in the slab.
+    /// Remove an entry from its list or set, but leave it in the slab.
     #[inline]
     pub(crate) fn withdraw(&mut self, index: u32) {
         let entry = self.slab.at(index);
         let (left, previous) = (entry.place, entry.previous);
         match left {
-            // Its key becomes stale by the entry's next sequence, or by its end.
+            // Nothing is removed from the run: the key becomes stale when the entry gets another sequence, or ends.
             IN_RUN => {}
             IN_HEAP => self.due.take(&mut self.slab, previous as usize),
             _ => {

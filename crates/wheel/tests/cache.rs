@@ -1,11 +1,11 @@
-//! The parts of a cache, compared with simple collections of the standard library by random operations.
+//! The parts of a cache, compared with simple collections of the standard library under random operations.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use proptest::prelude::*;
 use tickwheel_core::{tag_of, FreeList, Order, Table, Watches};
 
-/// Tags that share one home, wrap around the end of the table, or spread.
+/// Tags that share a home place, wrap around the end of the table, or are spread.
 fn tag() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0u32..4, 3 => (0u32..4).prop_map(|low| u32::MAX - low), 2 => (0isize..50).prop_map(tag_of), 1 => any::<u32>()]
 }
@@ -62,7 +62,7 @@ fn watch_step() -> impl Strategy<Value = WatchStep> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A table has the same indices under each tag as a map of lists, after every step.
+    /// After every step, a table has the same indices under each tag as a map of lists.
     #[test]
     fn a_table_finds_what_a_map_finds(steps in prop::collection::vec(table_step(), 1..200)) {
         let mut table: Table = Table::new();
@@ -97,7 +97,7 @@ proptest! {
         }
     }
 
-    /// An order is a queue from which any item can be removed, after every step.
+    /// After every step, an order is equal to a queue from which any item can be removed.
     #[test]
     fn an_order_is_a_queue(steps in prop::collection::vec(order_step(), 1..200)) {
         let mut order: Order = Order::new();
@@ -127,8 +127,8 @@ proptest! {
         }
     }
 
-    /// A ticket is overtaken if and only if, since it began, one of its tags was written, or everything was
-    /// (`note_all`).
+    /// A ticket is overtaken if and only if one of its tags, or all tags (`note_all`), were written after the ticket
+    /// was made.
     #[test]
     fn a_watch_sees_every_write(steps in prop::collection::vec(watch_step(), 1..100)) {
         let mut watches = Watches::default();
@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// `FreeList` is a stack that refuses items beyond its limit.
+    /// A `FreeList` behaves like a stack that refuses items beyond its limit.
     #[test]
     fn a_free_list_is_a_bounded_stack(limit in 0usize..5, steps in prop::collection::vec(prop::option::of(any::<u8>()), 1..50)) {
         let mut list = FreeList::new(limit);

@@ -1,4 +1,4 @@
-//! Random operations compared with a sorted list, with all invariants checked.
+//! Random operations on a wheel and on a sorted list; all invariants are checked.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tickwheel_core::{Id, Owner, Pop, Wheel, NEVER};
 
-/// The payload: the owner's deadline, and the sequence of a move that the wheel does not know.
+/// The payload: the deadline that the owner knows, and the sequence of a move that the wheel does not know yet.
 type Handle = Rc<Cell<(u64, Option<u64>)>>;
 
-/// An owner that moves entries itself if the wheel allows it.
+/// An owner that moves entries itself where the wheel allows it.
 #[derive(Debug)]
 struct Mover;
 
@@ -25,7 +25,7 @@ fn insert<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, deadline: u64) -> Id {
     wheel.insert(deadline, Rc::new(Cell::new((deadline, None))))
 }
 
-/// Move an entry as a handle does; a wheel without an owner moves it itself.
+/// Move an entry as its handle would do; if the wheel has no owner, the wheel moves it.
 fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id, deadline: u64) -> bool {
     let Some((former, handle)) = wheel.get(id).map(|(former, handle)| (former, handle.clone())) else {
         return wheel.reschedule(id, deadline);
@@ -38,13 +38,13 @@ fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id,
     true
 }
 
-/// An operation on the wheel; instants are offsets from the hand, chosen where digits change.
+/// An operation on the wheel. Instants are offsets from the hand, chosen where digits of the time change.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64),
     Cancel(usize),
     Move(usize, u64),
-    /// Advance the time, pop up to a number of entries with limited work, and set and cancel in between.
+    /// Advance the time, and pop up to a number of entries with limited work; set and cancel others in between.
     Turn {
         ahead: u64,
         limit: usize,
@@ -222,7 +222,7 @@ fn run<O: Owner<Handle>>(mut wheel: Wheel<Handle, O>, is_owned: bool, start: u64
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// The wheel behaves like a sorted list, wherever its time begins.
+    /// The wheel behaves like a sorted list, whatever time it begins at.
     #[test]
     fn a_wheel_does_what_a_sorted_list_does(
         bit in 0u32..63,

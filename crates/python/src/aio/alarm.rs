@@ -1,4 +1,4 @@
-//! A system timer that a selector can wait for. It is exact, while `epoll_wait` counts whole milliseconds.
+//! A system timer for which a selector can wait. It is exact, whereas `epoll_wait` counts whole milliseconds.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,9 +6,9 @@ use tickwheel_core::NEVER;
 
 use crate::cpython::cell::GilCell;
 
-/// A `timerfd` on the monotonic clock; Linux only, elsewhere its construction raises OSError.
+/// A `timerfd` on the monotonic clock. It exists on Linux only; elsewhere its construction raises OSError.
 ///
-/// Register `fileno()` for reading, edge-triggered: it is never read. Setting the timer again makes it unready.
+/// Register `fileno()` for reading, edge-triggered, and never read from it. Setting the timer again makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
     number: i32,
@@ -16,13 +16,13 @@ pub(crate) struct Alarm {
 }
 
 struct State {
-    /// None once it is closed.
     timer: Option<system::Timer>,
     deadline: u64,
 }
 
 impl Alarm {
-    /// Set the timer to `deadline`, or disarm it for `NEVER`. Costs nothing if it is already set to that deadline.
+    /// Set the timer to `deadline`, or disarm it if that is `NEVER`. Costs nothing if it is already set to that
+    /// deadline.
     #[inline]
     pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
         self.state.with(py, |state| {
@@ -45,9 +45,9 @@ mod system {
 
     pub(super) type Timer = OwnedFd;
 
-    /// A timer, and the number of its descriptor.
+    /// Make a timer, and return it with the number of its descriptor.
     pub(super) fn make() -> Result<(Timer, i32)> {
-        // SAFETY: a new descriptor, or an error.
+        // SAFETY: the call returns a new descriptor or an error.
         let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
         if number < 0 {
             return Err(Error::last_os_error());
@@ -57,11 +57,12 @@ mod system {
     }
 
     pub(super) fn set(fd: &Timer, deadline: u64) -> Result<()> {
-        // All zeros mean disarmed; an overdue timer rings at once, at the first nanosecond.
+        // All zeros would disarm the timer, so a deadline of 0 becomes the first nanosecond. An overdue timer rings at
+        // once.
         let at = if deadline >= NEVER { 0 } else { deadline.max(1) };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as _, tv_nsec: (at % 1_000_000_000) as _ };
         let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        // SAFETY: the descriptor is open, the specification valid.
+        // SAFETY: the descriptor is open, and the specification is valid.
         let answer = unsafe {
             libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
         };
@@ -73,7 +74,7 @@ mod system {
     }
 }
 
-/// Other systems need no alarm: `tickwheel.aio` passes the timeout to the selector, and kqueue, the usual one, counts
+/// Other systems need no alarm: `tickwheel.aio` passes the timeout to the selector. The usual one there, kqueue, counts
 /// nanoseconds.
 #[cfg(not(linux_calls))]
 mod system {
@@ -103,7 +104,7 @@ impl Alarm {
         self.number
     }
 
-    /// Close the descriptor; twice is allowed.
+    /// Close the descriptor; closing twice is allowed.
     fn close(&self, py: Python<'_>) {
         drop(self.state.with(py, |state| state.timer.take()));
     }

@@ -1,7 +1,7 @@
-//! `Deadlines`: the wheel behind `tickwheel.aio.timeout`, one for each loop, with one armed handle of the loop.
+//! `Deadlines`: the wheel behind `tickwheel.aio.timeout`. Each loop has one, with one armed handle of the loop.
 //!
-//! The handle is armed for the earliest deadline. If that timeout ends early, the handle stays armed; when it runs, it
-//! finds no due timeout, and is armed again. So a timeout that is entered and left costs the loop nothing.
+//! The handle is armed for the earliest deadline. If that timeout ends early, the handle stays armed. When the handle
+//! runs, it finds no due timeout and is armed again. So a timeout that is entered and left costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -20,31 +20,31 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// The armed deadline while no handle is armed: every deadline is earlier.
+/// Value of the armed deadline while no handle is armed, so that every deadline is earlier.
 const UNARMED: u64 = u64::MAX;
 
-/// The loop of the last lookup, and its deadlines; borrowed.
+/// The loop of the last lookup and its `Deadlines`, both borrowed.
 static LAST_HOME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 static LAST: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
-/// Cache the last lookup; needs the GIL.
+/// Cache the last lookup. The caller holds the GIL.
 fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
     LAST_HOME.store(home, Ordering::Relaxed);
     LAST.store(found, Ordering::Relaxed);
 }
 
-/// The source of a loop's time.
+/// The clock from which a loop takes its time.
 enum Source {
-    /// A `TimerLoop`.
+    /// The clock of a `TimerLoop`.
     Ours,
-    /// Another asyncio loop, or a subclass, whose `time` a test may replace; it is called.
+    /// The `time` method of another asyncio loop, or of a subclass. It is called, because a test may replace it.
     Asked(Reader),
     /// The system's monotonic clock plus a number of seconds. Other loops, such as uvloop, may return the time of their
-    /// last wake-up, so a delay counted from that time would end early.
+    /// last wake-up, and a delay counted from that time would end early.
     Read(f64),
 }
 
-/// Maximum difference, in seconds, between two clocks that count as the same clock, one of them read earlier.
+/// Maximum difference in seconds between two clocks that count as the same clock, if one of them was read earlier.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -63,7 +63,7 @@ impl Source {
 }
 
 struct State {
-    /// Empty when `Deadlines` is freed, as each pending timeout refers to it.
+    /// The pending timeouts. It is empty when `Deadlines` is freed, because each pending timeout refers to it.
     wheel: Wheel<Pending<TimeoutObject>>,
     armed: u64,
     handle: Option<Py<PyAny>>,
@@ -76,26 +76,26 @@ impl Drop for Deadlines {
 }
 
 fn release(pending: &Pending<TimeoutObject>) {
-    // SAFETY: the entry is out of the wheel, so its reference is the caller's to give up.
+    // SAFETY: the entry is out of the wheel, so the caller owns its reference and gives it up.
     unsafe {
         (*pending.0).id = 0;
         ffi::Py_DECREF(pending.0.cast());
     }
 }
 
-/// The timeouts of one loop, whatever its kind; made on first use.
+/// The timeouts of one loop of any kind; made on first use.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     /// The loop.
     pub(crate) home: Py<PyAny>,
     time: Source,
-    /// An empty context, so that an armed handle keeps no variables alive.
+    /// An empty context, so that an armed handle keeps no context variables alive.
     context: Py<PyAny>,
     state: GilCell<State>,
 }
 
 impl Deadlines {
-    /// The deadlines of a loop, stored as an attribute of it.
+    /// Return the `Deadlines` of a loop, which is stored as an attribute of the loop.
     ///
     /// # Errors
     ///
@@ -104,7 +104,8 @@ impl Deadlines {
     pub(crate) fn of<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         if LAST_HOME.load(Ordering::Relaxed) == home.as_ptr() {
             let last = LAST.load(Ordering::Relaxed);
-            // SAFETY: the cache is cleared when the deadlines are freed, and until then they keep their loop.
+            // SAFETY: the cache is cleared when the `Deadlines` is freed, and until then this object keeps its loop
+            // alive.
             return Ok(unsafe { Bound::from_borrowed_ptr(home.py(), last).cast_into_unchecked() });
         }
         let found = Self::find_or_make(home)?;
@@ -126,19 +127,19 @@ impl Deadlines {
         Ok(made)
     }
 
-    /// The result of `loop.time()`, read from the clock itself if possible.
+    /// Return the result of `loop.time()`, read from the clock itself if possible.
     #[inline]
     pub(crate) fn time(&self, py: Python<'_>) -> PyResult<f64> {
         let home = self.home.bind(py);
         match &self.time {
-            // SAFETY: the type was checked when this was made.
+            // SAFETY: the type was checked when this object was made.
             Source::Ours => TimerLoop::now(unsafe { home.cast_unchecked() }).map(Time::seconds),
             Source::Asked(reader) => reader.ask(home).map(Time::seconds),
             Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
         }
     }
 
-    /// File a timeout, which is not pending; the wheel takes a reference.
+    /// File a timeout that is not pending; the wheel takes a reference to it.
     ///
     /// # Safety
     ///
@@ -147,7 +148,7 @@ impl Deadlines {
     pub(crate) unsafe fn insert(slf: &Bound<'_, Self>, timeout: *mut TimeoutObject, deadline: u64) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let is_earlier = this.state.with(py, |state| {
-            // SAFETY: the timeout is alive, and the reference that is taken is the wheel's.
+            // SAFETY: the timeout is alive, and the wheel gets a reference of its own.
             unsafe {
                 ffi::Py_INCREF(timeout.cast());
                 (*timeout).id = state.wheel.insert(deadline, Pending(timeout)).to_u64();
@@ -160,18 +161,19 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Remove a timeout from the wheel, or from the due ones that have not expired; releases the wheel's reference.
+    /// Remove a timeout from the wheel, or from the due timeouts that have not expired, and release the wheel's
+    /// reference.
     ///
     /// # Safety
     ///
     /// `timeout` is pending here, and the caller has a reference to it.
     #[inline]
     pub(crate) unsafe fn withdraw(&self, py: Python<'_>, timeout: *mut TimeoutObject) {
-        // SAFETY: the caller's reference keeps the timeout.
+        // SAFETY: the caller's reference keeps the timeout alive.
         let id = unsafe { Id::from_u64((*timeout).id) };
         match self.state.with(py, |state| state.wheel.cancel(id)) {
             Some(pending) => release(&pending),
-            // SAFETY: the caller keeps the timeout, which is due: clearing its id keeps it from expiring.
+            // SAFETY: the caller keeps the timeout alive. It is due, and clearing its id prevents it from expiring.
             None => unsafe { (*timeout).id = 0 },
         }
     }
@@ -219,7 +221,7 @@ impl Deadlines {
             state.wheel.end_turn();
             due
         });
-        // SAFETY: expired timeouts are out of the wheel, and their references pass to `expire`.
+        // SAFETY: due timeouts are out of the wheel, and `expire` gets their references.
         let expire = |(timeout, id)| unsafe { TimeoutObject::expire(py, timeout, id).err() };
         let failed: Vec<_> = due.into_iter().filter_map(expire).collect();
         for error in failed {
@@ -242,7 +244,7 @@ impl Deadlines {
         let shown = self.state.try_with(|state| {
             visit.call(&state.handle)?;
             state.wheel.payloads().try_for_each(|pending| {
-                // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
+                // SAFETY: a `Py` is a pointer to an object. It is only read here, while the wheel's reference exists.
                 visit.call(unsafe { &*(&raw const pending.0).cast::<Py<PyAny>>() })
             })
         });

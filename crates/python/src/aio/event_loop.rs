@@ -1,4 +1,4 @@
-//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, which also derives from asyncio's selector loop. It has
+//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, which also derives from asyncio's selector loop. It holds
 //! the wheel with the timers.
 
 use std::ptr::null_mut;
@@ -15,10 +15,10 @@ use crate::aio::handle::{leave, tail, HandleObject};
 use crate::aio::time::{Genuine, Reader, Time};
 use crate::cpython::cell::GilCell;
 
-/// A strong reference in a wheel, which must be released manually.
+/// A strong reference in a wheel, which must be released explicitly.
 pub(crate) struct Pending<T>(pub(crate) *mut T);
 
-// SAFETY: an address is a number; only a thread that holds the GIL follows it to the object.
+// SAFETY: an address is a number, which only a thread that holds the GIL uses to access the object.
 unsafe impl<T> Send for Pending<T> {}
 
 /// State that the GIL guards.
@@ -27,7 +27,8 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
 }
 
-/// Flags that every call uses: whether `time` and `call_at` were assigned to this loop object, and its `_debug`.
+/// Flags that every call reads: whether `time` and `call_at` were assigned on this loop object, and the loop's
+/// `_debug`.
 #[derive(Default)]
 pub(crate) struct Own {
     time: AtomicBool,
@@ -35,18 +36,19 @@ pub(crate) struct Own {
     debug: AtomicBool,
 }
 
-/// The timers of an event loop; a base of `tickwheel.aio.EventLoop`, not to be used alone.
+/// The timers of an event loop: a base class of `tickwheel.aio.EventLoop`, which is not used alone.
 ///
-/// Every method belongs to the loop's thread, as with asyncio's loops.
+/// Every method must be called in the loop's thread, as with asyncio's loops.
 #[pyclass(frozen, subclass, module = "tickwheel._core")]
 pub(crate) struct TimerLoop {
     pub(crate) state: GilCell<State>,
     pub(crate) reader: Reader,
     pub(crate) call_at: Genuine,
-    /// Attributes assigned to the loop itself, as by tests that freeze its time; set by `__setattr__`.
+    /// Attributes that were assigned on the loop object, for example by tests that freeze its time; `__setattr__`
+    /// updates this.
     pub(crate) own: Own,
     pub(crate) alarm: OnceLock<Py<Alarm>>,
-    /// True if the last turn left due timers because of its limit.
+    /// True if the last turn left due timers undone because of its limit.
     pub(crate) is_behind: AtomicBool,
 }
 
@@ -71,11 +73,11 @@ pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending<HandleObject>>>
 }
 
 impl TimerLoop {
-    /// The loop of a handle, if `object` is a `TimerLoop`.
+    /// Return `object` as a `TimerLoop`, or `None` if it is something else. Used for the loop of a handle.
     ///
     /// # Safety
     ///
-    /// `object` is null or lives as long as the result is used.
+    /// `object` is null, or lives as long as the result is used.
     #[inline]
     pub(crate) unsafe fn of(py: Python<'_>, object: *mut ffi::PyObject) -> Option<&Self> {
         // SAFETY: `object` is null or lives as long as the result is used.
@@ -83,7 +85,7 @@ impl TimerLoop {
         object.cast().ok().map(Borrowed::get)
     }
 
-    /// Take an entry out of the wheel, if it is this handle's.
+    /// Take the entry with this id out of the wheel, if it belongs to this handle.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>, id: Id, handle: *mut HandleObject) -> bool {
         self.state.with(py, |state| {
@@ -114,14 +116,14 @@ impl TimerLoop {
         Ok(is_genuine && !this.own.call_at.load(Ordering::Relaxed))
     }
 
-    /// Set or delete an attribute like any object, and record the ones used on every call.
+    /// Set or delete an attribute as on any object, and record the attributes that every call reads.
     pub(crate) fn assign(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyString>,
         value: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let word = value.map_or(null_mut(), Bound::as_ptr);
-        // SAFETY: object and name are alive; the value is, too, or null, which deletes.
+        // SAFETY: object and name are alive, and so is the value, unless it is null, which deletes the attribute.
         if unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), word) } != 0 {
             return Err(PyErr::fetch(slf.py()));
         }
@@ -135,10 +137,10 @@ impl TimerLoop {
         Ok(())
     }
 
-    /// File a handle; the wheel takes a reference.
+    /// File a handle; the wheel takes a reference to it.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, handle: *mut HandleObject, deadline: u64) {
-        // SAFETY: the caller holds the handle, which is in no wheel yet.
+        // SAFETY: the caller holds the handle, which is not in a wheel yet.
         unsafe {
             ffi::Py_INCREF(handle.cast());
             tail(handle).id = self.state.with(py, |state| state.wheel.insert(deadline, Pending(handle)).to_u64());

@@ -1,9 +1,11 @@
 //! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that knows its place in the wheel.
 //!
-//! A real subclass, made on first use: the base's members give the offsets of the base's fields, and our fields follow.
+//! It is a real subclass, made on first use. The members of the base class give the offsets of the base's fields, and
+//! our fields follow them.
 //!
-//! The collector does not track a handle while it is pending: its loop traverses the handle's references. So a million
-//! of them do not lengthen every full collection. When it leaves the wheel it is tracked like any other object.
+//! While a handle is pending, the collector does not track it: its loop traverses the handle's references. So a million
+//! handles do not make every full collection longer. When a handle leaves the wheel, the collector tracks it like any
+//! other object.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace};
@@ -17,7 +19,7 @@ use pyo3::types::PyType;
 
 use crate::cpython::free_list::FreeList;
 
-/// The first fields of every `asyncio.Handle`; `loop_type` verifies them against the base's members.
+/// The first fields of every `asyncio.Handle`; `loop_type` compares them with the members of the base class.
 #[repr(C)]
 pub(crate) struct HandleObject {
     ob_base: ffi::PyObject,
@@ -30,20 +32,20 @@ pub(crate) struct HandleObject {
     pub(crate) source_traceback: *mut ffi::PyObject,
 }
 
-/// Our fields, behind those of `asyncio.TimerHandle`.
+/// Our fields, which follow those of `asyncio.TimerHandle`.
 #[repr(C)]
 pub(crate) struct Tail {
-    /// The entry's id while pending, else 0.
+    /// The id of the entry while the handle is pending, otherwise 0.
     pub(crate) id: u64,
-    /// The value of `_when`, unless it was given as something other than a float.
+    /// The value of `_when`, if it was given as a float.
     pub(crate) when: f64,
     /// True if the collector tracks the handle.
     is_tracked: bool,
-    /// True if the context is a copy without other references; then the collector does not track it.
+    /// True if the context is a copy without other references, which the collector then does not track.
     is_context_private: bool,
 }
 
-/// Offsets of fields that differ between versions, read once from the base's members.
+/// Offsets of fields that differ between Python versions, read once from the members of the base class.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: Py<PyType>,
@@ -55,7 +57,7 @@ pub(crate) struct Layout {
     pub(crate) weakrefs: isize,
 }
 
-/// Set when the first loop is made.
+/// The layout of all handles; set when the first loop is made.
 pub(crate) static LAYOUT: OnceLock<Layout> = OnceLock::new();
 
 /// Maximum number of dead handles that are kept for reuse.
@@ -88,11 +90,11 @@ pub(crate) fn layout() -> &'static Layout {
     LAYOUT.get().expect("there is no handle before there is a loop")
 }
 
-/// Make a pending handle, with one reference. `is_context_private` means that only this handle refers to `context`.
+/// Make a pending handle, with one reference. `is_context_private` means that no other object refers to `context`.
 ///
 /// # Safety
 ///
-/// All are living objects; `home` is the loop.
+/// All arguments are living objects, and `home` is the loop.
 #[inline]
 pub(crate) unsafe fn new(
     py: Python<'_>,
@@ -103,7 +105,7 @@ pub(crate) unsafe fn new(
     context: Bound<'_, PyAny>,
     is_context_private: bool,
 ) -> PyResult<*mut HandleObject> {
-    // SAFETY: the list holds dead handles of this type; every field is written before the handle is visible.
+    // SAFETY: the free list holds dead handles of this type. Every field is written before the handle is visible.
     unsafe {
         let layout = layout();
         let handle = DEAD.object(py, layout.kind(), || fresh(layout))?;
@@ -124,52 +126,52 @@ pub(crate) unsafe fn new(
     }
 }
 
-/// A new handle whose optional fields are empty; null with an exception set if there is no memory.
+/// Make a handle whose optional fields are empty; return null with an exception set if there is no memory.
 #[cold]
 unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
-    // SAFETY: the layout says where those fields are in an object of its type.
+    // SAFETY: the layout gives the offsets of those fields in an object of this type.
     unsafe {
         let handle = ffi::PyObject_GC_New::<HandleObject>(layout.kind());
         if !handle.is_null() {
             *word(handle, layout.when) = null_mut();
             if layout.weakrefs > 0 {
                 *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
-            } // from 3.12 on it is before the object, and the allocation has emptied it
+            } // from 3.12 on the field is before the object, and the allocation has cleared it
         }
         handle
     }
 }
 
-/// A field of the base, by its offset in the layout.
+/// Return a field of the base class, given its offset in the layout.
 ///
 /// # Safety
 ///
-/// `handle` is one of ours.
+/// `handle` is one of our handles.
 #[inline]
 pub(crate) unsafe fn word<'a>(handle: *mut HandleObject, offset: usize) -> &'a mut *mut ffi::PyObject {
     // SAFETY: the offset is that of a member.
     unsafe { &mut *handle.byte_add(offset).cast() }
 }
 
-/// Our fields of a handle.
+/// Return our fields of a handle.
 ///
 /// # Safety
 ///
-/// `handle` is one of ours.
+/// `handle` is one of our handles.
 #[inline]
 pub(crate) unsafe fn tail<'a>(handle: *mut HandleObject) -> &'a mut Tail {
-    // SAFETY: objects of the type include the tail.
+    // SAFETY: every object of this type has the tail.
     unsafe { &mut *handle.byte_add(layout().tail).cast() }
 }
 
-/// Store `value`, whose reference is consumed, in a field. Runs Python: no cell may be entered.
+/// Store `value` in a field, and consume its reference. This may run Python, so no cell may be entered.
 ///
 /// # Safety
 ///
 /// The GIL is held, and `place` is a field of a living handle.
 #[inline]
 pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObject) {
-    // SAFETY: `place` is writable, and is written before any Python runs.
+    // SAFETY: `place` is writable, and is written before any Python code runs.
     unsafe { ffi::Py_XDECREF(replace(&mut *place, value)) };
 }
 
@@ -177,10 +179,10 @@ pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObje
 ///
 /// # Safety
 ///
-/// `handle` is a living one of ours, and the GIL is held.
+/// `handle` is a living handle of ours, and the GIL is held.
 #[inline]
 pub(crate) unsafe fn leave(handle: *mut HandleObject) {
-    // SAFETY: the handle is alive, and True and False are always.
+    // SAFETY: the handle is alive, and True and False always are.
     unsafe {
         let tail = tail(handle);
         tail.id = 0;
@@ -191,14 +193,14 @@ pub(crate) unsafe fn leave(handle: *mut HandleObject) {
     }
 }
 
-/// Mark the context as shared with other code: from now on the collector tracks it.
+/// Mark the context as shared with other code: the collector tracks it from now on.
 ///
 /// # Safety
 ///
-/// `handle` is a living one of ours, and the GIL is held.
+/// `handle` is a living handle of ours, and the GIL is held.
 #[inline]
 pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
-    // SAFETY: a private context is an untracked object of a type with collection.
+    // SAFETY: a private context is an untracked object, and its type supports collection.
     unsafe {
         if replace(&mut tail(handle).is_context_private, false) {
             ffi::PyObject_GC_Track((*handle).context.cast());
@@ -206,16 +208,16 @@ pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
     }
 }
 
-/// Traverse a handle's references; for a private context, the context's own references.
+/// Traverse the references of a handle; for a private context, traverse the references of the context.
 ///
 /// # Safety
 ///
-/// Called by the collector, on one of ours.
+/// Called by the collector, on one of our handles.
 pub(crate) unsafe fn visit_fields<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     handle: *mut HandleObject,
     show: &mut F,
 ) -> Result<(), E> {
-    // SAFETY: fields are objects or null; a relay lives as long as the context's own traversal.
+    // SAFETY: fields are objects or null, and a relay lives until the traversal of the context has ended.
     unsafe {
         let (this, layout) = (&*handle, layout());
         let seen = [this.args, this.callback, this.home, this.repr, this.source_traceback, *word(handle, layout.when)];
@@ -238,12 +240,12 @@ pub(crate) unsafe fn visit_fields<E, F: FnMut(*mut ffi::PyObject) -> Result<(), 
     }
 }
 
-/// Passes a closure through the collector's C interface.
+/// Pass a closure through the collector's C interface.
 unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     object: *mut ffi::PyObject,
     relay: *mut c_void,
 ) -> c_int {
-    // SAFETY: the collector passes the arguments of `traverse`: the closure, and the place of its result.
+    // SAFETY: the collector passes on the argument of `traverse`: the closure and the place of its result.
     let (show, shown) = unsafe { &mut *relay.cast::<(&mut F, Result<(), E>)>() };
     *shown = show(object);
     shown.is_err().into()
@@ -251,7 +253,7 @@ unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
 
 /// `tp_traverse`.
 pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
-    // SAFETY: the collector passes a handle that is tracked, so one that is out of the wheel.
+    // SAFETY: the collector passes a tracked handle, which is therefore out of the wheel.
     unsafe {
         let mut show = |object| match visit(object, arg) {
             0 => Ok(()),
@@ -278,9 +280,9 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     0
 }
 
-/// `tp_dealloc`: keep the handle for reuse. The wheel refers to its handles, so this one is not in it.
+/// `tp_dealloc`: keep the handle for reuse. It is not in the wheel, because the wheel has references to its handles.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, without other references: the fields are ours to empty.
+    // SAFETY: objects are freed with the GIL held and without other references, so we may clear the fields.
     unsafe {
         let (handle, layout) = (object.cast::<HandleObject>(), layout());
         if tail(handle).is_tracked {
@@ -298,7 +300,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// The error for a base with an unknown layout.
+/// Make the error for a base class with an unknown layout.
 #[cold]
 pub(crate) fn unknown_layout(what: &str) -> PyErr {
     let text =

@@ -22,7 +22,7 @@ use crate::cpython::reports::checked;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Maximum pause, as in asyncio: some systems refuse longer ones.
+/// Maximum pause in seconds, as in asyncio, because some systems refuse longer ones.
 const PAUSE_MAX_S: f64 = 86_400.0;
 
 #[pymethods]
@@ -42,7 +42,7 @@ impl TimerLoop {
         })
     }
 
-    /// Wake the selector by *alarm* instead of its own timeout, which may be too coarse.
+    /// Wake the selector by *alarm* and not by its own timeout, which may be too coarse.
     #[pyo3(name = "_set_alarm")]
     fn set_alarm(&self, alarm: Py<Alarm>) -> PyResult<()> {
         self.alarm.set(alarm).map_err(|_| PyRuntimeError::new_err("the loop has an alarm already"))
@@ -56,7 +56,7 @@ impl TimerLoop {
         Self::assign(slf, name, None)
     }
 
-    /// Return the selector's timeout in seconds: None for no limit, or if the alarm ends the wait.
+    /// Return the selector's timeout in seconds, or None if there is no limit or the alarm ends the wait.
     #[pyo3(name = "_pause")]
     fn pause(slf: &Bound<'_, Self>) -> PyResult<Option<f64>> {
         let (py, this) = (slf.py(), slf.get());
@@ -76,30 +76,30 @@ impl TimerLoop {
         }
     }
 
-    /// Put every timer that is due into the loop's `_ready`, in order.
+    /// Append every due timer to the loop's `_ready`, in order.
     #[pyo3(name = "_deliver")]
     fn deliver(slf: &Bound<'_, Self>) -> PyResult<()> {
         turn::deliver(slf)
     }
 
-    /// Run the handles that are in the loop's `_ready` now.
+    /// Run the handles that are now in the loop's `_ready`.
     #[pyo3(name = "_run_ready")]
     fn run_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         turn::run_ready(slf)
     }
 
-    /// Return how many timers are pending.
+    /// Return the number of pending timers.
     #[pyo3(name = "_pending_count")]
     fn pending_count(&self, py: Python<'_>) -> usize {
         self.state.with(py, |state| state.wheel.len())
     }
 
-    /// Return the handles of all pending timers, the earliest first. O(n log n).
+    /// Return the handles of all pending timers, earliest first. O(n log n).
     #[pyo3(name = "_pending")]
     fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut handles: Vec<_> =
             self.state.with(py, |state| state.wheel.payloads().map(|pending| pending.0).collect());
-        // SAFETY: the wheel holds the handles, and no Python runs before each has a reference of its own.
+        // SAFETY: the wheel holds the handles, and no Python code runs until each handle has another reference.
         unsafe {
             handles.sort_by(|&one, &other| tail(one).when.total_cmp(&tail(other).when));
             let handles: Vec<_> =
@@ -108,7 +108,7 @@ impl TimerLoop {
         }
     }
 
-    /// Drop every pending timer; none of them is cancelled, and none will run.
+    /// Drop every pending timer: none of them is cancelled, and none will run.
     #[pyo3(name = "_drop_pending")]
     fn drop_pending(&self, py: Python<'_>) {
         let left = self.state.with(py, |state| state.wheel.drain());
@@ -133,7 +133,7 @@ impl TimerLoop {
             visit.call(alarm)?;
         }
         let mut show = |object: *mut ffi::PyObject| {
-            // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
+            // SAFETY: a `Py` is a pointer to an object. It is only read here, while the wheel's reference exists.
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let mut visit_all = |state: &mut State| {

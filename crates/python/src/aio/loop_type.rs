@@ -1,4 +1,4 @@
-//! The type of `handle`: its derivation from `asyncio.TimerHandle`, its methods and attributes.
+//! The type of the handles in `handle`: its derivation from `asyncio.TimerHandle`, its methods and its attributes.
 
 use std::ffi::{c_int, c_void};
 
@@ -18,9 +18,9 @@ use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::once::made_once;
 
-/// `cancel()`: end the timer; its callback, arguments and wheel entry are released at once.
+/// `cancel()`: end the timer, and release its callback, arguments and wheel entry at once.
 unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a handle, with a reference to it.
+    // SAFETY: called by the interpreter on a handle, to which it holds a reference.
     unsafe {
         guard(|py| {
             let none = || py.None().into_ptr();
@@ -31,7 +31,7 @@ unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -
             put(&raw mut (*handle).cancelled, ffi::Py_NewRef(ffi::Py_True()));
             let home = TimerLoop::of(py, (*handle).home);
             if home.is_some_and(|home| withdraw(py, home, handle)) {
-                ffi::Py_DECREF(object); // the wheel's; the caller has another
+                ffi::Py_DECREF(object); // this was the wheel's reference; the caller has another
             }
             if home.is_some_and(TimerLoop::is_debug) {
                 // The repr of a cancelled handle still shows its callback.
@@ -45,10 +45,10 @@ unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -
     }
 }
 
-/// Take a handle out of its loop's wheel; the wheel's reference passes to the caller.
+/// Take a handle out of its loop's wheel; the caller gets the wheel's reference.
 #[inline]
 unsafe fn withdraw(py: Python<'_>, home: &TimerLoop, handle: *mut HandleObject) -> bool {
-    // SAFETY: Python code may have written `_loop`, so the entry is removed only if it is this handle's.
+    // SAFETY: Python code may have assigned `_loop`, so the entry is removed only if it belongs to this handle.
     unsafe {
         let id = tail(handle).id;
         if id == 0 || !home.take(py, Id::from_u64(id), handle) {
@@ -60,7 +60,7 @@ unsafe fn withdraw(py: Python<'_>, home: &TimerLoop, handle: *mut HandleObject) 
 }
 
 unsafe extern "C" fn get_when(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a handle, whose fields the layout knows.
+    // SAFETY: called by the interpreter on a handle, whose fields the layout describes.
     unsafe {
         let given = *word(object.cast(), layout().when);
         if given.is_null() {
@@ -72,14 +72,14 @@ unsafe extern "C" fn get_when(object: *mut ffi::PyObject, _: *mut c_void) -> *mu
 }
 
 unsafe extern "C" fn set_when(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: called by the interpreter on a handle, with a value or null. Like the base's field, this does not move
-    // the timer.
+    // SAFETY: called by the interpreter on a handle, with a value or null. As with the field of the base class, this
+    // does not move the timer.
     unsafe { put(word(object.cast(), layout().when), ffi::Py_XNewRef(value)) };
     0
 }
 
 unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a handle; the collector tracks the context before it is returned.
+    // SAFETY: called by the interpreter on a handle. The collector tracks the context before it is returned.
     unsafe {
         let handle = object.cast::<HandleObject>();
         share_context(handle);
@@ -89,7 +89,7 @@ unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> 
 }
 
 unsafe extern "C" fn set_context(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: called by the interpreter on a handle, with a value or null; the former context is released as a shared
+    // SAFETY: called by the interpreter on a handle, with a value or null. The former context is released like a shared
     // one.
     unsafe {
         share_context(object.cast());
@@ -113,7 +113,7 @@ static ATTRIBUTES: Table<ffi::PyGetSetDef, 3> = Table([
     LAST_ATTRIBUTE,
 ]);
 
-/// The offset of a member in objects of a class with slots.
+/// Return the offset of a member in objects of a class with slots.
 fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
     offset_of_member(class, name)?.ok_or_else(|| unknown_layout(name))
 }
@@ -149,10 +149,10 @@ fn derive(py: Python<'_>) -> PyResult<Layout> {
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_clear, clear as *mut c_void);
-    // SAFETY: the functions have the types of their slots, and take an object that begins like the base, with a `Tail`
-    // behind.
+    // SAFETY: each function has the type of its slot, and takes an object that begins like the base, followed by a
+    // `Tail`.
     let kind = unsafe { builder.build(py)? };
-    // Negative from 3.12 on: the list is before the object. SAFETY: a fresh type object.
+    // The offset is negative from 3.12 on, where the list is before the object. SAFETY: this is a new type object.
     let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };
     if weakrefs == 0 || tail % align_of::<Tail>() != 0 {
         return Err(unknown_layout("weak references"));

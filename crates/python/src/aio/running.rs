@@ -1,4 +1,4 @@
-//! The running loop and the running task, from asyncio's own records.
+//! The running loop and the running task, taken from asyncio's own records.
 
 use std::sync::OnceLock;
 
@@ -10,9 +10,9 @@ use crate::once::{intern, made_once};
 
 /// The source of the running task.
 enum Tasks {
-    /// asyncio's table of the running task of each loop, up to 3.13.
+    /// asyncio's table of the running task of each loop, until 3.13.
     Table(Py<PyDict>),
-    /// `asyncio.current_task`, from 3.14 on, where threads store the running task.
+    /// `asyncio.current_task`, from 3.14 on, where each thread stores its running task.
     Function(Py<PyAny>),
 }
 
@@ -20,7 +20,7 @@ enum Tasks {
 struct Asyncio {
     get_running_loop: Py<PyAny>,
     tasks: Tasks,
-    /// asyncio's immutable task type, and the function of its `cancelling`.
+    /// asyncio's immutable task type, and the C function of its method `cancelling`.
     task_kind: Py<PyAny>,
     cancelling: Option<ffi::PyCFunction>,
 }
@@ -31,7 +31,7 @@ impl Asyncio {
     #[inline]
     fn get(py: Python<'_>) -> PyResult<&Self> {
         made_once(&ASYNCIO, || {
-            // Read it from the native module: `asyncio.tasks` still has a table in 3.14, but an empty one.
+            // Read the table from the native module: `asyncio.tasks` still has one in 3.14, but it is empty.
             let native = py.import("_asyncio")?;
             let tasks = match native.getattr_opt("_current_tasks")? {
                 Some(table) => Tasks::Table(table.cast_into::<PyDict>()?.unbind()),
@@ -51,8 +51,8 @@ impl Asyncio {
 
 /// The C function of a native method without arguments.
 fn function_of(method: &Bound<'_, PyAny>) -> Option<ffi::PyCFunction> {
-    // SAFETY: a descriptor of this type has a definition as long as its type lives; the flags give the function's
-    // arguments.
+    // SAFETY: a descriptor of this type has a definition as long as its type lives, and the flags describe the
+    // arguments of the function.
     unsafe {
         if ffi::Py_TYPE(method.as_ptr()) != &raw mut ffi::PyMethodDescr_Type {
             return None;
@@ -69,17 +69,17 @@ pub(crate) fn cancelling(task: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = task.py();
     let asyncio = Asyncio::get(py)?;
     if let (Some(function), true) = (asyncio.cancelling, task.get_type().is(&asyncio.task_kind)) {
-        // SAFETY: the function of a method of this type, which takes only the object.
+        // SAFETY: this is the function of a method of this type, which takes only the object.
         return unsafe { Bound::from_owned_ptr_or_err(py, function(task.as_ptr(), std::ptr::null_mut()))? }.extract();
     }
     task.call_method0(intern!(py, "cancelling"))?.extract()
 }
 
-/// The running task of a loop of this thread, or None.
+/// Return the running task of a loop of this thread, or None.
 #[inline]
 pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match &Asyncio::get(py)?.tasks {
-        // SAFETY: the table and the loop are alive; the result has a reference of its own.
+        // SAFETY: the table and the loop are alive, and the result gets a reference of its own.
         Tasks::Table(table) => unsafe {
             let task = ffi::PyDict_GetItemWithError(table.as_ptr(), home.as_ptr());
             Bound::from_borrowed_ptr_or_opt(py, task).map_or_else(|| absent(py), Ok)
@@ -88,13 +88,13 @@ pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> Py
     }
 }
 
-/// None, or the error of a lookup in the table.
+/// Return None, or the error of a lookup in the table.
 #[cold]
 fn absent(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyErr::take(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
 }
 
-/// The running loop, or RuntimeError.
+/// Return the running loop, or raise RuntimeError.
 #[inline]
 pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     #[cfg(all(linux_calls, not(Py_3_12)))]
@@ -107,10 +107,12 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(home)
 }
 
-/// The running loop of a thread in asyncio of 3.11: an object that also stores the id of the process that set it.
+/// The running loop of a thread, as asyncio of 3.11 stores it: an object that also has the id of the process that set
+/// it.
 ///
-/// `get_running_loop` asks the system for the process id each time, in case a fork inherits a loop. On an EPYC this
-/// took 160 of the 490 ns of a whole timeout. A fork handler makes it unnecessary; later versions of Python have one.
+/// `get_running_loop` asks the system for the process id each time, because a fork may have inherited a loop. On an
+/// EPYC processor this took 160 of the 490 ns of a whole timeout. A fork handler makes it unnecessary; later versions
+/// of Python have one.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;
@@ -129,19 +131,19 @@ mod held {
         pid: libc::pid_t,
     }
 
-    /// The type of `Holder` objects; null until an object with this layout has been seen.
+    /// The type of `Holder` objects, or null until an object with this layout has been seen.
     static KIND: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
     /// The id of this process.
     static PID: AtomicI32 = AtomicI32::new(0);
     static WATCH: Once = Once::new();
 
     extern "C" fn note_pid() {
-        // SAFETY: always succeeds.
+        // SAFETY: the call always succeeds.
         PID.store(unsafe { libc::getpid() }, Ordering::Relaxed);
     }
 
     unsafe fn holder(py: Python<'_>) -> *mut Holder {
-        // SAFETY: the thread's dict and its values are alive or null; a string's hash and comparison cannot fail.
+        // SAFETY: the thread's dict and its values are alive or null, and hashing and comparing a string cannot fail.
         unsafe {
             let dict = ffi::PyThreadState_GetDict();
             if dict.is_null() {
@@ -151,14 +153,15 @@ mod held {
         }
     }
 
-    /// The running loop; `None` if asyncio must be asked.
+    /// Return the running loop, or `None` if asyncio must be asked.
     #[inline]
     pub(super) fn running_loop(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
         let kind = KIND.load(Ordering::Relaxed);
         if kind.is_null() {
             return None;
         }
-        // SAFETY: an object of the recorded type is a `Holder`, which the thread keeps; it keeps its loop, or None.
+        // SAFETY: an object of the recorded type is a `Holder`. The thread keeps it alive, and it keeps its loop or
+        // None alive.
         unsafe {
             let holder = holder(py);
             let is_ours = !holder.is_null()
@@ -169,12 +172,12 @@ mod held {
         }
     }
 
-    /// Record the holder of the running loop, which asyncio has just returned.
+    /// Record the holder of the running loop that asyncio has just returned.
     #[cold]
     pub(super) fn look(home: &Bound<'_, PyAny>) {
         WATCH.call_once(|| {
             note_pid();
-            // SAFETY: the handler is safe in the child of a fork.
+            // SAFETY: the handler may run in the child of a fork.
             let failed = unsafe { libc::pthread_atfork(None, None, Some(note_pid)) };
             assert_eq!(failed, 0, "there is memory for a handler");
         });

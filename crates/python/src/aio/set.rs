@@ -1,4 +1,4 @@
-//! `EventLoop.call_at` and `call_later`: the hot path, written against the C API.
+//! `EventLoop.call_at` and `call_later`: the hot path, written with the C API.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -19,8 +19,8 @@ unsafe extern "C" fn call_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor ensures that the interpreter calls it on a `TimerLoop`, with the arguments of
-    // `count` and `names`.
+    // SAFETY: the descriptor of the method ensures that the interpreter calls it on a `TimerLoop`, with the arguments
+    // that `count` and `names` describe.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_at", "when", args, count as usize, names)?;
@@ -35,7 +35,7 @@ unsafe extern "C" fn call_later(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` arguments at `args` and one more for each name.
+    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` arguments at `args`, and one more for each name.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
@@ -55,7 +55,7 @@ unsafe extern "C" fn call_later(
     }
 }
 
-/// `call_at` is overridden or patched: `call_later` calls it, as asyncio's does.
+/// Call an overridden or patched `call_at`, as asyncio's `call_later` does.
 #[cold]
 unsafe fn through_call_at(
     slf: &Bound<'_, TimerLoop>,
@@ -63,7 +63,7 @@ unsafe fn through_call_at(
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
     let py = slf.py();
-    // SAFETY: the caller keeps the arguments during the call.
+    // SAFETY: the caller keeps the arguments alive during the call.
     unsafe {
         let rest = std::iter::once(arguments.callback).chain(arguments.rest.iter().copied());
         let words: Vec<_> = std::iter::once(when).chain(rest.map(|word| Bound::from_borrowed_ptr(py, word))).collect();
@@ -127,7 +127,7 @@ impl<'a> Arguments<'a> {
         // SAFETY: the names of a call are a tuple.
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values are consecutive, one for each name.
+            // SAFETY: the values are adjacent, one for each name.
             let value = unsafe { *values.add(at) };
             let name = name.extract::<String>()?;
             let place = match name.as_str() {
@@ -146,7 +146,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Set a timer for an instant given as an object; an integer is kept unchanged for the handle's `when()`.
+/// Set a timer for an instant that is an object; an integer is kept unchanged for the handle's `when()`.
 unsafe fn set(
     slf: &Bound<'_, TimerLoop>,
     when: *mut ffi::PyObject,
@@ -170,7 +170,7 @@ unsafe fn file(
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
     let (py, this) = (slf.py(), slf.get());
-    // SAFETY: the caller keeps the arguments during the call; the handle takes references of its own.
+    // SAFETY: the caller keeps the arguments alive during the call, and the handle takes references of its own.
     unsafe {
         let deadline = deadline_of(py, when)?;
         if this.state.with(py, |state| state.is_closed) {
@@ -199,7 +199,7 @@ unsafe fn file(
 }
 
 unsafe fn tuple_of<'py>(py: Python<'py>, words: &[*mut ffi::PyObject]) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: a fresh tuple is filled before it is visible; the empty one is shared.
+    // SAFETY: a new tuple is filled before it is visible, and the empty tuple is shared.
     unsafe {
         let tuple = Bound::from_owned_ptr_or_err(py, ffi::PyTuple_New(words.len() as ffi::Py_ssize_t))?;
         for (at, &word) in words.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The results of `Timeout.__aenter__` and `__aexit__` for `async with`: an object that is the bound method and its own
-//! awaitable.
+//! The results of `Timeout.__aenter__` and `__aexit__`, for `async with`. Each is one object that is both the bound
+//! method and its awaitable.
 //!
 //! A usual method would make three new objects: the bound method, its awaitable, and the StopIteration with the result.
 //! Together they would cost as much as the rest of a timeout.
@@ -21,7 +21,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step: its purpose, then whether it was called.
+/// The state of a step: first which method it is, and later that it was called.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -34,18 +34,18 @@ enum Stage {
     Over,
 }
 
-/// The layout of a step. Fields are accessed with the GIL held only.
+/// The layout of a step. Its fields are accessed only with the GIL held.
 #[repr(C)]
 struct StepObject {
     ob_base: ffi::PyObject,
     vectorcall: Option<ffi::vectorcallfunc>,
     timeout: *mut TimeoutObject,
-    /// The exception with the timeout, once it was raised; null before.
+    /// The exception with the timeout as its value, once it was raised; null before that.
     stop: *mut ffi::PyStopIterationObject,
     stage: Stage,
 }
 
-/// A descriptor: `Timeout.__aenter__` or `Timeout.__aexit__`.
+/// A descriptor in the class: `Timeout.__aenter__` or `Timeout.__aexit__`.
 #[repr(C)]
 struct StepMaker {
     ob_base: ffi::PyObject,
@@ -57,16 +57,16 @@ const KEPT: usize = 256;
 
 static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
-/// A reusable StopIteration: a step takes it from here, and returns it if it has no other reference.
+/// A StopIteration for reuse: a step takes it from here, and returns it if nothing else refers to it.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
-/// `tp_descr_get` of a maker: a step of `timeout`; for the class itself, the maker.
+/// `tp_descr_get` of a maker: return a step for `timeout`, or the maker itself for the class.
 unsafe extern "C" fn make(
     maker: *mut ffi::PyObject,
     timeout: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker of `Timeout`; the list holds dead steps of this type.
+    // SAFETY: called by the interpreter on a maker of `Timeout`. The free list holds dead steps of this type.
     unsafe {
         if timeout.is_null() || timeout == ffi::Py_None() {
             return ffi::Py_NewRef(maker);
@@ -83,13 +83,14 @@ unsafe extern "C" fn make(
     }
 }
 
-/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`: `contextlib` looks both up on the class.
+/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`, because `contextlib` looks both up on the
+/// class.
 unsafe extern "C" fn call_of_class(
     maker: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker, with a tuple. The references of the call are ours to release.
+    // SAFETY: called by the interpreter on a maker, with a tuple. We own the references that this call makes.
     unsafe {
         guard(|py| {
             let args = Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>();
@@ -137,7 +138,7 @@ unsafe extern "C" fn call(
     }
 }
 
-/// The result of awaiting a step, borrowed; it never suspends.
+/// Return the result of awaiting a step, borrowed; the await never suspends.
 #[inline]
 unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller has a step, which refers to its timeout.
@@ -154,9 +155,9 @@ unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi
     }
 }
 
-/// `tp_iternext`: the first step ends the await with the result.
+/// `tp_iternext`: end the await with the result, at the first call.
 unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a step. Null without an exception is StopIteration(None).
+    // SAFETY: called by the interpreter on a step. Null without an exception means StopIteration(None).
     unsafe {
         guard(|py| {
             let given = awaited(py, step)?;
@@ -185,11 +186,11 @@ unsafe extern "C" fn send(
     }
 }
 
-/// Set StopIteration(timeout).
+/// Raise StopIteration(timeout).
 #[inline]
 #[allow(deprecated, reason = "PyErr_SetRaisedException is not in 3.11")]
 unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::PyObject) -> PyResult<()> {
-    // SAFETY: an exception without other references may get another value; a step raises it only once.
+    // SAFETY: an exception without other references may get another value, and a step raises it only once.
     unsafe {
         let mut raised = STOP.swap(null_mut(), Ordering::Relaxed);
         if raised.is_null() {
@@ -205,11 +206,11 @@ unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::Py
     Ok(())
 }
 
-/// Return the exception of a dead step for reuse, unless it has other references or Python has seen it.
+/// Keep the exception of a dead step for reuse, unless it has other references or Python code has seen it.
 #[inline]
 unsafe fn give_back(stop: *mut ffi::PyStopIterationObject) {
-    // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so it holds nothing
-    // else.
+    // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so it refers to
+    // nothing else.
     unsafe {
         let is_ours = ffi::Py_REFCNT(stop.cast()) == 1 && (*stop).traceback.is_null() && (*stop).context.is_null();
         if is_ours {
@@ -232,7 +233,8 @@ unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc,
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, without other references: timeout and exception are ours to release.
+    // SAFETY: objects are freed with the GIL held and without other references, so we may release timeout and
+    // exception.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let step = object.cast::<StepObject>();
@@ -254,11 +256,11 @@ static MEMBERS: Table<ffi::PyMemberDef, 2> = Table([
         flags: ffi::Py_READONLY,
         doc: std::ptr::null(),
     },
-    // SAFETY: null pointers and zeros are a valid member, the one that ends a table.
+    // SAFETY: null pointers and zeros are a valid member, which ends a table.
     unsafe { std::mem::zeroed() },
 ]);
 
-/// The descriptors `__aenter__` and `__aexit__`; called once, at the module's import.
+/// Make the descriptors `__aenter__` and `__aexit__`; called once, when the module is imported.
 pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
     let step = TypeBuilder::new(c"tickwheel._core.TimeoutStep", size_of::<StepObject>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL)
@@ -270,16 +272,16 @@ pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
         .slot(ffi::Py_am_await, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iternext, next as *mut c_void);
-    // SAFETY: the functions have the types of their slots, and take a `StepObject`; the member is one of its fields.
+    // SAFETY: each function has the type of its slot and takes a `StepObject`, and the member is one of its fields.
     TYPE.set(&unsafe { step.build(py)? });
     let maker = TypeBuilder::new(c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
         .slot(ffi::Py_tp_descr_get, make as *mut c_void)
         .slot(ffi::Py_tp_call, call_of_class as *mut c_void);
-    // SAFETY: the functions have the types of their slots, and take a `StepMaker`.
+    // SAFETY: each function has the type of its slot and takes a `StepMaker`.
     let maker = unsafe { maker.build(py)? };
     let made = |stage| -> PyResult<Bound<'_, PyAny>> {
-        // SAFETY: a fresh object of the type, which has no other field.
+        // SAFETY: this is a new object of the type, which has no other field.
         unsafe {
             let object = ffi::PyType_GenericAlloc(maker.as_type_ptr(), 0);
             let object = Bound::from_owned_ptr_or_err(py, object)?;

@@ -1,4 +1,4 @@
-//! A loop's time. It is read natively, unless a subclass overrides `time`, or a test replaces `loop.time` or
+//! The time of a loop. It is read natively, unless a subclass overrides `time`, or a test replaces `loop.time` or
 //! `time.monotonic`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,18 +14,20 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Checks that a class still has its original attribute: not patched in the class or a base, and not overridden.
+/// Checks that a class still has its original attribute, which was neither overridden nor patched in the class or a
+/// base.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,
-    /// The version tag of the class that was checked last, or 0. The interpreter assigns a new one whenever the class
+    /// The version tag of the class that was last checked, or 0. The interpreter assigns a new tag whenever the class
     /// changes.
     version: AtomicU32,
     is_so: AtomicBool,
 }
 
 impl Genuine {
-    /// Watch `name`, which is `original` in unchanged classes; None: unchanged classes lack it.
+    /// Watch the attribute `name`, which is `original` in unchanged classes, or is missing in them if `original` is
+    /// None.
     pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
         Self {
             name: name.clone().unbind(),
@@ -35,7 +37,7 @@ impl Genuine {
         }
     }
 
-    /// True if `kind` has the original.
+    /// True if `kind` has the original attribute.
     ///
     /// # Safety
     ///
@@ -53,7 +55,7 @@ impl Genuine {
 
     #[cold]
     unsafe fn look(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
-        // SAFETY: the type is alive; the lookup assigns it a version tag.
+        // SAFETY: the type is alive, and the lookup assigns it a version tag.
         unsafe {
             let class = PyType::from_borrowed_type_ptr(py, kind);
             self.is_so.store(class.getattr(&self.name)?.is(&self.original), Ordering::Relaxed);
@@ -63,7 +65,7 @@ impl Genuine {
     }
 }
 
-/// The reading of a loop's clock.
+/// A reading of a loop's clock.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
     /// Nanoseconds of the system's monotonic clock.
@@ -82,7 +84,8 @@ impl Time {
         }
     }
 
-    /// The latest deadline that may be due. A timer with a later `_when` is not due, even within the same nanosecond.
+    /// The latest deadline that may be due. A timer with a later `_when` is not due, even if that is in the same
+    /// nanosecond.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {
@@ -92,14 +95,14 @@ impl Time {
     }
 }
 
-/// Reads the time of loops.
+/// Reads the time of loops that may be overridden or patched.
 pub(crate) struct Reader {
     time: Genuine,
     monotonic: Py<PyAny>,
     module: Py<PyModule>,
-    /// The dict with `time.monotonic`.
+    /// The dict that contains `time.monotonic`.
     names: Py<PyDict>,
-    /// The dict through which asyncio's `loop.time` finds the module.
+    /// The dict in which asyncio's `loop.time` finds the module `time`.
     base: Py<PyDict>,
 }
 
@@ -108,7 +111,7 @@ impl Reader {
         let name = intern!(py, "time");
         let base = py.import("asyncio.base_events")?;
         let (module, base_names) = (py.import(name)?, base.dict());
-        // If the attribute was replaced before the first loop was made, the replacement is not the original.
+        // If the attribute was replaced before the first loop was made, the replacement must not count as the original.
         let asked = base.getattr("BaseEventLoop")?.getattr(name)?;
         let is_asyncios = asked.getattr_opt(intern!(py, "__globals__"))?.is_some_and(|globals| globals.is(&base_names));
         let monotonic = module.getattr("monotonic")?;
@@ -123,13 +126,13 @@ impl Reader {
         })
     }
 
-    /// True if `time.monotonic` is the system's.
+    /// True if `time.monotonic` is the system's function.
     #[inline]
     fn is_monotonic_genuine(&self, py: Python<'_>) -> bool {
         find(self.names.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
     }
 
-    /// The time of a loop; the caller knows whether it overrides `time`.
+    /// Return the time of a loop; the caller knows whether the loop object has its own `time`.
     #[inline]
     pub(crate) fn now(&self, object: &Bound<'_, PyAny>, has_own: bool) -> PyResult<Time> {
         let py = object.py();
@@ -142,11 +145,11 @@ impl Reader {
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }
 
-    /// The time of another asyncio loop: its `time` is looked up, and called only if it is not asyncio's.
+    /// Return the time of another asyncio loop: its `time` is looked up, and called only if it is not asyncio's own.
     pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
         let (py, name) = (object.py(), intern!(object.py(), "time"));
         let time = object.getattr(name)?;
-        // SAFETY: it is alive.
+        // SAFETY: the object is alive.
         let is_asyncios = unsafe { function_of(time.as_ptr()) } == Some(self.time.original.as_ptr());
         if is_asyncios && find(self.base.bind(py), name) == self.module.as_ptr() && self.is_monotonic_genuine(py) {
             return Ok(Time::System(SystemClock::MONOTONIC.now_ns()));
@@ -155,21 +158,21 @@ impl Reader {
     }
 }
 
-/// The value of a key that is an interned string, borrowed; null if it is missing.
+/// Return the value of a key that is an interned string, borrowed, or null if it is missing.
 #[inline]
 pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
-    // SAFETY: both are alive. A string's hash and comparison cannot fail.
+    // SAFETY: both are alive, and hashing and comparing a string cannot fail.
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
 }
 
-/// The seconds of a delay or an instant, converted like all numbers and times; NaN and None are refused.
+/// Return the seconds of a delay or an instant, converted like all numbers and times; NaN and None are refused.
 ///
 /// # Safety
 ///
 /// `value` is an object.
 #[inline]
 pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<f64> {
-    // SAFETY: an exact float is checked before it is read.
+    // SAFETY: the type of an exact float is checked before it is read.
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
             let seconds = ffi::PyFloat_AS_DOUBLE(value);
@@ -177,14 +180,14 @@ pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name:
                 return Ok(seconds);
             }
         } else if ffi::PyLong_Check(value) != 0 {
-            let seconds = ffi::PyFloat_AsDouble(value); // as Python adds one to a float: no float holds 10**400
+            let seconds = ffi::PyFloat_AsDouble(value); // as when Python adds it to a float, which fails for 10**400
             return if seconds < 0.0 { PyErr::take(py).map_or(Ok(seconds), Err) } else { Ok(seconds) };
         }
         read(&Borrowed::from_ptr(py, value), name).map(Number::seconds)
     }
 }
 
-/// The deadline of an instant in seconds; NaN is refused.
+/// Return the deadline for an instant in seconds; NaN is refused.
 #[inline]
 pub(crate) fn deadline_of(py: Python<'_>, when: f64) -> PyResult<u64> {
     if when.is_nan() {

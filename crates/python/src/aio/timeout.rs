@@ -1,4 +1,4 @@
-//! `Timeout`, the result of `tickwheel.aio.timeout`: `asyncio.Timeout` with its bookkeeping in a wheel; and the
+//! `Timeout`, the result of `tickwheel.aio.timeout`, which is `asyncio.Timeout` with its deadline in a wheel; and the
 //! functions `timeout` and `timeout_at`.
 
 use std::ffi::c_void;
@@ -19,16 +19,16 @@ use crate::cpython::fast_methods::{fast, of_one, plain, FastMethods};
 use crate::cpython::type_builder::{Table, TypeBuilder};
 use crate::once::intern;
 
-/// A timeout for an instant; `when` is borrowed.
+/// Make a timeout for an instant; `when` is borrowed.
 unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: `when` is an object; the values read from it are objects or null.
+    // SAFETY: `when` is an object, and the values read from it are objects or null.
     unsafe {
         let (seconds, given) = read(py, when)?;
         new(py, None, seconds, given, false)
     }
 }
 
-/// A deadline as a float, and as given if it is None or an integer.
+/// Return a deadline as a float, and the given object if it is None or an integer.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {
@@ -41,13 +41,13 @@ unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut 
 }
 
 impl TimeoutObject {
-    /// Run the await of `__aenter__`.
+    /// Enter the timeout: the await of `__aenter__`.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timeout.
     pub(crate) unsafe fn enter(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the timeout is alive, and no reference into it lives across a call of Python.
+        // SAFETY: the timeout is alive, and no Rust reference to its fields exists during a call of Python.
         unsafe {
             if (*timeout).phase != Phase::Created {
                 return Err(PyRuntimeError::new_err("Timeout has already been entered"));
@@ -67,17 +67,17 @@ impl TimeoutObject {
         }
     }
 
-    /// The wheel of a timeout that was entered.
+    /// Return the `Deadlines` of a timeout that was entered.
     #[inline]
     unsafe fn deadlines(py: Python<'_>, timeout: *mut Self) -> Bound<'_, Deadlines> {
-        // SAFETY: set when it was entered, and released only when the timeout is unreachable.
+        // SAFETY: this is set when the timeout is entered, and released only when the timeout is unreachable.
         unsafe { Bound::from_borrowed_ptr(py, (*timeout).deadlines).cast_into_unchecked() }
     }
 
-    /// File the timeout under its deadline; if it is due, schedule it in the loop's next turn.
+    /// File the timeout under its deadline; if it is due already, schedule it in the loop's next turn.
     #[inline]
     unsafe fn set(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the caller's reference keeps the timeout, which has a wheel after it was entered.
+        // SAFETY: the caller's reference keeps the timeout alive, and a timeout that was entered has a wheel.
         unsafe {
             if (*timeout).given == ffi::Py_None() {
                 return Ok(());
@@ -97,7 +97,8 @@ impl TimeoutObject {
     /// Take the timeout out of the wheel, or its handle out of the loop.
     #[inline]
     unsafe fn unset(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the caller's reference keeps the timeout; the handle is removed before it is released.
+        // SAFETY: the caller's reference keeps the timeout alive, and the handle is taken from the field before it is
+        // released.
         unsafe {
             if (*timeout).id != 0 {
                 Self::deadlines(py, timeout).get().withdraw(py, timeout);
@@ -110,11 +111,11 @@ impl TimeoutObject {
         }
     }
 
-    /// `__aexit__`; the exception is borrowed.
+    /// Leave the timeout (`__aexit__`); the exception is borrowed.
     ///
     /// # Safety
     ///
-    /// The caller has a reference to the timeout, `kind` and `error`.
+    /// The caller has references to the timeout, `kind` and `error`.
     pub(crate) unsafe fn exit(
         py: Python<'_>,
         timeout: *mut Self,
@@ -131,7 +132,7 @@ impl TimeoutObject {
                     let task = Borrowed::from_ptr(py, (*timeout).task).to_owned();
                     let left: i64 = task.call_method0(intern!(py, "uncancel"))?.extract()?;
                     if left <= (*timeout).cancelling && kind != ffi::Py_None() {
-                        // Rare, and different in each version of asyncio: written in Python.
+                        // This is rare, and different in each version of asyncio, so it is written in Python.
                         let settle = py.import("tickwheel.aio._settle")?.getattr("settle")?;
                         settle.call1((Borrowed::from_ptr(py, kind), Borrowed::from_ptr(py, error)))?;
                     }
@@ -145,7 +146,8 @@ impl TimeoutObject {
 }
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the caller keeps timeout and object; no reference into the timeout exists while the fields are written.
+    // SAFETY: the caller keeps timeout and object alive, and no Rust reference to the fields exists while they are
+    // written.
     unsafe {
         guard(|py| {
             let timeout = object.cast::<TimeoutObject>();
@@ -169,12 +171,13 @@ unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyOb
 }
 
 unsafe extern "C" fn on_timeout(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timeout, which the caller keeps.
+    // SAFETY: called by the interpreter on a timeout, which the caller keeps alive.
     unsafe { guard(|py| TimeoutObject::ring(py, object.cast()).map(|()| py.None().into_ptr())) }
 }
 
 unsafe extern "C" fn when(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timeout; no Python runs while the reference into it exists.
+    // SAFETY: called by the interpreter on a timeout, and no Python code runs while a Rust reference to its fields
+    // exists.
     unsafe {
         let this = &*object.cast::<TimeoutObject>();
         if this.given.is_null() {
@@ -194,7 +197,7 @@ unsafe extern "C" fn expired(object: *mut ffi::PyObject, _: *mut ffi::PyObject) 
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timeout; `when` is a function of ours that takes one.
+    // SAFETY: called by the interpreter on a timeout, and `when` is one of our functions that take a timeout.
     unsafe {
         guard(|py| {
             let phase = (*object.cast::<TimeoutObject>()).phase;
@@ -210,7 +213,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// The one argument of `timeout(delay)` and `timeout_at(when)`, by place or by name.
+/// Return the only argument of `timeout(delay)` and `timeout_at(when)`, which may be passed by position or by name.
 unsafe fn argument(
     py: Python<'_>,
     function: &str,
@@ -237,7 +240,7 @@ unsafe extern "C" fn timeout(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter with the arguments of `count` and `names`.
+    // SAFETY: called by the interpreter with the arguments that `count` and `names` describe.
     unsafe {
         guard(|py| {
             let delay = argument(py, "timeout", "delay", args, count as usize, names)?;
@@ -258,7 +261,7 @@ unsafe extern "C" fn timeout_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller keeps the arguments of `count` and `names` during the call.
+    // SAFETY: the caller keeps the arguments that `count` and `names` describe alive during the call.
     unsafe { guard(|py| at(py, argument(py, "timeout_at", "when", args, count as usize, names)?)) }
 }
 
@@ -298,7 +301,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_clear, clear as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
-    // SAFETY: the functions have the types of their slots, and take a `TimeoutObject`.
+    // SAFETY: each function has the type of its slot and takes a `TimeoutObject`.
     let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     let [enter, exit] = makers(module.py())?;

@@ -1,4 +1,4 @@
-//! `TimeoutObject`: the memory layout of a timeout, its construction and release, and how it cancels its task.
+//! `TimeoutObject`: the memory layout of a timeout, how it is made and freed, and how it cancels its task.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -34,24 +34,24 @@ impl Phase {
     }
 }
 
-/// The layout of a `Timeout`. Fields are accessed with the GIL held only; pointers are owned or null.
+/// The layout of a `Timeout`. Its fields are accessed only with the GIL held; its pointers are owned or null.
 #[repr(C)]
 pub(crate) struct TimeoutObject {
     ob_base: ffi::PyObject,
-    /// The deadline if it is not a float: None, or the given object.
+    /// The deadline if it is not a float: None, or the object that was passed.
     pub(crate) given: *mut ffi::PyObject,
     pub(crate) task: *mut ffi::PyObject,
-    /// The `Deadlines` of its loop; null before `timeout_at` is entered.
+    /// The `Deadlines` of its loop, or null before `timeout_at` is entered.
     pub(crate) deadlines: *mut ffi::PyObject,
     /// The handle of a timeout that was already due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
     pub(crate) when: f64,
-    /// The entry's id while it is in the wheel, or due and about to expire; else 0.
+    /// The id of the entry while it is in the wheel, or due and about to expire; otherwise 0.
     pub(crate) id: u64,
-    /// Number of pending cancellations of the task when it entered.
+    /// Number of pending cancellations of the task when it entered the timeout.
     pub(crate) cancelling: i64,
     pub(crate) phase: Phase,
-    /// True if the deadline was later than the loop's time when it was computed.
+    /// True if the deadline was later than the loop's time when the deadline was computed.
     pub(crate) is_ahead: bool,
 }
 
@@ -61,7 +61,7 @@ const KEPT: usize = 256;
 pub(crate) static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<TimeoutObject> = FreeList::new(KEPT);
 
-/// Make a timeout, which is not entered yet; `given` is borrowed, or null.
+/// Make a timeout that is not entered yet; `given` is borrowed or null.
 ///
 /// # Safety
 ///
@@ -73,7 +73,8 @@ pub(crate) unsafe fn new(
     given: *mut ffi::PyObject,
     is_ahead: bool,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the list holds dead timeouts of this type; every field is written before the collector sees it.
+    // SAFETY: the free list holds dead timeouts of this type. Every field is written before the collector sees the
+    // object.
     unsafe {
         let timeout = DEAD.object(py, TYPE.get(), || ffi::PyObject_GC_New(TYPE.get()))?;
         let this = &mut *timeout;
@@ -88,13 +89,13 @@ pub(crate) unsafe fn new(
 }
 
 impl TimeoutObject {
-    /// Cancel the task: the timeout has passed.
+    /// Cancel the task, because the deadline has passed.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timeout.
     pub(crate) unsafe fn ring(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the timeout is alive, it owns its handle, and it has a task while it is active.
+        // SAFETY: the timeout is alive, owns its handle, and has a task while it is active.
         unsafe {
             drop(Bound::from_owned_ptr_or_opt(py, std::mem::replace(&mut (*timeout).soon, null_mut())));
             if (*timeout).phase == Phase::Active {
@@ -106,13 +107,13 @@ impl TimeoutObject {
         }
     }
 
-    /// Expire a due timeout that left the wheel with this id, unless it was left or moved since.
+    /// Expire a due timeout that left the wheel with this id, unless it was left or moved since then.
     ///
     /// # Safety
     ///
     /// The caller gives up the wheel's reference to the timeout.
     pub(crate) unsafe fn expire(py: Python<'_>, timeout: *mut Self, id: u64) -> PyResult<()> {
-        // SAFETY: the wheel's reference keeps the timeout until it is given up here.
+        // SAFETY: the wheel's reference keeps the timeout alive until it is given up here.
         unsafe {
             let mut rung = Ok(());
             if (*timeout).id == id {
@@ -127,8 +128,8 @@ impl TimeoutObject {
 
 /// `tp_clear`.
 pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
-    // SAFETY: the collector found the timeout unreachable, or it is being freed. It keeps `deadlines`, whose wheel
-    // releases it.
+    // SAFETY: the collector found the timeout unreachable, or it is being freed. The field `deadlines` stays, and the
+    // wheel releases the timeout.
     unsafe {
         let this = &mut *object.cast::<TimeoutObject>();
         for field in [&mut this.given, &mut this.task, &mut this.soon] {
@@ -149,9 +150,9 @@ pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi:
     }
 }
 
-/// `tp_dealloc`: keep the timeout for reuse. The wheel refers to its timeouts, so this one is not in it.
+/// `tp_dealloc`: keep the timeout for reuse. It is not in the wheel, because the wheel has references to its timeouts.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, without other references: the fields are ours to empty.
+    // SAFETY: objects are freed with the GIL held and without other references, so we may clear the fields.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         clear(object);

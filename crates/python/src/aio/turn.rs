@@ -1,4 +1,4 @@
-//! One turn of an `EventLoop`: due handles go into `_ready`, and ready handles are run.
+//! One turn of an `EventLoop`: due handles are appended to `_ready`, and ready handles are run.
 
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 use crate::once::{intern, made_once};
 
-/// Maximum number of entries that a turn files again before I/O has its turn: about a millisecond of work.
+/// Maximum number of entries that a turn files again before the loop does I/O: about a millisecond of work.
 const WORK: usize = 32_768;
 
 /// `TimerLoop._deliver`.
@@ -29,7 +29,7 @@ pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     if due.is_empty() {
         return Ok(());
     }
-    // SAFETY: the wheel's references become the list's.
+    // SAFETY: the list gets the references of the wheel.
     let due = unsafe {
         let owned = |handle| {
             leave(handle);
@@ -44,7 +44,7 @@ pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     ready.call_method1(intern!(py, "extend"), (PyList::new(py, due)?,)).map(drop)
 }
 
-/// Take due handles out of the wheel.
+/// Take the due handles out of the wheel.
 fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*mut HandleObject> {
     let mut work = WORK;
     this.state.with(py, |state| {
@@ -54,7 +54,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
             match state.wheel.pop(&mut work) {
                 Pop::Expired(entry) => {
                     let handle = entry.payload.0;
-                    // SAFETY: the entry's reference keeps the handle.
+                    // SAFETY: the reference of the entry keeps the handle alive.
                     if unsafe { tail(handle).when } > now {
                         early.push((handle, entry.deadline));
                     } else {
@@ -66,15 +66,17 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
         };
         state.wheel.end_turn();
         this.is_behind.store(matches!(pop, Pop::Busy), Ordering::Relaxed);
-        // A loop's own clock may stop within a nanosecond: timers that are due later in the same one wait, in order.
+        // The loop's own clock may stop within a nanosecond; timers that are due later in that nanosecond wait, in
+        // order.
         for (handle, deadline) in early {
             let id = state.wheel.insert(deadline, Pending(handle));
-            // SAFETY: the wheel has its reference to the handle back.
+            // SAFETY: the wheel has its reference to the handle again.
             unsafe { tail(handle).id = id.to_u64() };
         }
-        // SAFETY: due handles keep the wheel's reference.
+        // SAFETY: due handles still have the wheel's reference.
         let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
-        // The wheel orders by nanoseconds; floats distinguish finer ones. A stable sort keeps first set, first fired.
+        // The wheel orders by nanoseconds, but floats distinguish finer times. The sort is stable, so at equal times
+        // the handle that was set first fires first.
         if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
             due.sort_by(|one, other| when(one).total_cmp(&when(other)));
         }
@@ -82,10 +84,10 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
     })
 }
 
-/// The three kinds of handles that are run natively, and whether their `_run` is asyncio's own.
+/// The three kinds of handles that are run natively; each is checked for still having asyncio's own `_run`.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// The three kinds of handles, ours in the middle; null in place of a kind whose `_run` was changed.
+/// Return the three kinds of handles, ours in the middle, with null for a kind whose `_run` was changed.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();
@@ -118,7 +120,7 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
             }
             continue;
         }
-        // SAFETY: our reference keeps the handle, whose type begins with the fields of a handle.
+        // SAFETY: our reference keeps the handle alive, and its type begins with the fields of a handle.
         unsafe { run(slf, &handle, kinds[1])? };
     }
     Ok(())
@@ -128,7 +130,7 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
 #[inline]
 unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut ffi::PyTypeObject) -> PyResult<()> {
     let py = slf.py();
-    // SAFETY: our references keep the callback and its arguments, whatever the callback does to its handle.
+    // SAFETY: our references keep the callback and its arguments alive, whatever the callback does to its handle.
     unsafe {
         let this = handle.as_ptr().cast::<HandleObject>();
         if (*this).cancelled == ffi::Py_True() {
@@ -148,10 +150,10 @@ unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut 
     }
 }
 
-/// Call `callback(*args)` in `context`; null with an exception set if it raised.
+/// Call `callback(*args)` in `context`; return null with an exception set if the callback raised.
 #[inline]
 unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ffi::PyObject {
-    // SAFETY: a tuple's items are consecutive; `PyContext_Enter` refuses objects that are not contexts.
+    // SAFETY: the items of a tuple are adjacent, and `PyContext_Enter` refuses an object that is not a context.
     unsafe {
         if ffi::PyContext_Enter(context) != 0 {
             return std::ptr::null_mut();
@@ -167,7 +169,8 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Call the loop's exception handler, while the exception counts as being handled. Exits of the program propagate.
+/// Call the loop's exception handler while the exception counts as being handled. Exceptions that end the program
+/// propagate.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();
@@ -175,7 +178,7 @@ fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -
         return Err(error);
     }
     let error = error.into_value(py);
-    // SAFETY: the former exception is put back as it was.
+    // SAFETY: the former exception is restored afterwards.
     unsafe {
         let former = ffi::PyErr_GetHandledException();
         ffi::PyErr_SetHandledException(error.as_ptr());
