@@ -282,7 +282,7 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 @pytest.mark.parametrize(
     ("due_at", "moving", "shares"),
     [
-        (NOW + 1, MOVING, [75, 19, 5]),
+        (NOW + 1, MOVING, [75, 18, 5]),
         (NOW, MOVING, [50, 38, 9]),
         (NOW + 1, frozenset(), [75, 15, 5]),
         (NOW, frozenset(), [50, 30, 10]),
@@ -355,7 +355,7 @@ def test_a_crowd_among_still_lanes():
         [replace(each, generation=5_000 + n) for n, each in enumerate(others)], 7, is_news=False
     )
     assert table.crowd_of("handler", "h") == "handler:h"
-    assert (len(staged), len(refused)) == (188, 112)
+    assert (len(staged), len(refused)) == (187, 113)
     assert table.crowd_of("handler", refused[0].handler) == "handler"
     table.check()
 
@@ -560,3 +560,18 @@ def test_random_lives(seed):
     assert len(withdrawn) > 3
     assert not set(fired) & set(withdrawn)
     assert len(fired) == len(set(fired))
+
+
+def test_the_last_place_is_for_a_due_job():
+    """
+    A job that is not due yet does not take the last place of the table, in which a healthy lane's due job would wait.
+    """
+    table = StagedJobs(Runtime(), 8, lambda: 1_000)
+    lanes = [[Job(f"{lane}{n}", 8 * lane + n, 9_000, handler=f"h{lane}") for n in range(8)] for lane in range(1, 5)]
+    for jobs in lanes:
+        stage(table, *jobs, is_news=False)
+    assert (table.free, table.free_for_later) == (1, 0)
+    assert table.is_full("handler:healthy", is_due=False)
+    (entry,) = stage(table, Job("due", 100, 900, handler="healthy"))
+    assert table.begin([entry], 1) == ([entry], [])
+    table.check()

@@ -64,7 +64,7 @@ class Shares:
         Return True if there is room to read more. If n lanes are full, 1 / (3 n + 1) of the table is free.
         """
         size = self._staged.size
-        return self._staged.free >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
+        return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
 
     def page(self, shards: int) -> int:
         free = self._staged.free

@@ -155,6 +155,7 @@ class StagedJobs:
         self.lanes = lanes or LaneNames()
         self._now = now
         self.size = size
+        self._kept = min(1, size // 8)
         self.due_max = max(size // 8, min(_DUE_LEAST, size // 2), 1)
         """Maximum number of jobs of one lane that were due when they were staged."""
         self._waiting: dict[str, StagedJob] = {}
@@ -201,16 +202,27 @@ class StagedJobs:
     def free(self) -> int:
         return self.size - len(self._waiting)
 
+    @property
+    def free_for_later(self) -> int:
+        """
+        Number of free places for jobs that are not due yet.
+
+        The last place is kept for due jobs, which leave it at once. Otherwise a job that is due within the horizon
+        could take it, and jobs of healthy lanes would wait until that one is due.
+        """
+        return self.free - self._kept
+
     def is_full(self, lane: str, *, is_due: bool) -> bool:
         """
         Return True if *lane* has no room for another job, which is due now if *is_due*.
 
         If *lane* is the name of a target, return True if its still lanes have no room for a job of another lane.
         """
+        free = self.free if is_due else self.free_for_later
         if is_target(lane):
-            return self._lanes_of(lane, is_due=is_due) >= 3 * self.free
+            return self._lanes_of(lane, is_due=is_due) >= 3 * free
         count = self.due_in(lane) if is_due else self.waiting_in(lane)
-        return max(1, count) * self._sharing(lane, is_due=is_due) >= 3 * self.free or (is_due and count >= self.due_max)
+        return max(1, count) * self._sharing(lane, is_due=is_due) >= 3 * free or (is_due and count >= self.due_max)
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
