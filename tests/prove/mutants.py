@@ -492,7 +492,7 @@ SOON = {
     "hands_over_what_runs": 4,
     "refuses_ends_in_a_tail": 4,
     "takes_nothing_up": 6,
-    "keeps_what_is_leased": 40,
+    "keeps_what_is_leased": 56,
     "never_looks_back": 4,
     "answers_before_the_commit": 4,
     "forgets_what_it_waits_for": 8,
@@ -537,7 +537,8 @@ number of jobs that a node may run.
 TOGETHER = (
     (Plan(10, 0.25, 20, 8, last_s=900), ("refuses_ends_in_a_tail", "forgets_the_rescue")),
     (Plan(14, 1.0, 40, 8, last_s=900), ("starts_over_when_emptied", "loses_an_end")),
-    (Plan(40, 1.0, 40, 8), ("keeps_what_is_leased", "forgets_what_it_waits_for")),
+    (Plan(56, 1.0, 40, 8), ("keeps_what_is_leased",)),
+    (Plan(40, 1.0, 40, 8), ("forgets_what_it_waits_for",)),
     (Plan(2, 1.0, 40, 8), ("starts_what_is_queued", "lets_it_run_on")),
     (Plan(0, 1.0, 40, 8, last_s=900), ("ends_with_its_thread",)),
     (Plan(32, 1.0, 40, 8, last_s=900), ("takes_a_thread_for_started",)),
