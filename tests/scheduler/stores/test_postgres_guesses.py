@@ -5,6 +5,7 @@ The PostgreSQL store guesses that keys are new and jobs unchanged; the tests mak
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -211,6 +212,106 @@ def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     numbers = iter(answer.job.generation for answer in answers)
     assert answers == [rules.decide(write, None, now, lambda: next(numbers))[0] for write in writes]
     assert [store.get(job.key) for job in jobs] == [answer.job for answer in answers]
+
+
+def made_of(store, epoch):
+    """
+    Make jobs of all kinds that a move or a cancel may meet, and return their keys; the first are plain.
+    """
+    plain = [
+        model.Job("plain", 0, 100),
+        model.Job("all", 0, 100, b"payload", "pull", "mail", retry=model.RetryPolicy(3), expires_at=500, trace="trace"),
+        model.Job("failed", 0, 100),
+    ]
+    other = [
+        model.Job("series", 0, 100, recurrence="every 5 s"),
+        model.Job("tried", 0, 100, expires_at=500, first_set_at=1),
+        model.Job("running", 0, 100),
+        model.Job("dead", 0, 100),
+        model.Job("paused", 0, 100),
+        model.Job("aside", 0, 100),
+    ]
+    jobs = {job.key: store.apply([model.Set(job)])[0].job for job in (*plain, *other)}
+    for key in ("failed", "tried", "running", "dead"):
+        assert store.apply([model.Begin(jobs[key], epoch)]) == [rules.BEGUN]
+    store.apply([model.Settle(jobs["failed"], epoch, model.Settled.AGAIN, 0, error="error")])
+    store.apply([model.Settle(jobs["tried"], epoch, model.Settled.AGAIN, 1, due_at=150, error="error")])
+    store.apply([model.Settle(jobs["dead"], epoch, model.Settled.DEAD, 1, error="error")])
+    store.apply([model.SetPause("paused", "me", "")])
+    store.apply([model.SetAside(jobs["aside"], epoch, None)])
+    return [job.key for job in plain], [job.key for job in other]
+
+
+CHANGES = {
+    "move": lambda key, _job, _now: model.Move(key, 700),
+    "earlier": lambda key, _job, _now: model.Move(key, -7),
+    "relative": lambda key, _job, now: model.Move(key, now + 700, counted_from=now - 5),
+    "of its generation": lambda key, job, _now: model.Move(key, 700, job.generation),
+    "of another generation": lambda key, job, _now: model.Move(key, 700, job.generation + 1),
+    "by an actor": lambda key, _job, _now: model.Move(key, 700, actor=model.Actor("me")),
+    "recorded": lambda key, _job, _now: model.Move(key, 700, actor=model.Actor("me", is_always=True)),
+    "cancel": lambda key, _job, _now: model.Cancel(key),
+    "cancel of its generation": lambda key, job, _now: model.Cancel(key, job.generation),
+    "cancel of another generation": lambda key, job, _now: model.Cancel(key, job.generation + 1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, monkeypatch, change):
+    """
+    A move or cancel of one job has the answer and the effect that the rules say; for a plain job it is one statement.
+    """
+    url = f"{postgres.url(database)}&shards=1"
+    with closing(open_store(url)) as store, closing(open_store(url)) as other:
+        (lease,) = store.acquire("owner")
+        plain, rest = made_of(store, lease.epoch)
+        names = names_of(monkeypatch)
+        for key in (*plain, *rest, "missing"):
+            writer = other if key == "all" else store
+            before, started = store.get(key), store.now_ms()
+            write = change(key, before or model.Job(key, 1, 0), started)
+            names.clear()
+            (answer,) = writer.apply([write])
+            asked = [*names]
+            after, now = store.get(key), started
+            if after is not None and getattr(write, "counted_from", None) and answer.outcome is model.Outcome.MOVED:
+                now = after.due_at - write.due_at + write.counted_from
+                assert started <= now <= store.now_ms()
+            generation = 0 if after is None else after.generation
+            assert (answer, after) == rules.decide(write, before, now, lambda g=generation: g)
+            assert answer.outcome is not model.Outcome.MOVED or after.generation > before.generation
+            is_series = before is not None and before.recurrence is not None
+            has_record = write.actor is not None and (write.actor.is_always or is_series)
+            if key in plain and answer.outcome in {model.Outcome.MOVED, model.Outcome.CANCELLED} and not has_record:
+                assert asked in (["move_one"], ["cancel_one"])
+            assert [record.outcome for record in store.history(key, None, 1) if record.attempt == 0] == (
+                [answer.outcome.value] if has_record and answer.outcome is model.Outcome.MOVED else []
+            )
+        states = dict(postgres.execute("SELECT state % 3, count(*) FROM tickwheel_job GROUP BY 1", database))
+        assert store.count() == {"pending": states.get(0, 0), "running": states.get(1, 0), "dead": states.get(2, 0)}
+
+
+def test_a_move_keeps_the_order_of_generations(postgres, database):
+    """
+    A move whose generation was drawn before that of a write that it waited for gets a new one.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
+        store.acquire("owner")
+        (job,) = [answer.job for answer in store.apply([model.Set(model.Job("a", 0, 1))])]
+        waits = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'tickwheel'"
+        )
+        with psycopg.connect(postgres.url(database)) as other, ThreadPoolExecutor(1) as pool:
+            other.execute("UPDATE tickwheel_job SET generation = generation + 10 WHERE key = 'a'")
+            moved = pool.submit(store.apply, [model.Move("a", 7)])
+            while postgres.execute(waits, database) == [(0,)]:
+                pass
+            other.execute("SELECT setval('tickwheel_generation', 100)")
+            other.commit()
+            (answer,) = moved.result()
+        assert answer.outcome is model.Outcome.MOVED
+        assert answer.job.generation > job.generation + 10
+        assert store.get("a") == answer.job
 
 
 def names_of(monkeypatch):

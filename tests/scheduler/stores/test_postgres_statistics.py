@@ -163,6 +163,15 @@ def values_of(rows):
             "expires_at": None,
             "trace": None,
         },
+        "move_one": {
+            "key": keys[0],
+            "generation": None,
+            "shard": 3,
+            "is_noted": True,
+            "due_at": middle,
+            "counted_from": None,
+        },
+        "cancel_one": {"key": keys[0], "generation": None},
         "turn": {
             "shards": ALL,
             "epochs": [shard + 1 for shard in ALL],

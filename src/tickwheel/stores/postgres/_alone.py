@@ -1,8 +1,9 @@
 """
-Batches that fit into one statement, which is a transaction of its own: plain sets, and the firings of an owner.
+Batches that fit into one statement, which is a transaction of its own.
 
-The statement checks its guesses. If one was wrong, it fails and writes nothing. `_batch.py` then writes the batch, with
-reads first.
+These are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
+guesses. If one was wrong it writes nothing: it fails, or returns no row. `_batch.py` then writes the batch, with reads
+first.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import ALL
-from tickwheel.jobs.model import Answer, Begin, Set, Settle, Settled, Write
+from tickwheel.jobs.model import Answer, Begin, Cancel, Move, Outcome, Set, Settle, Settled, Write
+from tickwheel.jobs.rows import job_of
 from tickwheel.jobs.rules import BEGUN, GONE, created, is_plain_set
 from tickwheel.stores._sharding import shards_of
 from tickwheel.stores.postgres._arrays import ARRAY_TYPES, Array, Byteas, Int4s, Int8s, Texts
 
-__all__ = ["Alone", "firings_alone", "sets_alone"]
+__all__ = ["Alone", "change_alone", "firings_alone", "sets_alone"]
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -52,6 +54,7 @@ class Alone:
         noted: The shards whose owners are to be notified.
         begun: Generations of the jobs that the statement begins. It needs a `slot` then.
         ended: Generations of the jobs that it ends.
+        returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Alone:
     noted: Collection[int] = ()
     begun: Sequence[int] = ()
     ended: Sequence[int] = ()
+    returns_job: bool = False
 
 
 def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
@@ -114,6 +118,30 @@ def _set_alone(write: Write, shards: int, owned: frozenset[int]) -> Alone | None
         "trace": job.trace,
     }
     return Alone("set_one", values, lambda row: [created(write, row[2], row[1])], (shard,) if is_noted else ())
+
+
+def change_alone(write: Move | Cancel, shards: int, owned: frozenset[int]) -> Alone | None:
+    """
+    Return the statement for *write* if it can write it to a plain job.
+    """
+    actor = write.actor
+    if write.once is not None or (actor is not None and actor.is_always):
+        return None
+    values: dict[str, Any] = {"key": write.key, "generation": _checked(write.if_generation)}
+    if isinstance(write, Cancel):
+        if write.under is not None:
+            return None
+        return Alone("cancel_one", values, lambda row: [Answer(Outcome.CANCELLED, job_of(row))], returns_job=True)
+    (shard,) = shards_of((write.key.encode(),), shards)
+    is_noted = shard not in owned
+    values |= {
+        "shard": shard,
+        "is_noted": is_noted,
+        "due_at": _checked(write.due_at),
+        "counted_from": _checked(write.counted_from),
+    }
+    noted = (shard,) if is_noted else ()
+    return Alone("move_one", values, lambda row: [Answer(Outcome.MOVED, job_of(row))], noted, returns_job=True)
 
 
 def _checked(value: Any) -> Any:

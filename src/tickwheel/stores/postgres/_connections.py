@@ -231,14 +231,21 @@ class Connections:
             if lent.has_warned:  # cancelled after the commit: the server reports this by a warning only
                 raise self._unconfirmed()
 
-    def alone(self, text: str, values: dict[str, Any], call_s: float) -> tuple[Any, ...]:
+    def alone(
+        self, text: str, values: dict[str, Any], call_s: float, *, returns_job: bool = False
+    ) -> tuple[Any, ...] | None:
         """
-        Execute a statement that is a transaction of its own, in one round trip; return its only row.
+        Execute a statement that is a transaction of its own; return its only row, or None if there is none.
+
+        The row is a job if *returns_job*, otherwise it has integers and arrays of integers.
+
+        It costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
+        `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
                 cursor = connection.execute(text, values)
-            return cursor.fetchall()[0]
+            return next(iter(cursor.fetchall()), None)
         with self._lent() as lent:
             one: Any = lent
             one.has_warned = False
@@ -246,12 +253,16 @@ class Connections:
                 one.pgconn.consume_input()
             one.prepared.prepare(text)
             try:
-                row = one.prepared.execute(text, values)
+                result = one.prepared.execute(text, values)
             except self._psycopg.Error as error:
                 raise store_error(error, self._url, is_connected=not one.closed, is_committing=True) from error
             if one.has_warned:
                 raise self._unconfirmed()
-            return tuple(map(_value_of, row))
+            if not result.ntuples:
+                return None
+            if returns_job:
+                return one.prepared.rows_of(result)[0]  # type: ignore[no-any-return]
+            return tuple(_value_of(result.get_value(0, column)) for column in range(result.nfields))
 
     def run(self, steps: Steps[_T], call_s: float) -> _T:
         """

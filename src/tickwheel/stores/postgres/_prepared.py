@@ -45,16 +45,18 @@ class Prepared:
             self.check(self._connection.wait(_only_result(self._connection.pgconn)))
             self.confirm(text)
 
-    def execute(self, text: str, values: dict[str, Any]) -> list[bytes | None]:
+    def execute(self, text: str, values: dict[str, Any]) -> PGresult:
+        """
+        Execute a prepared statement that is a transaction of its own.
+        """
         try:
-            result = self._execute(text, values)
+            return self._execute(text, values)
         except Exception as error:
             if getattr(error, "sqlstate", None) != _UNKNOWN_NAME:
                 raise
             self._names.clear()  # the driver's rollback deallocates all statements
             self.prepare(text)
-            result = self._execute(text, values)
-        return [result.get_value(0, column) for column in range(result.nfields)]
+            return self._execute(text, values)
 
     def _execute(self, text: str, values: dict[str, Any]) -> PGresult:
         self.send(text, values)

@@ -14,7 +14,20 @@ from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.minutes import Minute
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Set, State, Write
+from tickwheel.jobs.model import (
+    Answer,
+    Cancel,
+    HistoryRecord,
+    Job,
+    JobQuery,
+    Manifest,
+    Move,
+    Page,
+    Pause,
+    Set,
+    State,
+    Write,
+)
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
 from tickwheel.stores._deadlines import LONG_CALLS, call_s, calls_of
 from tickwheel.stores._listener import Listener
@@ -36,7 +49,7 @@ from tickwheel.stores.contract import (
     Skill,
 )
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
-from tickwheel.stores.postgres._alone import Alone, firings_alone, sets_alone
+from tickwheel.stores.postgres._alone import Alone, change_alone, firings_alone, sets_alone
 from tickwheel.stores.postgres._arrays import Texts
 from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, is_wrong_guess
 from tickwheel.stores.postgres._begun import BegunLists, Entry
@@ -118,6 +131,7 @@ class PostgresStore:
         self._locked: list[_ownership.CutOff] = []
         self._begun = BegunLists()
         self._has_more_notes = False
+        self._finds_plain = True  # False after a move or a cancel of another job than `move_one` takes
         self._sets_new = True  # False after a read found jobs of the keys, True after it found none
 
     def __repr__(self) -> str:
@@ -202,6 +216,8 @@ class PostgresStore:
                     self._floors.lower(batch.pending)
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
+            if len(writes) == 1 and isinstance(writes[0], (Move, Cancel)):
+                self._finds_plain = _is_plain(answers[0].job)
             self._notify(batch.noted)
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
@@ -209,8 +225,11 @@ class PostgresStore:
 
     def _alone_of(self, writes: Sequence[Write]) -> Alone | None:
         try:
-            if isinstance(writes[0], Set):
+            if isinstance(first := writes[0], Set):
                 return sets_alone(writes, self._shards, self._surely_owned()) if self._sets_new else None
+            if isinstance(first, (Move, Cancel)):
+                is_one = len(writes) == 1 and self._finds_plain
+                return change_alone(first, self._shards, self._surely_owned()) if is_one else None
             return firings_alone(writes, {epoch: shard for shard, epoch in self._held}, self._owner)
         except (IndexError, UnicodeError, OverflowError):
             return None
@@ -221,18 +240,22 @@ class PostgresStore:
                 with self._begun.writing() as entry:
                     row = self._fire_alone(alone, entry, seconds)
             else:
-                row = self._open_connections().alone(SQL[alone.name], alone.values, seconds)
+                row = self._open_connections().alone(
+                    SQL[alone.name], alone.values, seconds, returns_job=alone.returns_job
+                )
         except BaseException as error:
             if isinstance(error, StoreError) and is_wrong_guess(error.__cause__):
                 return None
             self._floors.forget()  # jobs unknown to this process may have become pending
             raise
+        if row is None:
+            return None
         answers = alone.answered(row)
         self._floors.lower(answer.job.due_at for answer in answers if answer.job is not None)
         self._notify(alone.noted)
         return answers
 
-    def _fire_alone(self, alone: Alone, entry: Entry, seconds: float) -> tuple[Any, ...]:
+    def _fire_alone(self, alone: Alone, entry: Entry, seconds: float) -> tuple[Any, ...] | None:
         alone.values["slot"] = entry.slot
         entry.begun = alone.begun
         try:
@@ -575,3 +598,7 @@ class PostgresStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def _is_plain(job: Job | None) -> bool:
+    return job is None or (job.recurrence is None and job.pause is None and not job.attempt)

@@ -196,6 +196,53 @@ SELECT (
 )::integer, now, number, NULL::bigint[]
 FROM drawn;
 
+-- name: move_one
+-- Moves a pending job that the rules only give another time: one that does not recur, is not paused and was never tried.
+-- Returns the job, or no row if the key has no such job. A generation that is older than the job's was drawn before
+-- another writer's.
+WITH drawn AS MATERIALIZED (
+    SELECT number, %(due_at)s::bigint + coalesce(now - %(counted_from)s::bigint, 0) AS due_at FROM (
+        SELECT nextval('tickwheel_generation') AS number,
+            floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
+    ) AS drawn
+), moved AS (
+    UPDATE tickwheel_job AS j SET generation = drawn.number, due_at = drawn.due_at, shard = %(shard)s::integer,
+        expires_at = j.expires_at + drawn.due_at - j.due_at
+    FROM drawn
+    WHERE j.key = %(key)s::text AND CASE WHEN j.state = 0 THEN
+        j.recurrence IS NULL AND j.attempt = 0 AND j.sent_as IS NULL AND j.pause IS NULL
+        AND j.expires_at IS DISTINCT FROM 0 AND j.generation < drawn.number
+        AND coalesce(j.generation = %(generation)s::bigint, true) ELSE false END
+    RETURNING @columns(j)
+), noted AS (
+    INSERT INTO tickwheel_note (shard, generation, key)
+    SELECT %(shard)s::integer, generation, key FROM moved WHERE %(is_noted)s::boolean
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot) SELECT 32 + pg_backend_pid() FROM moved
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending
+)
+SELECT @columns, (
+    CASE WHEN (
+        SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
+        FROM tickwheel_server
+    ) THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END
+)::integer
+FROM moved;
+
+-- name: cancel_one
+-- Deletes a pending job that does not recur and is not paused. Returns the job, or no row if the key has no such job.
+WITH gone AS (
+    DELETE FROM tickwheel_job AS j
+    WHERE j.key = %(key)s::text AND CASE WHEN j.state = 0 THEN
+        j.recurrence IS NULL AND j.pause IS NULL AND coalesce(j.generation = %(generation)s::bigint, true)
+        ELSE false END
+    RETURNING @columns(j)
+), counted AS (
+    INSERT INTO tickwheel_count AS c (slot, pending) SELECT 32 + pg_backend_pid(), -1 FROM gone
+    ON CONFLICT (slot) DO UPDATE SET pending = c.pending + excluded.pending
+)
+SELECT * FROM gone;
+
 -- name: turn
 -- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held; the
 -- leases are locked until the commit.
