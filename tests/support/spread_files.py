@@ -1,7 +1,7 @@
 """
-Divides large files among several processes of pytest-xdist, which otherwise gives a file to one process.
+Large files shared among several processes of pytest-xdist, and files with one expensive fixture given to one process.
 
-The tests of these files share only servers, which each process has anyway. So all processes end at about the same time.
+The tests of a large file share only servers, which each process has anyway. So all processes end at about one time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,23 @@ SPREAD = {
     "tests/scheduler/stores/test_redis.py": 2,
     "tests/scheduler/stores/test_sqlite.py": 2,
 }
-"""Number of parts of each large file."""
+"""By file, the number of its parts."""
+TOGETHER = {
+    "tests/house/test_layers.py": "tests/house",
+    "tests/house/test_public_names.py": "tests/house",
+    "tests/house/test_recipes.py": "tests/house",
+    "tests/lab/test_teacher.py": "tests/service/page",
+    "tests/service/page/test_screens.py": "tests/service/page",
+}
+"""By file, the name of its group: the first group parses every module of the package, and the second has a browser."""
 
 
 def part_of(nodeid):
     """
-    Return the name of the file, or of its part, that is given to one process as a whole.
+    Return the name of what one process gets together with the test *nodeid*: a part of a file, a file, or a group.
     """
     file = nodeid.partition("::")[0]
-    return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else file
+    return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else TOGETHER.get(file, file)
 
 
 with suppress(ImportError):
@@ -33,7 +41,7 @@ with suppress(ImportError):
 
     class SpreadScheduling(LoadFileScheduling):
         """
-        Like `--dist loadfile`, except that a large file is divided among several processes.
+        Like `--dist loadfile`, except that several processes share a large file, and that one gets a group of files.
         """
 
         def _split_scope(self, nodeid):
