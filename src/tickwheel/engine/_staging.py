@@ -379,9 +379,7 @@ class OverdueSweeper:
         """Scan position of each shard in which the search is not finished."""
         self._versioned = self._store if isinstance(self._store, Versioned) else None
         self._known: object = None
-        """
-        The state of store, leases and lanes in which all jobs up to `_until` were known here; None if some were not.
-        """
+        """The state of store, leases and lanes at a time when all jobs up to `_until` were known here, or None."""
         self._until = 0
         self._searched: object = None
         """The state at the start of the current search."""
