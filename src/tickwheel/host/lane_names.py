@@ -57,7 +57,7 @@ def limits_in(
     if lane is None:
         return Limits(concurrency, rate)
     if not isinstance(lane, str) or not lane:
-        raise InvalidJobError("lane", lane, "pass a name, such as 'bulk', or None for a lane of its own")
+        raise InvalidJobError("lane", lane, "pass a name, such as 'bulk', or None for a separate lane")
     limits = LaneLimits(concurrency, rate, lane=checks.check_text("lane", lane, _BYTES_MAX))
     for name in handlers.names():
         others = handlers.limits(name)

@@ -167,7 +167,7 @@ class WithdrawalRequests:
         if now > waiting.until:
             keys = ", ".join(repr(job.key) for job in list(open_.values())[:3])
             what = f"{self._store.url}: the owner of {keys} does not say whether it has started"
-            part.finish(StoreError(what, "look at its node, or try again", is_transient=True))
+            part.finish(StoreError(what, "check its node, or try again", is_transient=True))
             return True
         return False
 

@@ -337,5 +337,5 @@ def noted(progress: float | None, note: str) -> Progress | None:
     if progress is not None:
         return Progress.of(progress, note)
     if note:
-        raise InvalidJobError("note", note, "it goes with progress=, such as 0.4")
+        raise InvalidJobError("note", note, "it needs progress=, such as 0.4")
     return None

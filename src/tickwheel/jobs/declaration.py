@@ -132,7 +132,7 @@ def checked_declaration(
     for schedule in found:
         check_schedule(schedule, manifest)
         if schedule.key in seen:
-            raise InvalidJobError("key", schedule.key, "it comes twice: give each job one key")
+            raise InvalidJobError("key", schedule.key, "it is used twice: give each job its own key")
         seen.add(schedule.key)
     is_rollback, may_be_empty = flag("rollback", rollback), flag("allow_empty", allow_empty)
     if not found and not may_be_empty:

@@ -140,7 +140,7 @@ class TooManyWaitingError(TickwheelError, RuntimeError):
 
     def __init__(self, waiting_max: int) -> None:
         self.waiting_max = waiting_max
-        super().__init__(f"{waiting_max} workers wait already: let fewer wait, for more firings each")
+        super().__init__(f"{waiting_max} workers wait already: let fewer workers wait, for more firings each")
 
 
 class TransactionError(TickwheelError, RuntimeError):

@@ -76,7 +76,7 @@ _REMEDIES: Final = {
     WaitReason.STARTING: "ask again if it has not started in a second",
     WaitReason.NO_OWNER: "start a scheduler on this store: start(), or 'tickwheel serve'",
     WaitReason.OTHER_NODE: "ask that process: explain(key) there, or its /v1/stats",
-    WaitReason.LEASE_NOT_TRUSTED: "see why the store answers late: load, network, or a process that was suspended",
+    WaitReason.LEASE_NOT_TRUSTED: "find out why the store answers late: load, network, or a process that was suspended",
     WaitReason.CLOCK_SET: "wait a second",
     WaitReason.STORE_UNREACHABLE: "see that the store runs and can be reached; jobs go on once it answers",
     WaitReason.RUNNING: "wait for its end, or stop it: cancel(key, running=True)",

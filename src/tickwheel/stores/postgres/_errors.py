@@ -25,7 +25,7 @@ _VALUE: Final = _Words("a value cannot be stored", "pass text without NUL and su
 _READING: Final = _Words(
     "the server takes no writes", "connect to the primary, or set default_transaction_read_only off", is_transient=True
 )
-_USER: Final = _Words("the server refuses this user", "see to the user's name, password and rights")
+_USER: Final = _Words("the server refuses this user", "check the user's name, password and rights")
 _DATABASE: Final = _Words("there is no such database", "create it, or name another")
 _BUSY: Final = _Words("another transaction was in the way", "try again", is_transient=True)
 _RIGHTS: Final = _Words(

@@ -222,7 +222,7 @@ class Connections:
             return  # the user may not ask; the documentation warns of this
         if facts.get("role") != "master":
             if self._route.is_searched:
-                what = f"{self._url}: a replica answers where the primary was said to be"
+                what = f"{self._url}: a replica answers at the address of the primary"
                 raise StoreError(what, "try again when another has taken over", is_transient=True)
             return
         script = SCRIPTS["server"]

@@ -22,7 +22,7 @@ class _Words(NamedTuple):
 LOST: Final = _Words("the connection failed", "see that the server runs and can be reached", is_transient=True)
 
 _FAILED: Final = _Words("Redis failed", "look into the server's log")
-_PASSWORD: Final = _Words("the server refuses this user", "see to the user's name and password")
+_PASSWORD: Final = _Words("the server refuses this user", "check the user's name and password")
 _RIGHTS: Final = _Words(
     "the server refuses this user a command",
     "give it +@read +@write +@scripting +@connection +@pubsub +time +info, on ~{PREFIX}* and &{PREFIX}*, "
@@ -30,7 +30,7 @@ _RIGHTS: Final = _Words(
 )
 _REPLICA: Final = _Words("the server is a replica and takes no writes", "connect to its primary", is_transient=True)
 _BUSY: Final = _Words("the server is busy with a script", "try again", is_transient=True)
-_CLUSTER: Final = _Words("the cluster is not whole", "see to its nodes", is_transient=True)
+_CLUSTER: Final = _Words("the cluster is incomplete", "check its nodes", is_transient=True)
 
 _CODES: Final = {
     "WRONGPASS": _PASSWORD,

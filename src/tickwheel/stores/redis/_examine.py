@@ -53,7 +53,7 @@ def _replication(connected: int, replicas: int) -> Finding:
         text = f"every answer waits for {there}: a failover loses nothing, and leaves too few, so that no write is"
         return Finding.wrong("replication", f"{text} answered after it: start one more, or write a smaller replicas=")
     text = f"every answer waits for {replicas} of {there}, of which a failover has to take one that has all"
-    return Finding.well("replication", f"{text}; one more failover can be borne for each more than {replicas}")
+    return Finding.well("replication", f"{text}; each replica above {replicas} allows one more failover")
 
 
 def _saving(facts: Mapping[str, str]) -> Iterator[Finding]:

@@ -138,7 +138,7 @@ class PartitionedLeases:
         return answers
 
     def _silence(self, number: int) -> StoreError:
-        return StoreError(f"{self._url}: partition {number} does not answer", "see to its master", is_transient=True)
+        return StoreError(f"{self._url}: partition {number} does not answer", "check its master", is_transient=True)
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
