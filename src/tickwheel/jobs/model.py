@@ -432,7 +432,7 @@ class Declare:
 
     Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not *if_version*; or
     OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST,
-    the following writes are not valid. *manifest* is the new record; a record with the expected version stays
+    the following writes are not valid. If *manifest*, the new record, has the expected version, the stored record stays
     unchanged. *keys* are the keys that are set, and *key* is any key of the partition.
     """
 
