@@ -73,7 +73,7 @@ class _Part:
 
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
-    Declare *asked*, and return the answer; blocks. *sets* returns the writes of its schedules, by the current time.
+    Declare *asked*, and return the answer; blocks. *sets* returns the writes of the schedules for the current time.
     """
     done: dict[str, DeclaredJob] = {}
     outcomes: list[Outcome] = []

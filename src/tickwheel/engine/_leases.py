@@ -97,7 +97,7 @@ class Leases:
         Return the figures of the renewals.
 
         `trusted_s` is the time for which leases are still trusted, or None if they have no end. `silent_s` is the time
-        since the store has answered, or None if nothing has to be renewed.
+        since the last answer of the store, or None if nothing has to be renewed.
         """
         until, now = self._trusted_until, self._clock.elapsed() / 1e3
         trusted_s = None if until is None else max(0.0, until - now)

@@ -112,7 +112,7 @@ class Interval:
     @property
     def length(self) -> float:
         """
-        The interval in seconds, the unit of callers.
+        The interval in seconds.
         """
         return self.every_ms / 1000
 
