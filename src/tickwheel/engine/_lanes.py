@@ -6,9 +6,9 @@ free, and so at most three quarters of `running_max`. Hanging jobs of one lane t
 several lanes take all places, a lane without running attempts is lent a place.
 
 A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
-they have not run yet, they hang, or no worker pulls from them. One cause may make a hundred thousand lanes with one job
-each still, and none of them would ever be full. The still lanes of one target therefore share memory and places as if
-they were one lane.
+they have not run yet, they hang, or no worker pulls from them. A single cause may turn a hundred thousand lanes with
+one job each into still lanes, none of which would ever be full. The still lanes of one target therefore share memory
+and places as if they were one lane.
 
 A limit applies before an attempt is counted, so a waiting job can be moved and cancelled, and uses no attempt.
 """
