@@ -142,9 +142,14 @@ class HandlerLimit:
         self.busy = 0
         self.is_moving = False
         self.waiting = LazyDeque(Phase.STAGED)
-        self.booked = LazyDeque(Phase.STAGED)
+        self.booked: LazyDeque | tuple[()] = ()
         self.next_at = 0.0
         self.is_urgent = False
+
+    def book(self, entry: StagedJob) -> None:
+        if isinstance(self.booked, tuple):  # an empty deque has 600 bytes, and there may be 50,000 lanes
+            self.booked = LazyDeque(Phase.STAGED)
+        self.booked.put(entry)
 
     @property
     def is_free(self) -> bool:
@@ -225,7 +230,7 @@ class Lanes:
                 rate = lane.limits.rate
                 if rate is not None and not entry.rate_reserved and self._reserves_later(entry, lane, rate, now):
                     later.append(entry)
-                    lane.booked.put(entry)
+                    lane.book(entry)
                 elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free) and self._has_share(lane):
                     self._enter(entry, lane)
                     admitted.append(entry)

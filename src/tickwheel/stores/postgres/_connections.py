@@ -235,11 +235,9 @@ class Connections:
         self, text: str, values: dict[str, Any], call_s: float, *, returns_job: bool = False
     ) -> tuple[Any, ...] | None:
         """
-        Execute a statement that is a transaction of its own; return its only row, or None if there is none.
+        Execute a statement that is a transaction of its own; return its only row, if it has one.
 
-        The row is a job if *returns_job*, otherwise it has integers and arrays of integers.
-
-        It costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
+        The row is a job if *returns_job*, otherwise it has integers and arrays of integers. The call costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
         `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
