@@ -237,8 +237,8 @@ class Connections:
         """
         Execute a statement that is a transaction of its own; return its only row, if it has one.
 
-        The row is a job if *returns_job*, otherwise it has integers and arrays of integers. The call costs one round trip. If the connection is lost, the outcome is unknown. The arguments are those of
-        `writing`.
+        The row is a job if *returns_job*, otherwise it has integers and arrays of integers. The call costs one round
+        trip. If the connection is lost, the outcome is unknown. The arguments are those of `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
