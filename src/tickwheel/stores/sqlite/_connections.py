@@ -26,10 +26,10 @@ _CHECKPOINT_PAGES: Final = 4_000
 """Size of the log, in pages (16 MB), at which a commit runs a checkpoint if no thread does it."""
 _PRIMARY: Final = 0xFF
 """Mask of the primary code in an extended error code of SQLite."""
-_POLL_MS: Final = 2
+_POLL_S: Final = 0.001
 """
-Time for which SQLite itself waits for the write lock, in ms. Its waits would grow to 100 ms, and it would miss the
-short pauses of a process that commits one batch after the other.
+Seconds between two attempts to get the write lock. SQLite's own waits grow to 100 ms, so they miss the short pauses of
+a process that commits one batch after the other.
 """
 
 
@@ -57,14 +57,13 @@ class Connections:
             if self._reading_only:
                 self.file = OpenFile(path, url)
                 return
-            self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            self._check_log(self._execute("PRAGMA journal_mode = WAL").fetchone()[0])
             self.writer.execute(f"PRAGMA synchronous = {synchronous}")
             # By default some builds overwrite deleted data, which costs extra page writes.
             self.writer.execute("PRAGMA secure_delete = FAST")
             self.limit_log(_CHECKPOINT_PAGES)
             self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
             self.file = OpenFile(path, url)
-            self._poll_often()
         except BaseException:
             self.writer.close()
             raise
@@ -81,24 +80,32 @@ class Connections:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def _poll_often(self) -> None:
-        self.writer.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
+    def poll_often(self) -> None:
+        """
+        Let `begin` wait for the write lock from now on. Until then, SQLite itself waits, in every statement.
+        """
+        self.writer.execute("PRAGMA busy_timeout = 0")
 
     def begin(self) -> None:
         """
         Begin a transaction that writes, once no other process is writing.
         """
+        self._execute("BEGIN IMMEDIATE")
+
+    def _execute(self, statement: str) -> sqlite3.Cursor:
+        """
+        Execute *statement* once no other connection has the lock that it needs, for which SQLite may not wait.
+        """
         give_up = None
         while True:
             try:
-                self.writer.execute("BEGIN IMMEDIATE")
+                return self.writer.execute(statement)
             except sqlite3.OperationalError as error:
                 now = time.monotonic()
                 give_up = now + self._busy_s if give_up is None else give_up
                 if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or now >= give_up:
                     raise
-            else:
-                return
+            time.sleep(_POLL_S)
 
     def checked_writer(self) -> sqlite3.Connection:
         """
@@ -143,7 +150,7 @@ class Connections:
             try:
                 self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
             finally:
-                self._poll_often()
+                self.poll_often()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
         # Only the first connection creates the file. Suppose that the file was moved away a moment ago: a later

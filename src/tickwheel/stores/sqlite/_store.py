@@ -111,6 +111,7 @@ class SqliteStore:
             try:
                 with connections.write_lock:
                     migrate(connections.writer, self.url, is_owned=self._lock.is_taken)
+                    connections.poll_often()
             except BaseException:
                 connections.close()
                 raise
