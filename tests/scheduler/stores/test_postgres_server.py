@@ -148,7 +148,7 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, unt
 
 
 @pytest.mark.parametrize(
-    ("statement", "is_done"), [("BEGIN", True), ("jobs_read", True), ("COMMIT", False), ("set_new", False)]
+    ("statement", "is_done"), [("BEGIN", True), ("jobs_read", True), ("COMMIT", False), ("set_one", False)]
 )
 def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
@@ -167,7 +167,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
         return answer
 
     monkeypatch.setattr(Prepared, "send", interrupted)
-    is_plain = statement == "set_new"  # only a plain set is a single statement
+    is_plain = statement == "set_one"  # only a plain set is a single statement
     with pytest.raises(KeyboardInterrupt):
         store.apply([model.Set(model.Job("lost", 0, 7), if_generation=None if is_plain else 5)])
     idle = [each for each in sessions if not each.closed]

@@ -190,7 +190,7 @@ def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatc
         send = Prepared.send
 
         def silencing(self, text, values):
-            if text in ("COMMIT", SQL["set_new"]):
+            if text in ("COMMIT", SQL["set_one"]):
                 postgres_line.silence()
             return send(self, text, values)
 
