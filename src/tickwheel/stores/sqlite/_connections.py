@@ -122,8 +122,10 @@ class Connections:
         except sqlite3.Error as error:
             raise store_error(error, self._url, is_committing=True) from error
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> _Reading:
+        return _Reading(self)
+
+    def lend(self) -> sqlite3.Connection:
         self.file.look()
         with self._lock:
             self.lifetime.check()
@@ -131,14 +133,14 @@ class Connections:
         if connection is None:
             connection = self.connect()
             connection.execute("PRAGMA query_only = ON")
-        try:
-            yield connection
-        finally:
-            with self._lock:
-                if self.lifetime.is_closed:
-                    connection.close()
-                else:
-                    self._idle.append(connection)
+        return connection
+
+    def take_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if self.lifetime.is_closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
 
     def limit_log(self, pages: int = _CHECKPOINT_PAGES) -> None:
         with self.write_lock:
@@ -202,6 +204,24 @@ class Connections:
         if mode != "wal":
             what = f"{self._url} cannot be opened with a write-ahead log, but as {mode!r}"
             raise StoreError(what, "put the file on a local disk")
+
+
+class _Reading:
+    """
+    A context with a connection that only reads. A generator would cost as much as a short query.
+    """
+
+    __slots__ = ("_connection", "_connections")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._connection = self._connections.lend()
+        return self._connection
+
+    def __exit__(self, *_error: object) -> None:
+        self._connections.take_back(self._connection)
 
 
 def _reading_only(path: Path, url: str) -> str:
