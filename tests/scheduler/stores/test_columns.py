@@ -203,11 +203,12 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
     assert refused == {}
 
 
-def test_a_plain_set_of_postgres_writes_its_columns():
+@pytest.mark.parametrize("name", ["set_new", "set_one"])
+def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    The statement for plain sets takes from the set exactly the columns that a plain set may give.
+    Each statement for plain sets takes from the set exactly the columns that a plain set may give.
     """
-    (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES["set_new"])
+    (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
 
 

@@ -147,7 +147,7 @@ READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE 
 @pytest.mark.parametrize(
     "filters", [{"state": model.State.DEAD}, {"recurring": True}, {"manifest": "m"}, {"paused": True}]
 )
-def test_a_repeated_page_reads_what_it_returns(postgres, database, monkeypatch, filters):
+def test_a_repeated_page_goes_by_an_index(postgres, database, monkeypatch, filters):
     """
     However often a list is read, each filter goes by its own index.
     """

@@ -117,6 +117,37 @@ def test_each_write_names_its_shards(make, payload):
     assert payload() == f"{ASIDE}"
 
 
+def test_jobs_without_hurry_are_announced_together(make, payload, monkeypatch):
+    """
+    Single sets and moves of jobs that are due in an hour share notifications; a job that is due soon ends the wait.
+    """
+    monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", PATIENCE_S * 100)
+    _, client = make("&shards=16"), make()
+    later = client.now_ms() + 3_600_000
+    client.apply([model.Set(model.Job("first", 0, later))])
+    found = [payload()]
+    keys = [key_in(client, shard) for shard in range(16)]
+    for key in keys:
+        client.apply([model.Set(model.Job(key, 0, later))])
+        client.apply([model.Move(key, later + 1)])
+    client.apply([model.Move(keys[7], 0)])
+    while {int(shard) for each in found for shard in each.split(",")} != {*range(16)}:
+        found.append(payload())
+    assert len(found) <= 4  # two may have been sent before the thread began to wait
+
+
+def test_the_wait_for_more_jobs_ends(make, payload, monkeypatch):
+    """
+    A job without hurry is announced after the interval, also if no other write follows.
+    """
+    monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", 0.01)
+    _, client = make("&shards=1"), make()
+    later = client.now_ms() + 3_600_000
+    for number in range(20):
+        client.apply([model.Set(model.Job(f"{number}", 0, later))])
+        assert payload() == "0"
+
+
 def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
     """
     A set within a caller's transaction is announced with its shard after the commit.

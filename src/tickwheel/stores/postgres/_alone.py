@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import ALL
@@ -38,6 +38,8 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
 )
 """The columns that may have one value for all rows: the names of that value and of the array, and their form."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
+_SECOND: Final = itemgetter(1)
+_LAST: Final = itemgetter(-1)
 _DONE: Final = Settled.DONE  # a constant, as an enum look-up is slow
 _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 
@@ -54,6 +56,7 @@ class Alone:
         noted: The shards whose owners are to be notified.
         begun: Generations of the jobs that the statement begins. It needs a `slot` then.
         ended: Generations of the jobs that it ends.
+        now_of: Returns the time of the server, given the row. None if no job becomes pending.
         returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
     """
 
@@ -63,6 +66,7 @@ class Alone:
     noted: Collection[int] = ()
     begun: Sequence[int] = ()
     ended: Sequence[int] = ()
+    now_of: Callable[[_Row], int] | None = None
     returns_job: bool = False
 
 
@@ -95,7 +99,7 @@ def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> A
             values[one], values[many] = _checked(encode(first) if encode else first), _NONE[kind]
         else:
             values[one], values[many] = None, kind.of([*map(encode, column)] if encode else column)
-    return Alone("set_new", values, lambda row: _created(plain, row), others)
+    return Alone("set_new", values, lambda row: _created(plain, row), others, now_of=_SECOND)
 
 
 def _set_alone(write: Write, shards: int, owned: frozenset[int]) -> Alone | None:
@@ -117,7 +121,8 @@ def _set_alone(write: Write, shards: int, owned: frozenset[int]) -> Alone | None
         "expires_at": _checked(job.expires_at),
         "trace": job.trace,
     }
-    return Alone("set_one", values, lambda row: [created(write, row[2], row[1])], (shard,) if is_noted else ())
+    noted = (shard,) if is_noted else ()
+    return Alone("set_one", values, lambda row: [created(write, row[2], row[1])], noted, now_of=_SECOND)
 
 
 def change_alone(write: Move | Cancel, shards: int, owned: frozenset[int]) -> Alone | None:
@@ -141,7 +146,8 @@ def change_alone(write: Move | Cancel, shards: int, owned: frozenset[int]) -> Al
         "counted_from": _checked(write.counted_from),
     }
     noted = (shard,) if is_noted else ()
-    return Alone("move_one", values, lambda row: [Answer(Outcome.MOVED, job_of(row))], noted, returns_job=True)
+    answered = lambda row: [Answer(Outcome.MOVED, job_of(row))]  # noqa: E731
+    return Alone("move_one", values, answered, noted, now_of=_LAST, returns_job=True)
 
 
 def _checked(value: Any) -> Any:

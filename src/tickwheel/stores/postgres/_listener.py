@@ -25,6 +25,8 @@ __all__ = ["Notifier", "PostgresSubscription"]
 _CHANNEL: Final = "tickwheel"
 _PAYLOAD_MAX: Final = 7_999
 """The server's limit of a payload, in bytes."""
+_MERGED_S: Final = 1.0
+"""Minimum time between two notifications of jobs that are not due soon."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
@@ -38,16 +40,21 @@ class Notifier:
         self._connect = connect
         self._new: deque[tuple[Collection[int], str]] = deque()
         self._wanted = Event()
+        self._is_merging = False
+        """True while the thread waits for at most `_MERGED_S`, so that notifications without hurry need not wake it."""
         self._closing = Event()
         self._thread = Thread(target=self._run, name="tickwheel-notifier", daemon=True)
         self._thread.start()
 
-    def notify(self, shards: Collection[int], number: str = "") -> None:
+    def notify(self, shards: Collection[int], number: str = "", *, is_soon: bool = True) -> None:
         """
-        Queue a notification for the owners of *shards*, after the commit of the transaction *number*, if one is given.
+        Queue a notification for the owners of *shards*. It may wait a second if the jobs are not due soon.
+
+        If a transaction *number* is given, the notification is sent after that transaction has committed.
         """
         self._new.append((shards, number))
-        self._wanted.set()
+        if is_soon or not self._is_merging:
+            self._wanted.set()
 
     def close(self) -> None:
         self._closing.set()
@@ -61,6 +68,7 @@ class Notifier:
         while True:
             self._wanted.wait(pause_s)
             self._wanted.clear()
+            self._is_merging = False  # before the queue is read: a later entry wakes this thread again
             new = [self._new.popleft() for _ in range(len(self._new))]
             news = {shard for shards, number in new if not number for shard in shards}
             new = [each for each in new if each[1]]
@@ -74,7 +82,8 @@ class Notifier:
                     following = [each for each in following if each[1] in left]
                 if news:
                     connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, _payload(news)))
-            pause_s = _next_pause(pause_s, is_new=bool(new)) if following else None
+            self._is_merging = bool(news) and not following
+            pause_s = _next_pause(pause_s, is_new=bool(new)) if following else _MERGED_S if news else None
             if self._closing.is_set():
                 break
         if connection is not None:

@@ -104,9 +104,19 @@ class Prepared:
         data: list[bytes | None] = []
         are_binary: list[bool] = []
         for value in values:
-            is_encoded = value is None or isinstance(value, bytes)
-            data.append(value if is_encoded else _data_of(value))
-            are_binary.append(is_encoded or _is_binary(value))
+            kind = type(value)
+            if kind is str:
+                data.append(value.encode())
+                are_binary.append(True)
+            elif value is None or isinstance(value, bytes):
+                data.append(value)
+                are_binary.append(True)
+            elif kind is list or kind is tuple:
+                data.append(_array_of(value))
+                are_binary.append(_has_texts(value))
+            else:
+                data.append(str(value).encode())
+                are_binary.append(False)
         name = self._names.get(text) or self._unsure[text]
         self._connection.pgconn.send_query_prepared(name, data, are_binary)
 
@@ -161,20 +171,8 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
     return _PLACEHOLDER.sub(place_of, text).encode(), tuple(names)
 
 
-def _data_of(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, (list, tuple)):
-        return _array_of(value)
-    return str(value).encode()
-
-
-def _is_binary(value: Any) -> bool:
-    return isinstance(value, str) or _has_texts(value)
-
-
-def _has_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(isinstance(each, str) for each in value)
+def _has_texts(values: Sequence[Any]) -> bool:
+    return any(isinstance(each, str) for each in values)
 
 
 def _array_of(values: Sequence[Any]) -> bytes:

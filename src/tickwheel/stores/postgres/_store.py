@@ -75,6 +75,9 @@ _MARGIN: Final = 0.2
 _OPENING_S: Final = 10.0
 """Time limit of schema changes."""
 
+_SOON_MS: Final = 60_000
+"""A job that is due later than this may be announced a second later."""
+
 _UNNAMED: Final = (-1,)
 """The locked jobs that a takeover of unknown outcome may have listed; no job has this generation."""
 
@@ -251,8 +254,10 @@ class PostgresStore:
         if row is None:
             return None
         answers = alone.answered(row)
-        self._floors.lower(answer.job.due_at for answer in answers if answer.job is not None)
-        self._notify(alone.noted)
+        if alone.now_of is not None:
+            first = min(answer.job.due_at for answer in answers if answer.job is not None)
+            self._floors.lower((first,))
+            self._notify(alone.noted, is_soon=first < alone.now_of(row) + _SOON_MS)
         return answers
 
     def _fire_alone(self, alone: Alone, entry: Entry, seconds: float) -> tuple[Any, ...] | None:
@@ -575,9 +580,9 @@ class PostgresStore:
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
-    def _notify(self, shards: Collection[int], number: str = "") -> None:
+    def _notify(self, shards: Collection[int], number: str = "", *, is_soon: bool = True) -> None:
         if shards:
-            self._open_notifier().notify(shards, number)
+            self._open_notifier().notify(shards, number, is_soon=is_soon)
 
     def _open_notifier(self) -> Notifier:
         with self._making:

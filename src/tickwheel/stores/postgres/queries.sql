@@ -198,10 +198,10 @@ FROM drawn;
 
 -- name: move_one
 -- Moves a pending job that the rules only give another time: one that does not recur, is not paused and was never tried.
--- Returns the job, or no row if the key has no such job. A generation that is older than the job's was drawn before
+-- Returns the job and the time, or no row if the key has no such job. A generation that is older than the job's was drawn before
 -- another writer's.
 WITH drawn AS MATERIALIZED (
-    SELECT number, %(due_at)s::bigint + coalesce(now - %(counted_from)s::bigint, 0) AS due_at FROM (
+    SELECT number, now, %(due_at)s::bigint + coalesce(now - %(counted_from)s::bigint, 0) AS due_at FROM (
         SELECT nextval('tickwheel_generation') AS number,
             floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
     ) AS drawn
@@ -226,7 +226,7 @@ SELECT @columns, (
         SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
         FROM tickwheel_server
     ) THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END
-)::integer
+)::integer, (SELECT now FROM drawn)
 FROM moved;
 
 -- name: cancel_one
