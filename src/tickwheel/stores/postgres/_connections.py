@@ -232,13 +232,21 @@ class Connections:
                 raise self._unconfirmed()
 
     def alone(
-        self, text: str, values: dict[str, Any], call_s: float, *, returns_job: bool = False
+        self,
+        text: str,
+        values: dict[str, Any],
+        call_s: float = 0.0,
+        *,
+        returns_job: bool = False,
+        is_read: bool = False,
     ) -> tuple[Any, ...] | None:
         """
         Execute a statement that is a transaction of its own; return its only row, if it has one.
 
-        The row is a job if *returns_job*, otherwise it has integers and arrays of integers. The call costs one round
-        trip. If the connection is lost, the outcome is unknown. The arguments are those of `writing`.
+        The row is a job if *returns_job*, otherwise it has integers and arrays of integers.
+
+        It costs one round trip. If the connection is lost, the outcome is unknown, unless the statement *is_read*. The
+        other arguments are those of `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -253,7 +261,7 @@ class Connections:
             try:
                 result = one.prepared.execute(text, values)
             except self._psycopg.Error as error:
-                raise store_error(error, self._url, is_connected=not one.closed, is_committing=True) from error
+                raise store_error(error, self._url, is_connected=not one.closed, is_committing=not is_read) from error
             if one.has_warned:
                 raise self._unconfirmed()
             if not result.ntuples:
