@@ -39,6 +39,14 @@ def test_wrong_urls(url, message):
         open_store(url)
 
 
+@pytest.fixture(scope="module")
+def guarded(make_redis):
+    """
+    Return a server with a password.
+    """
+    return make_redis("--requirepass", "right")
+
+
 @pytest.mark.parametrize(
     ("account", "message"),
     [
@@ -47,17 +55,16 @@ def test_wrong_urls(url, message):
         ("", "the server refuses this user"),
     ],
 )
-def test_wrong_password(make_redis, account, message):
+def test_wrong_password(guarded, account, message):
     """
     A wrong or missing password is reported, without being shown, and is not retried.
     """
-    server = make_redis("--requirepass", "right")
     with pytest.raises(StoreError, match=message) as caught:
-        open_store(server.url("", account))
+        open_store(guarded.url("", account))
     assert not caught.value.is_transient
     assert "hush" not in str(caught.value)
     assert account == "" or ":***@" in str(caught.value)
-    open_store(server.url("", ":right@")).close()
+    open_store(guarded.url("", ":right@")).close()
 
 
 def test_no_such_database(redis_server):
