@@ -94,6 +94,14 @@ FULL = (
     "house/test_docs.py::test_the_python_of_a_page_runs",
     "house/test_free_threaded.py",
     "prove/test_simulation.py::test_a_faulty_engine_is_found",
+    "scheduler/stores/test_file_store.py::TestFileStore::test_a_hundred_thousand",
+    "scheduler/targets/test_amqp.py::TestAmqp::test_connections_are_reset",
+    "scheduler/targets/test_kafka.py::TestKafka::test_connections_are_reset",
+    "scheduler/targets/test_kafka.py::TestKafka::test_receiver_away",
+    "scheduler/targets/test_nats.py::TestNats::test_connections_are_reset",
+    "scheduler/targets/test_queues.py::TestCelery::test_connections_are_reset",
+    "scheduler/targets/test_queues.py::TestDramatiq::test_connections_are_reset",
+    "scheduler/targets/test_redis_stream.py::TestRedisStream::test_connections_are_reset",
     "service/page/test_screens.py",
     "wheels/test_cascading.py::TestSmallCascadingWheel",
     "wheels/test_hierarchical.py::TestSmallHierarchicalWheel",
@@ -105,7 +113,8 @@ FULL = (
 )
 """
 Tests that are left to `make test-full` at any cost, unless they are always quick: the benchmarks' smoke tests, the code
-of the documents, the pictures, engines with one fault each, and further forms of drivers and wheels.
+of the documents, the pictures, engines with one fault each, further forms of drivers and wheels, and long waits for the
+circuit breaker, which all targets share: `TestWebhook` and `TestTaskiq` wait for it in the quick set.
 """
 SINGLE = (
     "cursor_from_now",
