@@ -3,7 +3,7 @@
 #   PYTHON=...   the interpreter to use (default: scripts/find-python)
 #   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
 #   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
-#   JOBS=...     how many processes run the tests (default: 4, as many of them wait); 0 runs them in pytest's own, for a debugger
+#   JOBS=...     how many processes run the tests (default: 6, as many of them wait); 0 runs them in pytest's own, for a debugger
 #   VERSIONS=... the Pythons of test-all, test-part, conformance, bench-pythons and wheels (default: all that are supported)
 #   TARGETS=...  the systems that wheels are built for, as Rust names them
 
@@ -15,7 +15,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VENV ?= .venv
 ARGS ?=
-JOBS ?= 4
+JOBS ?= 6
 VERSIONS ?= 3.11 3.12 3.13 3.14 3.15
 TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-apple-darwin
 BIN := $(VENV)/bin
