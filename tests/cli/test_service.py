@@ -248,7 +248,7 @@ def test_another_server(run, monkeypatch, status, headers, said):
 
     monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
     with HTTPServer(("127.0.0.1", 0), Other) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         for command in (("top", "--url"), ("list", "--store")):
             answer = run(*command, f"http://127.0.0.1:{server.server_port}")
             assert (answer.returncode, said in answer.stderr) == (ExitCode.NO_STORE, True), answer.stderr

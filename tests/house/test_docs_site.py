@@ -84,7 +84,7 @@ def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
     script.publish(site)
     handler = functools.partial(script.Pages, directory=site)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/0.10.0/nothing.html", timeout=20)
         server.shutdown()
