@@ -1,9 +1,9 @@
-//! The clock, and the one conversion of numbers and times: it turns a type, or a buffer's format and unit, into
-//! nanoseconds, or refuses the value by name.
+//! The clock, and the only conversion of numbers and times. It turns a value into nanoseconds by its type, or by a
+//! buffer's format and unit, or refuses it by name.
 //!
-//! An exact number (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) becomes the least number of
-//! nanoseconds that is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is 100,000,000
-//! ns. Negative values are rounded by magnitude in the same way, so that the sign survives.
+//! An exact number (an int, a Fraction, a Decimal, or a timedelta of Python, NumPy or pandas) becomes the least number
+//! of nanoseconds that is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is
+//! 100,000,000 ns. The magnitude of a negative value is rounded in the same way, so that its sign survives.
 
 pub(crate) mod buffer;
 mod conversion;
@@ -21,7 +21,7 @@ pub(crate) use number::{seconds, Number};
 use pyo3::prelude::*;
 pub(crate) use scalar::{is_one, read, to_ns};
 
-/// The source of time of an engine or a cache.
+/// The clock of an engine or a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// `MonotonicClock` or `BootClock`, read without a Python call.
@@ -34,7 +34,7 @@ impl Clock {
     /// The clock of `MonotonicClock`.
     pub(crate) const MONOTONIC: Self = Self::System(SystemClock::MONOTONIC);
 
-    /// Recognise a clock by its exact type; a subclass may override its methods.
+    /// Recognise a clock by its exact type, because a subclass may override its methods.
     pub(crate) fn of(clock: &Bound<'_, PyAny>) -> PyResult<Self> {
         let module = clock.py().import("tickwheel.clock")?;
         let kind = clock.get_type();
@@ -47,7 +47,7 @@ impl Clock {
         Ok(Self::Object)
     }
 
-    /// Nanoseconds, in 0..NEVER.
+    /// Read the clock: nanoseconds in 0..NEVER.
     #[inline]
     pub(crate) fn now(self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
         match self {

@@ -9,7 +9,7 @@ fn nests_deeper(text: &[u8], levels: usize) -> bool {
     tickwheel_core::nests_deeper(text, levels)
 }
 
-/// Put the function into the module.
+/// Add the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nests_deeper, module)?)
 }

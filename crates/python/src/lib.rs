@@ -1,5 +1,5 @@
-//! `tickwheel._core`: bindings only. The algorithm is in `tickwheel-core`; the contracts are written in Python, in
-//! `tickwheel.wheels.contract` and `tickwheel.timers.contract`.
+//! `tickwheel._core`, which contains only bindings. The algorithm is in `tickwheel-core`, and the contracts are in
+//! Python, in `tickwheel.wheels.contract` and `tickwheel.timers.contract`.
 
 mod aio;
 mod cache;
@@ -15,7 +15,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Refuse the import in a subinterpreter that shares the GIL: our statics belong to the interpreter that imports first,
+/// Refuse the import in a subinterpreter that shares the GIL. Our statics belong to the interpreter that imports first,
 /// and its objects would leak into others. CPython itself refuses subinterpreters with a GIL of their own.
 fn require_main_interpreter() -> PyResult<()> {
     // SAFETY: a module is imported with the GIL held, so there is an interpreter, which outlives the call.

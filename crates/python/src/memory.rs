@@ -1,4 +1,4 @@
-//! Hints for memory that is read in random order.
+//! Hints about memory that is read in random order.
 
 use std::ptr::NonNull;
 
@@ -19,31 +19,31 @@ impl Memory for Hints {
     }
 }
 
-/// Request pages of 2 MiB, if the system has them.
+/// Ask for pages of 2 MiB, if the system has them.
 pub(crate) fn want_huge_pages(begin: usize, len: usize) {
     #[cfg(linux_calls)]
     {
         const PAGE: usize = 4096;
         let (first, end) = (begin.next_multiple_of(PAGE), (begin + len) / PAGE * PAGE);
-        // SAFETY: whole pages of our allocation; the advice does not change their contents, and its refusal is
-        // harmless.
+        // SAFETY: these are whole pages of our allocation. The advice does not change their contents, and a refusal
+        // does no harm.
         unsafe { libc::madvise(first as *mut libc::c_void, end.saturating_sub(first), libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(linux_calls))]
     let _ = (begin, len);
 }
 
-/// The size and alignment of a huge page.
+/// The size and the alignment of a huge page in bytes.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// Memory that can be one huge page; `None` if there is no more.
+/// Return memory that can be one huge page, or `None` if there is no memory.
 ///
-/// It comes directly from the system. The allocator would reuse returned memory as part of its heap, in small pages,
-/// and could not return it to the system while any memory above it is in use.
+/// The memory comes directly from the system. The allocator would reuse returned memory as part of its heap, in small
+/// pages, and could not return it to the system while any memory above it is in use.
 #[cfg(linux_calls)]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping without other users; the parts before and behind the page are unmapped.
+    // SAFETY: this is a new mapping without other users, and the parts before and behind the page are unmapped.
     unsafe {
         let mapping = libc::mmap(std::ptr::null_mut(), 2 * HUGE_PAGE, access, kind, -1, 0);
         if mapping == libc::MAP_FAILED {
@@ -60,14 +60,14 @@ pub(crate) fn take_page() -> Option<NonNull<u8>> {
     }
 }
 
-/// Release a page of `take_page`.
+/// Release a page that `take_page` returned.
 ///
 /// # Safety
 ///
-/// The page has no user.
+/// Nothing uses the page any more.
 #[cfg(linux_calls)]
 pub(crate) unsafe fn give_page(page: *mut u8) {
-    // SAFETY: our mapping, which the caller gives up.
+    // SAFETY: this is our mapping, which the caller gives up.
     unsafe { libc::munmap(page.cast(), HUGE_PAGE) };
 }
 
@@ -77,21 +77,21 @@ const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(HUG
     Err(_) => unreachable!(),
 };
 
-/// Memory of the same size on systems without huge pages; `None` if there is no more.
+/// Return memory of the same size, on systems without huge pages, or `None` if there is no memory.
 #[cfg(not(linux_calls))]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
-    // SAFETY: the layout has a size.
+    // SAFETY: the layout is not empty.
     NonNull::new(unsafe { std::alloc::alloc(LAYOUT) })
 }
 
-/// Release a page of `take_page`.
+/// Release a page that `take_page` returned.
 ///
 /// # Safety
 ///
-/// The page has no user.
+/// Nothing uses the page any more.
 #[cfg(not(linux_calls))]
 pub(crate) unsafe fn give_page(page: *mut u8) {
-    // SAFETY: allocated with this layout, and the caller gives it up.
+    // SAFETY: the page was allocated with this layout, and the caller gives it up.
     unsafe { std::alloc::dealloc(page, LAYOUT) };
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn prefetch(address: impl Into<Option<*const ()>>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(address) = address {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        // SAFETY: a hint, which only prefetches, for any address.
+        // SAFETY: a prefetch is only a hint, and is allowed for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,15 +1,15 @@
-//! Values that are made on first use, safely across a fork.
+//! Values that are made on first use, in a way that is safe across a fork.
 //!
 //! PyO3's `intern!` and `PyOnceLock` release the GIL while they store a new value. If a thread forks at that moment,
-//! the child's entry is never completed, and code that needs it hangs. Here, a value is first made; this may run
-//! Python, and may happen twice. Then it is stored without releasing the GIL, so no fork can come in between.
+//! the value is never completed in the child, and code that needs it hangs. Here a value is made first, which may run
+//! Python and may happen twice. Then it is stored without releasing the GIL, so that no fork can come in between.
 
 use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// The value of *cell*, made on first use.
+/// Return the value of *cell*, which is made on first use.
 #[inline]
 pub(crate) fn made_once<T>(cell: &'static OnceLock<T>, make: impl FnOnce() -> PyResult<T>) -> PyResult<&'static T> {
     cell.get().map_or_else(|| enter(cell, make), Ok)
@@ -21,7 +21,7 @@ fn enter<T>(cell: &'static OnceLock<T>, make: impl FnOnce() -> PyResult<T>) -> P
     Ok(cell.get_or_init(|| value))
 }
 
-/// The interned string of *text*, which lives as long as the process.
+/// Return the interned string of *text*, which lives as long as the process.
 #[inline]
 pub(crate) fn interned<'py>(
     cell: &'static OnceLock<Py<PyString>>,
@@ -37,7 +37,7 @@ fn enter_text(cell: &'static OnceLock<Py<PyString>>, py: Python<'_>, text: &str)
     cell.get_or_init(|| value)
 }
 
-/// The interned string of a literal.
+/// Return the interned string of a literal.
 macro_rules! intern {
     ($py:expr, $text:expr) => {{
         static NAME: std::sync::OnceLock<pyo3::Py<pyo3::types::PyString>> = std::sync::OnceLock::new();

@@ -1,15 +1,15 @@
-//! The system's clocks, the same as those of Python's `time`, so that no caller sees a timer fire early.
+//! The system's clocks. They are those of Python's `time`, so that no caller sees a timer fire early.
 
 /// A clock that counts nanoseconds and never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SystemClock(system::Id);
 
 impl SystemClock {
-    /// The clock of `time.monotonic()`; it stops while the machine is suspended.
+    /// The clock of `time.monotonic()`, which stops while the machine is suspended.
     pub(crate) const MONOTONIC: Self = Self(system::MONOTONIC);
-    /// The time since boot, which counts suspend, if the system has it; else the monotonic clock.
+    /// The time since boot, including suspend, if the system has such a clock; otherwise the monotonic clock.
     pub(crate) const BOOT: Self = Self(system::BOOT);
-    /// The monotonic clock as it was at the last tick of the kernel, milliseconds ago: read in 5 ns.
+    /// The monotonic clock as it was at the kernel's last tick, some milliseconds ago, which is read in 5 ns.
     #[cfg(linux_calls)]
     pub(crate) const COARSE: Self = Self(libc::CLOCK_MONOTONIC_COARSE);
 
@@ -23,7 +23,7 @@ impl SystemClock {
 mod system {
     pub(super) type Id = libc::clockid_t;
 
-    // macOS counts suspend in CLOCK_MONOTONIC; Python reads mach_absolute_time, which has this id.
+    // On macOS, CLOCK_MONOTONIC counts suspend. Python reads mach_absolute_time, which has this id.
     #[cfg(target_vendor = "apple")]
     pub(super) const MONOTONIC: Id = libc::CLOCK_UPTIME_RAW;
     #[cfg(not(target_vendor = "apple"))]
@@ -37,13 +37,13 @@ mod system {
     #[inline]
     pub(super) fn read(id: Id) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writing; a clock that the system has cannot fail.
+        // SAFETY: `time` is valid for writing, and reading a clock that the system has cannot fail.
         unsafe { libc::clock_gettime(id, &raw mut time) };
         time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
     }
 }
 
-/// Python reads ticks of 15.6 ms here until 3.12, and the performance counter since.
+/// Here Python reads a clock with ticks of 15.6 ms until 3.12, and the performance counter from 3.13 on.
 #[cfg(windows)]
 mod system {
     pub(super) type Id = ();
@@ -57,7 +57,7 @@ mod system {
         extern "system" {
             fn GetTickCount64() -> u64;
         }
-        // SAFETY: no arguments, and cannot fail.
+        // SAFETY: the call has no arguments and cannot fail.
         unsafe { GetTickCount64() * 1_000_000 }
     }
 
@@ -73,12 +73,12 @@ mod system {
         static FREQUENCY: OnceLock<i64> = OnceLock::new();
         let frequency = *FREQUENCY.get_or_init(|| {
             let mut frequency = 0;
-            // SAFETY: valid for writing; cannot fail since Windows XP.
+            // SAFETY: `frequency` is valid for writing, and the call cannot fail since Windows XP.
             unsafe { QueryPerformanceFrequency(&raw mut frequency) };
             frequency
         });
         let mut count = 0;
-        // SAFETY: `count` is valid for writing, and where the frequency could be read, so can the counter.
+        // SAFETY: `count` is valid for writing, and if the frequency could be read, so can the counter.
         unsafe { QueryPerformanceCounter(&raw mut count) };
         (i128::from(count) * 1_000_000_000 / i128::from(frequency)) as u64
     }

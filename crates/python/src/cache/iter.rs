@@ -1,4 +1,4 @@
-//! Iteration over a cache that changes.
+//! Iteration over a cache that may change in the meantime.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -6,13 +6,13 @@ use tickwheel_core::Id;
 
 use crate::cache::object::Cache;
 
-/// Iterates over the entries that a cache has at the iterator's creation; skips those that have left or expired by
-/// then.
+/// Iterates over the entries that a cache has when the iterator is made. Entries that have left or expired before their
+/// turn are skipped.
 ///
-/// It stores entries by id, so no key is hashed or compared, and changes of the cache do not disturb it.
+/// The iterator stores entries by id, so no key is hashed or compared, and changes of the cache do not disturb it.
 #[pyclass(module = "tickwheel._core")]
 pub(crate) struct CacheIterator {
-    /// None after the end.
+    /// The cache, or None after the end.
     cache: Option<Py<Cache>>,
     ids: std::vec::IntoIter<Id>,
     kind: u8,

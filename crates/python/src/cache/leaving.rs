@@ -1,11 +1,11 @@
-//! The ways in which entries leave a cache: removed, expired, evicted, cleared.
+//! The ways in which entries leave a cache: removed, expired, evicted or cleared.
 
 use tickwheel_core::{Order, Pop, Table, NEVER};
 
 use crate::cache::store::{Item, Reason, RemovedEntry, Store};
 use crate::memory::prefetch;
 
-/// Distance at which the memory of an expiring entry is prefetched.
+/// Prefetch distance in entries for the memory of expiring entries.
 const AHEAD: usize = 16;
 
 impl Store {
@@ -15,18 +15,18 @@ impl Store {
         self.detach(index, reason);
         self.table.remove(item.tag, index);
         if matches!(reason, Reason::Replaced | Reason::Removed) {
-            self.watches.note(item.tag); // entries that expire or are evicted have no newer value
+            self.watches.note(item.tag); // an entry that expires or is evicted has no newer value
         }
         RemovedEntry { key: item.key, value: item.value, reason }
     }
 
-    /// Remove at most `limit` entries that are due at `now`, by deadline.
+    /// Remove at most `limit` entries that are due at `now`, in order of deadline.
     pub(crate) fn expire(&mut self, now: u64, limit: usize, left: &mut Vec<RemovedEntry>) {
         if now < self.due_from {
             return;
         }
         let enough = left.len().saturating_add(limit);
-        // They are removed from the table in groups, so that many of its places are fetched at once.
+        // The entries are removed from the table in groups, so that many of its places are fetched at once.
         let (mut places, mut gone) = ([(0, 0); 32], 0);
         self.wheel.begin_turn(now);
         while left.len() < enough {
@@ -43,7 +43,7 @@ impl Store {
             places[gone] = (item.tag, index);
             self.table.prefetch(item.tag);
             gone += 1;
-            // The caller will drop both, which writes to them.
+            // The caller will drop key and value, which writes to both.
             prefetch(item.key.as_ptr().cast_const().cast());
             prefetch(item.value.as_ptr().cast_const().cast());
             left.push(RemovedEntry { key: item.key, value: item.value, reason: Reason::Expired });
@@ -54,7 +54,7 @@ impl Store {
         self.table.shrink();
     }
 
-    /// Remove a due entry, or else the least recently used one, until `more` fits.
+    /// Remove due entries, and otherwise the least recently used ones, until a value of size `more` fits.
     pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<RemovedEntry>) {
         while self.size + more > self.maxsize {
             let before = left.len();
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Remove the least recently used living entry, and expired entries before it.
+    /// Remove the least recently used live entry, and the expired entries that are found before it.
     pub(crate) fn take_least(&mut self, now: u64, left: &mut Vec<RemovedEntry>) {
         while let Some(index) = self.order.oldest() {
             let reason = if self.is_living(index, now) { Reason::Removed } else { Reason::Expired };
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Remove everything: with the reason "removed", or "expired" if the life was over.
+    /// Remove all entries, with the reason "removed", or "expired" for entries whose life was over.
     pub(crate) fn clear(&mut self, now: u64) -> Vec<RemovedEntry> {
         self.watches.note_all();
         let entries = self.wheel.drain();

@@ -1,4 +1,4 @@
-//! Support for loads: the freshness of a value, and whether a key was written during its load.
+//! Support for loads: how fresh a value is, and whether its key was written during the load.
 
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Ticket, NEVER};
@@ -7,8 +7,9 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::once::intern;
 
 impl Cache {
-    /// The value of a key, its remaining nanoseconds and its lifetime. A value that is kept after its life counts as a
-    /// miss, with at most 0 nanoseconds. In both cases the call counts as a use.
+    /// Return the value of a key, its remaining nanoseconds and its lifetime. The call counts as a use.
+    ///
+    /// A value that is kept after the end of its life counts as a miss, and has at most 0 remaining nanoseconds.
     pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         let py = key.py();
         let hash = key.hash()?;
@@ -30,7 +31,7 @@ impl Cache {
         }))
     }
 
-    /// Watch a key for writes.
+    /// Begin to watch a key for writes.
     pub(crate) fn watch(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
         let (py, this) = (slf.py(), slf.get());
         let tags = if this.rule(py, |rules| rules.has_item_methods) {
@@ -41,7 +42,7 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// Look the key up through the subclass, which may change it, and record the key that arrives here.
+    /// Look the key up through the subclass, which may change it, and record the keys that arrive here.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;
@@ -51,8 +52,8 @@ impl Cache {
         outcome.map(|_| tags)
     }
 
-    /// Store a loaded value, with its own lifetime or by the rules, unless its key was written or removed since the
-    /// ticket; return true if it was stored.
+    /// Store a loaded value, with its own lifetime or by the rules, unless its key was written or removed after the
+    /// ticket was made. Return true if it was stored.
     pub(crate) fn settle<'py>(
         slf: &Bound<'py, Self>,
         ticket: &Ticket,

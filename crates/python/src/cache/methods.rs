@@ -15,7 +15,7 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
 
-/// Lag after which a driver counts as closed or stopped; then lookups remove due entries.
+/// Lateness in nanoseconds after which a driver counts as closed or stopped, so that lookups remove due entries.
 const DRIVER_LAG: u64 = 1_000_000_000;
 
 #[pymethods]
@@ -122,7 +122,7 @@ impl Cache {
         Ok(self.look(key)?.or(default).unwrap_or_else(|| py.None().into_bound(py)))
     }
 
-    /// Return the value of *key*, or *default*; the call counts as neither a use, a hit nor a miss.
+    /// Return the value of *key*, or *default*; the call does not count as a use, a hit or a miss.
     #[pyo3(signature = (key, default=None))]
     fn peek(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         let hash = key.hash()?;
@@ -135,8 +135,8 @@ impl Cache {
         Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
     }
 
-    /// Return the value of *key*; if it is missing, set *default* and return that. Atomic: of several threads, one
-    /// sets.
+    /// Return the value of *key*; if it is missing, set *default* and return that. The operation is atomic: if several
+    /// threads call it, one of them sets.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
@@ -150,9 +150,9 @@ impl Cache {
         }
     }
 
-    /// Set *key* to *value*, with a lifetime of *ttl* seconds, or the cache's default.
+    /// Set *key* to *value*, with a lifetime of *ttl* seconds, or the default of the cache.
     ///
-    /// With *keep_ttl* an existing value is replaced, and keeps its deadline.
+    /// With *keep_ttl* an existing value is replaced, and its deadline stays.
     #[pyo3(signature = (key, value, ttl=None, *, keep_ttl=false))]
     fn set<'py>(
         slf: &Bound<'py, Self>,
@@ -176,7 +176,7 @@ impl Cache {
         Self::put(slf, Entry { key, value, life, unless: Unless::Never }).map(drop)
     }
 
-    /// Return a dict of the *keys* that are present, with their values.
+    /// Return a dict with the values of those *keys* that are present.
     fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
@@ -207,20 +207,20 @@ impl Cache {
         Ok(())
     }
 
-    /// Return the value of *key*, even after its life, with its remaining and its total lifetime in nanoseconds; None
-    /// if it is missing.
+    /// Return the value of *key*, even after its life, with its remaining and its total lifetime in nanoseconds. Return
+    /// None if it is missing.
     #[pyo3(name = "_grade")]
     fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         self.graded(key)
     }
 
-    /// Watch *key*, which is going to be loaded, for writes; return a ticket for `_end_loads`.
+    /// Watch *key* for writes, because it is going to be loaded; return a ticket for `_end_loads`.
     #[pyo3(name = "_begin_load")]
     fn begin_load(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
         Self::watch(slf, key)
     }
 
-    /// Stop watching, and empty the list of tickets, so that none of them is returned twice.
+    /// Stop watching, and empty the list of tickets, so that no ticket is returned twice.
     #[pyo3(name = "_end_loads")]
     fn end_loads(&self, tickets: &Bound<'_, PyList>) -> PyResult<()> {
         let ended: Vec<Ticket> = tickets.extract()?;
@@ -235,7 +235,8 @@ impl Cache {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
-    /// Set *key* to the loaded *value*, unless it was written or removed since; return True if it was set.
+    /// Set *key* to the loaded *value*, unless it was written or removed after the ticket was made; return True if it
+    /// was set.
     #[pyo3(name = "_keep_loaded", signature = (ticket, key, value, ttl=None))]
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
@@ -248,8 +249,8 @@ impl Cache {
         Self::settle(slf, &ticket, key, value, life)
     }
 
-    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds, and *most_ns* of the maximum
-    /// age.
+    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds are left, and *most_ns* of the
+    /// maximum age.
     fn _restore<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
@@ -273,7 +274,7 @@ impl Cache {
         Ok(self.take_out(key)?.unwrap_or(default))
     }
 
-    /// Remove and return the least recently used key with its value; None if the cache is empty.
+    /// Remove the least recently used key, and return it with its value, or None if the cache is empty.
     fn _pop_least(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
         let now = self.now(py)?;
         self.sweep(py, now, usize::MAX)?;
@@ -304,7 +305,7 @@ impl Cache {
         self.sweep(py, self.now(py)?, limit.unwrap_or(usize::MAX))
     }
 
-    /// Remove due entries, and return them as pairs in order of the deadlines.
+    /// Remove due entries, and return them as pairs in order of their deadlines.
     #[pyo3(signature = (now_ns=None))]
     fn _expire<'py>(&self, py: Python<'py>, now_ns: Option<u128>) -> PyResult<Bound<'py, PyList>> {
         let now = self.now(py)?;
@@ -320,7 +321,7 @@ impl Cache {
         Ok(pairs)
     }
 
-    /// Return the remaining nanoseconds of *key*, or None; the call does not count as a use.
+    /// Return the remaining nanoseconds of *key*, or None. The call does not count as a use.
     #[inline]
     #[pyo3(name = "_remaining_ns")]
     fn remaining_ns(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
@@ -365,21 +366,22 @@ impl Cache {
         Ok(is_there)
     }
 
-    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it; None: no call is needed before
-    /// `on_earlier`.
+    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it. None means that nothing has to be called
+    /// before `on_earlier` is.
     #[pyo3(name = "_arm")]
     fn arm(&self, py: Python<'_>) -> Option<u128> {
         self.store.with(py, Store::arm)
     }
 
-    /// Disarm: the next set with a deadline calls `on_earlier`.
+    /// Disarm, so that the next set with a deadline calls `on_earlier`.
     #[pyo3(name = "_disarm")]
     fn disarm(&self, py: Python<'_>) {
         self.store.with(py, Store::disarm);
     }
 
-    /// Return an iterator over the current entries, the least recently used first. Kinds: 0 keys, 1 values, 2 items, 3
-    /// records: key, value, lifetime, remaining lifetime and remaining maximum age, in nanoseconds.
+    /// Return an iterator over the current entries, the least recently used first. The kinds are 0 for keys, 1 for
+    /// values, 2 for items and 3 for records. A record has key, value, lifetime, remaining lifetime and remaining
+    /// maximum age, in nanoseconds.
     fn _iterate(slf: &Bound<'_, Self>, kind: u8) -> CacheIterator {
         CacheIterator::new(slf, kind)
     }
@@ -390,7 +392,7 @@ impl Cache {
         Ok(self.store.with(py, |store| store.size))
     }
 
-    /// Return hits, misses, and the numbers of expired, evicted, replaced and removed entries.
+    /// Return the numbers of hits and misses, and of expired, evicted, replaced and removed entries.
     fn _counts(&self, py: Python<'_>) -> (u64, u64, [u64; 4]) {
         self.store.with(py, |store| (store.counts.hits, store.counts.misses, store.counts.left))
     }
@@ -417,15 +419,15 @@ impl Cache {
     }
 
     fn __clear__(&self) {
-        // Entries leave the cells before they are dropped: dropping runs Python.
+        // Entries leave the cells before they are dropped, because dropping runs Python.
         drop(self.store.try_with(|store| store.clear(0)));
         drop(self.hooks.try_with(std::mem::take));
     }
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. The result 0 may also mean a negative value, which Python code refuses, or
-    /// for one too long for some clocks.
+    /// Convert *ttl* to nanoseconds. The result 0 may mean a negative value, which Python code refuses, or for one
+    /// that is too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

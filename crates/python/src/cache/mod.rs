@@ -12,9 +12,9 @@
 //! | `Probe::Doubt` | a new reference to a key that Python has to compare | it is found | it was compared |
 //! | iterator | the cache, and ids of entries | it is made | its end |
 //!
-//! Nothing is dropped while a cell is entered, as dropping runs Python. The collector sees the keys, values and hooks of a
-//! cache through its `__traverse__`. It does not see a `RemovedEntry`: the running call owns it, so that its key and value count as
-//! referenced from outside.
+//! Nothing is dropped while a cell is entered, because dropping runs Python. The collector sees the keys, values and
+//! hooks of a cache through its `__traverse__`. It does not see a `RemovedEntry`. The running call owns that object, so
+//! its key and value count as referenced from outside.
 
 pub(crate) mod iter;
 pub(crate) mod leaving;

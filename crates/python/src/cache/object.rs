@@ -1,7 +1,9 @@
-//! `Cache`: the base of `tickwheel.cache`. It stores, finds, expires and evicts; Python code converts the arguments.
+//! `Cache`: the base class of `tickwheel.cache`. It stores, finds, expires and evicts; Python code converts the
+//! arguments.
 //!
-//! The store is entered only while no Python runs. So everything that runs Python comes before (hash, size, lifetime,
-//! comparison) or after (hooks, dropping removed entries), and a re-entrant call finds the cache consistent.
+//! The store is entered only while no Python code runs. Everything that runs Python comes before that (hash, size,
+//! lifetime, comparison) or after it (hooks, dropping removed entries). So a re-entrant call finds the cache
+//! consistent.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,14 +17,15 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
 
-/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The next call, or the driver,
+/// Maximum number of due entries that a lookup or a set removes, which takes about 50 us. The next call, or the driver,
 /// removes the rest.
 const ON_THE_WAY: usize = 256;
 
 /// Maximum number of due entries that one lookup removes, so that each lookup stays quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
-/// Maximum number of entries that are removed before they are dropped: their memory is still cached.
+/// Maximum number of entries that are removed before they are dropped; their memory is then still in the processor's
+/// cache.
 const CHUNK: usize = 1024;
 
 /// The storage of a cache: keys with values, deadlines and the order of use.
@@ -35,16 +38,16 @@ pub(crate) struct Cache {
     pub(crate) hooks: GilCell<Hooks>,
 }
 
-/// The lifetime of a value.
+/// The lifetime that a value gets.
 #[derive(Clone, Copy)]
 pub(crate) enum Life {
-    /// The default of the rules.
+    /// The default lifetime of the rules.
     Usual,
-    /// The rest of the former value's life; the default if there was no value.
+    /// The rest of the former value's life, or the default if there was no value.
     Kept,
-    /// This many nanoseconds, plus or minus the jitter.
+    /// This number of nanoseconds, plus or minus the jitter.
     About(u64),
-    /// Exactly this many nanoseconds.
+    /// Exactly this number of nanoseconds.
     Exactly(u64),
 }
 
@@ -57,38 +60,38 @@ pub(crate) struct Entry<'a, 'py> {
     pub(crate) unless: Unless<'a>,
 }
 
-/// Condition for an insert.
+/// A condition under which nothing is inserted.
 #[derive(Clone, Copy)]
 pub(crate) enum Unless<'a> {
     Never,
-    /// The key has a value.
+    /// The key already has a value.
     Found,
-    /// The key was written or removed since the ticket.
+    /// The key was written or removed after the ticket was made.
     Written(&'a Ticket),
 }
 
-/// Outcome of an insert.
+/// The outcome of an insert.
 pub(crate) enum Put<'py> {
     Done,
-    /// The key has this value, which was not changed.
+    /// The key already has this value, which was not changed.
     Kept(Bound<'py, PyAny>),
-    /// The key was written or removed during the load.
+    /// The key was written or removed during the load, so nothing was stored.
     Overtaken,
 }
 
 impl Cache {
-    /// A new reference to one of the hooks, to be called with no cell entered.
+    /// Return a new reference to one of the hooks, which is called with no cell entered.
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// Read one of the rules. Copying all of them would wait for recent stores.
+    /// Read one of the rules. Copying all of them would wait for recent stores to memory.
     #[inline]
     pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
     }
 
-    /// The time.
+    /// Read the time.
     #[inline]
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<Instant> {
         match self.store.with(py, |store| store.clock) {
@@ -97,7 +100,7 @@ impl Cache {
         }
     }
 
-    /// Find a key's entry. The index is valid until Python runs again.
+    /// Find the entry of a key. The index is valid until Python code runs again.
     #[inline]
     pub(crate) fn find(&self, key: &Bound<'_, PyAny>, hash: isize) -> PyResult<Option<u32>> {
         let py = key.py();
@@ -108,8 +111,8 @@ impl Cache {
         }
     }
 
-    /// Compare keys with Python. That may change this cache: ids show whether an entry still lives, and no entry is
-    /// compared twice, so that many keys with one hash cost the same as in a dict.
+    /// Find the entry of a key by comparing keys in Python. A comparison may change this cache, so ids show whether an
+    /// entry still lives. No entry is compared twice, so that many keys with one hash cost the same as in a dict.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -135,7 +138,7 @@ impl Cache {
         }
     }
 
-    /// The value of a living key; it counts as a use, and as a hit or a miss.
+    /// Return the value of a live key; the call counts as a use, and as a hit or a miss.
     #[inline]
     pub(crate) fn look<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.look_quickly(key) {
@@ -144,8 +147,8 @@ impl Cache {
         }
     }
 
-    /// The most common lookup: a string with a known hash, the system's clock, a hit that lives for long. None: another
-    /// case.
+    /// Do the most common lookup: a string with a known hash, the system's clock, and a hit that still lives for long.
+    /// Return None in any other case.
     #[inline]
     fn look_quickly<'py>(&self, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         let py = key.py();
@@ -163,7 +166,7 @@ impl Cache {
         })
     }
 
-    /// Any lookup: Python may have to hash and compare the key, and the key may be missing or expired.
+    /// Do any lookup: Python may have to hash and compare the key, and the key may be missing or expired.
     #[inline(never)]
     fn look_thoroughly<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
@@ -189,7 +192,7 @@ impl Cache {
         let py = key.py();
         let hash = key.hash()?;
         let now = self.now(py)?;
-        self.store.with(py, |store| store.watches.note(tag_of(hash))); // also for a key that is only being loaded
+        self.store.with(py, |store| store.watches.note(tag_of(hash))); // the key may be without a value, and in a load
         let Some(index) = self.find(key, hash)? else {
             return Ok(None);
         };
@@ -203,8 +206,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove due entries, report them to the hook, and drop them, in chunks. Removes at most the number of entries at
-    /// the start, even if the hook adds entries.
+    /// Remove due entries in chunks, report them to the hook, and drop them. At most as many are removed as the cache
+    /// has at the start, even if the hook adds entries.
     pub(crate) fn sweep(&self, py: Python<'_>, now: Instant, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
@@ -225,13 +228,13 @@ impl Cache {
         Ok(count)
     }
 
-    /// Report all removed entries to the hook, and drop them, even if the hook raises.
+    /// Report all removed entries to the hook, and drop them even if the hook raises.
     pub(crate) fn report(&self, py: Python<'_>, left: Vec<RemovedEntry>) -> PyResult<()> {
         if left.is_empty() {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
-            // Like a drop, but without a check for each object that this thread has the GIL.
+            // This does the same as a drop, without checking for each object that this thread has the GIL.
             for RemovedEntry { key, value, .. } in left {
                 key.drop_ref(py);
                 value.drop_ref(py);
@@ -251,7 +254,7 @@ impl Cache {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
         let hash = key.hash()?;
         let size = if this.rule(py, |rules| rules.has_sizer) {
-            // Do not measure a default that will not be used.
+            // A default that will not be used is not measured.
             if matches!(entry.unless, Unless::Found) {
                 let (now, found) = (this.now(py)?, this.find(key, hash)?);
                 let kept = this.store.with(py, |store| {
@@ -311,7 +314,7 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Report an expired value before its key gets the next one, and find the key again.
+    /// Report an expired value before its key gets the next value, and find the key again.
     fn report_former(
         &self,
         key: &Bound<'_, PyAny>,
@@ -334,14 +337,14 @@ impl Cache {
         self.find(key, hash)
     }
 
-    /// Notify the driver of an earlier deadline. If that raises, the next set notifies it again.
+    /// Notify the driver of an earlier deadline. If the notification raises, the next set notifies the driver again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
         told.inspect_err(|_| self.store.with(py, Store::disarm))
     }
 
-    /// The time, and the lifetime of a value.
+    /// Return the time and the lifetime of a value.
     #[inline]
     fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<InsertSpec> {
         let keeps_deadline = matches!(entry.life, Life::Kept);
@@ -387,7 +390,7 @@ impl Cache {
         }
     }
 
-    /// Call the `expire` or `popitem` of a subclass that overrides it, as subclasses of cachetools' classes expect.
+    /// Call `expire` or `popitem` of a subclass that overrides it, as subclasses of cachetools' classes expect.
     #[cold]
     #[inline(never)]
     fn make_room_by_methods(
@@ -408,7 +411,7 @@ impl Cache {
     }
 }
 
-/// Store a value in the entry that was found, or in a new one, unless its lifetime is 0. Returns the former value.
+/// Store a value in the entry that was found, or in a new one, unless its lifetime is 0. Return the former value.
 #[inline]
 fn place(
     store: &mut Store,

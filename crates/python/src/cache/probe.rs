@@ -1,4 +1,4 @@
-//! The search for a key without running Python, as far as possible.
+//! The search for a key without running Python code, as far as possible.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
 
-/// Maximum depth of tuples that are compared: the key of a call with keywords is a tuple of tuples.
+/// Maximum depth of tuples that are compared here, because the key of a call with keywords is a tuple of tuples.
 const NESTED: u32 = 2;
 
 /// The result of a search.
@@ -19,7 +19,7 @@ pub(crate) enum Probe {
     Doubt(Id, Py<PyAny>),
 }
 
-/// The entries with the tag of one hash. Each comes once, even if Python changes the cache in between.
+/// The entries with the tag of one hash, each of which is returned once, even if Python code changes the cache.
 #[derive(Default)]
 pub(crate) struct CollisionChain {
     seen: HashSet<Id>,
@@ -27,13 +27,13 @@ pub(crate) struct CollisionChain {
 }
 
 impl Store {
-    /// Search for a key, without running Python.
+    /// Search for a key without running Python code.
     #[inline]
     pub(crate) fn probe(&self, py: Python<'_>, key: *mut ffi::PyObject, hash: isize) -> Probe {
         self.probe_among(py, key, self.table.candidates(tag_of(hash)))
     }
 
-    /// Continue after Python has compared an entry, which has another key.
+    /// Continue the search after Python has compared an entry and found another key.
     pub(crate) fn probe_on(
         &self,
         py: Python<'_>,
@@ -46,7 +46,7 @@ impl Store {
         seen.insert(compared);
         let next = || loop {
             if ahead.is_empty() {
-                // All entries at first, later those that were added since.
+                // At first these are all entries, and later those that were added in the meantime.
                 let ids = self.table.candidates(tag_of(hash)).map(|index| self.wheel.id_at(index));
                 ahead.extend(ids.filter(|&id| seen.insert(id)));
             }
@@ -75,10 +75,10 @@ impl Store {
     }
 }
 
-/// The stored hash of a string, if it has one.
+/// Return the stored hash of a string, if it has one.
 #[inline]
 pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
-    // SAFETY: an exact string begins with this structure on every CPython that is supported.
+    // SAFETY: an exact string begins with this structure in every supported CPython.
     unsafe {
         let key = key.as_ptr();
         let is_string = ffi::Py_TYPE(key) == &raw mut ffi::PyUnicode_Type;
@@ -87,10 +87,10 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Compare two keys of one tag; None if this cannot be decided without running Python.
+/// Compare two keys with one tag; return None if this cannot be decided without running Python code.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
-    // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one
+    // SAFETY: both are living objects and the GIL is held. Comparing exact strings, integers, floats or bytes with one
     // another runs no Python code and allocates nothing.
     unsafe {
         let kind = ffi::Py_TYPE(a);
@@ -106,11 +106,11 @@ fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     }
 }
 
-/// Like `plainly_equal`, for tuples. Items are compared in order, as in Python, up to the first pair that is neither
+/// Like `plainly_equal`, for tuples. As in Python, items are compared in order, up to the first pair that is neither
 /// identical nor equal.
 #[inline(never)]
 fn equal_tuples(a: *mut ffi::PyObject, b: *mut ffi::PyObject, levels: u32) -> Option<bool> {
-    // SAFETY: both are living objects and the GIL is held; an exact tuple holds its items and never changes.
+    // SAFETY: both are living objects and the GIL is held. An exact tuple keeps its items alive and never changes.
     unsafe {
         if levels == 0 || ffi::PyTuple_CheckExact(a) == 0 || ffi::PyTuple_CheckExact(b) == 0 {
             return None;

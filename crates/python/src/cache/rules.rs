@@ -1,4 +1,4 @@
-//! The rules of a cache: plain numbers, which every call reads, and the objects that it calls.
+//! The rules of a cache: the numbers that every call reads, and the objects that it calls.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -9,13 +9,13 @@ use crate::system_clock::SystemClock;
 
 /// The numbers that every call reads.
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools)] // independent flags, not states
+#[allow(clippy::struct_excessive_bools)] // these flags are independent, and not states
 pub(crate) struct Rules {
-    /// Default lifetime of a value, in nanoseconds.
+    /// Default lifetime of a value in nanoseconds.
     pub(crate) life: u64,
-    /// Its maximum age.
+    /// Maximum age of a value in nanoseconds.
     pub(crate) max_age: u64,
-    /// Maximum fraction by which a lifetime is shorter or longer.
+    /// Maximum fraction by which jitter makes a lifetime shorter or longer.
     pub(crate) jitter: f64,
     pub(crate) has_sizer: bool,
     pub(crate) has_lifetime: bool,
@@ -33,16 +33,16 @@ pub(crate) struct Hooks {
     pub(crate) clock: Option<Py<PyAny>>,
     /// Returns the size of a value.
     pub(crate) sizer: Option<Py<PyAny>>,
-    /// Returns the time and the life of key and value, in nanoseconds.
+    /// Returns the time and the lifetime of a key and value, in nanoseconds.
     pub(crate) lifetime: Option<Py<PyAny>>,
-    /// Called with key, value and reason of an entry that has left.
+    /// Called with the key, the value and the reason when an entry has left.
     pub(crate) on_leave: Option<Py<PyAny>>,
     /// Called when a deadline is earlier than the armed one.
     pub(crate) on_earlier: Option<Py<PyAny>>,
 }
 
 impl Hooks {
-    /// Read a clock that is a Python object.
+    /// Read the time from a clock that is a Python object.
     pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<Instant> {
         let Some(clock) = clock else {
             return Ok(Instant(SystemClock::MONOTONIC.now_ns().into()));

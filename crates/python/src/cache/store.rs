@@ -1,6 +1,6 @@
 //! The structures of a cache: a wheel with the entries, a table that finds them by key, and the order of their use.
 //!
-//! No code here runs Python: objects are moved in and out, and the caller drops removed entries outside.
+//! No code here runs Python: objects are only moved in and out, and the caller drops removed entries.
 
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
@@ -8,18 +8,18 @@ use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 use crate::clock::Clock;
 use crate::memory::{prefetch, Hints};
 
-/// Difference between the time that lookups use and the coarse clock.
+/// Nanoseconds that lookups add to the coarse clock.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Upper bound of relative times, 36 years, so that the sum with a life of up to [`LONGEST`] is below `NEVER`.
+/// Upper bound of relative times, 36 years, so that the sum with a lifetime of up to [`LONGEST`] is below `NEVER`.
 const REACH: u64 = 1 << 60;
-/// Relative time of the present after a rebase, 18 years, so that the clock may go back.
+/// The relative time that the present gets when the origin is moved: 18 years, so that the clock may go back.
 const BEHIND: u64 = 1 << 59;
-/// The longest finite life: 146 years.
+/// The longest finite lifetime: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: the readings of a user's timer count as
-/// seconds, so a timer in milliseconds reaches 292 years after 107 days.
+/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: a user's timer is taken to count seconds, so a
+/// timer that counts milliseconds reaches 292 years after 107 days.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
@@ -32,19 +32,19 @@ pub(crate) enum Reason {
     Removed,
 }
 
-/// A key with its value. With the wheel's fields it fills one cache line of 64 bytes; a larger item would cost every
-/// operation a second cache line.
+/// A key with its value. With the wheel's fields it fills one cache line of 64 bytes; if it were larger, every
+/// operation would need a second cache line.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
-    /// Its lifetime from its set or last touch, in nanoseconds.
+    /// Its lifetime, counted from its set or last touch, in nanoseconds.
     pub(crate) life: u64,
-    /// The stored part of the key's hash.
+    /// The part of the key's hash that is stored.
     pub(crate) tag: u32,
 }
 
-/// A removed key and value, for the caller to report and drop.
+/// A removed key with its value, which the caller has to report and drop.
 pub(crate) struct RemovedEntry {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
@@ -57,7 +57,7 @@ pub(crate) struct InsertSpec {
     pub(crate) instant: Instant,
     pub(crate) life: u64,
     pub(crate) size: f64,
-    /// True if a living value is replaced and keeps its deadline.
+    /// True if a live value keeps its deadline when it is replaced.
     pub(crate) keeps_deadline: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Counts {
     pub(crate) left: [u64; 4],
 }
 
-/// Key, value, lifetime, remaining lifetime, and remaining maximum age.
+/// Key, value, lifetime, remaining lifetime, and remaining maximum age of an entry.
 pub(crate) type Peeked = (Py<PyAny>, Py<PyAny>, u64, u64, u64);
 
 #[derive(Debug)]
@@ -77,27 +77,28 @@ pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table<Hints>,
     pub(crate) order: Order<Hints>,
-    /// The sizes of values by index; beyond its end all sizes are 1. Empty in most caches.
+    /// The sizes of values by index; all sizes beyond the end of the list are 1. The list is empty in most caches.
     pub(crate) sizes: Vec<f64>,
     /// The sum of all sizes.
     pub(crate) size: f64,
     pub(crate) maxsize: f64,
     pub(crate) counts: Counts,
-    /// A lower bound of the deadlines, which may be too low.
+    /// A lower bound of the deadlines; the actual earliest deadline may be later.
     pub(crate) due_from: u64,
-    /// The clock's reading at the origin of the relative times that are used here.
+    /// The clock's reading at the origin of the relative times in this structure.
     base: u128,
-    /// The armed deadline; `NEVER` if none is armed, 0 without a driver.
+    /// The armed deadline; `NEVER` if none is armed, and 0 if there is no driver.
     armed: u64,
     random: u64,
     pub(crate) clock: Clock,
-    /// True if a lookup restarts an entry's life.
+    /// True if a lookup restarts the life of an entry.
     pub(crate) is_sliding: bool,
-    /// Time for which an entry is kept after its life, for `grade` only. The wheel's deadline is the end of both.
+    /// Time for which an entry is kept after its life, for `grade` only. The wheel's deadline is the end of both
+    /// together.
     pub(crate) grace: u64,
-    /// The maximum age of an entry since its last set, however often its life is restarted.
+    /// The maximum age of an entry since its last set, even if its life is restarted.
     pub(crate) max_age: u64,
-    /// The end of the maximum age, by index, grace included; empty without a `max_age`.
+    /// The end of each entry's maximum age by index, including the grace; empty without a `max_age`.
     pub(crate) ends: Vec<u64>,
     /// Time that a due entry waits for a driver before a lookup removes it.
     pub(crate) driver_lag: u64,
@@ -130,9 +131,10 @@ impl Store {
         }
     }
 
-    /// Return the relative time of a reading. One that is far ahead becomes the new origin of all times here.
+    /// Return the relative time of a reading. If that is far ahead, it becomes the new origin of all times here.
     ///
-    /// A reading is converted only where it is used, so no time from before a rebase is used after it.
+    /// A reading is converted only where it is used, so that no relative time from before a move of the origin is used
+    /// after it.
     #[inline]
     pub(crate) fn at(&mut self, instant: Instant) -> u64 {
         let now = self.relative(instant);
@@ -142,7 +144,7 @@ impl Store {
         self.rebase(instant.0 - self.base - u128::from(BEHIND))
     }
 
-    /// Return the relative time of an instant, which need not be the present; at most `NEVER`.
+    /// Return the relative time of an instant, which may differ from the present; at most `NEVER`.
     #[inline]
     pub(crate) fn relative(&self, instant: Instant) -> u64 {
         u64::try_from(instant.0.saturating_sub(self.base)).unwrap_or(NEVER).min(NEVER)
@@ -159,7 +161,7 @@ impl Store {
         BEHIND
     }
 
-    /// Bytes used, without objects.
+    /// Number of bytes used, without the objects.
     pub(crate) fn bytes(&self) -> usize {
         self.wheel.bytes()
             + self.table.bytes()
@@ -168,11 +170,11 @@ impl Store {
             + self.ends.capacity() * size_of::<u64>()
     }
 
-    /// A time that is certainly in the future, read in 5 ns: an entry with a later deadline lives. None if the exact
-    /// time is needed.
+    /// A time that is certainly in the future, which is read in 5 ns: an entry with a later deadline is live. None if
+    /// the exact time is needed.
     ///
-    /// Linux keeps the monotonic time of the last tick, milliseconds ago; a second is added to it. So only entries in
-    /// their last second need the exact clock, which takes 20 ns, a third of a lookup.
+    /// Linux stores the monotonic time of its last tick, which is milliseconds old; a second is added to it. So only
+    /// entries in their last second need the exact clock, which takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
@@ -182,7 +184,7 @@ impl Store {
         None
     }
 
-    /// True if a lookup has to remove due entries: the cache has no driver, or the driver is late.
+    /// True if a lookup has to remove due entries, because the cache has no driver or the driver is late.
     #[inline]
     pub(crate) fn is_overdue(&self, now: u64) -> bool {
         self.due_from.saturating_add(self.driver_lag) <= now
@@ -193,13 +195,13 @@ impl Store {
         self.wheel.deadline_at(index) > now.saturating_add(self.grace)
     }
 
-    /// The wheel deadline of an entry whose life begins now.
+    /// The wheel's deadline for an entry whose life begins now.
     #[inline]
     fn deadline(&self, now: u64, life: u64) -> u64 {
         now.saturating_add(life).saturating_add(self.grace).min(NEVER)
     }
 
-    /// The value of an entry, if it lives; the call counts as a use.
+    /// Return the value of an entry if it is live; the call counts as a use.
     #[inline]
     pub(crate) fn hit<'py>(&mut self, py: Python<'py>, index: u32, now: u64) -> Option<Bound<'py, PyAny>> {
         if !self.is_living(index, now) {
@@ -215,7 +217,7 @@ impl Store {
         Some(value)
     }
 
-    /// Insert a new key, which is missing; the caller made room.
+    /// Insert a key that is missing; the caller has made room.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: InsertSpec) {
         let now = self.at(terms.instant);
         let (tag, deadline) = (tag_of(hash), self.deadline(now, terms.life));
@@ -246,7 +248,7 @@ impl Store {
         former
     }
 
-    /// Restart an entry's life, with the same lifetime unless `life` overrides it; return the deadline.
+    /// Restart the life of an entry, with `life` or its present lifetime; return the deadline.
     #[inline]
     pub(crate) fn renew(&mut self, index: u32, now: u64, life: Option<u64>) -> u64 {
         let item = self.wheel.payload_at_mut(index);
@@ -265,7 +267,7 @@ impl Store {
         (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
     }
 
-    /// The number of living entries; with a grace, O(n).
+    /// The number of live entries; O(n) if there is a grace.
     pub(crate) fn living(&self, now: u64) -> usize {
         match self.grace {
             0 => self.wheel.len(),
@@ -273,7 +275,7 @@ impl Store {
         }
     }
 
-    /// The entry of an id, if it lives: key, value, its lifetime, the rest of it, and the rest of the maximum age.
+    /// Return the entry with this id if it is live: key, value, lifetime, remaining lifetime and remaining maximum age.
     pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<Peeked> {
         let (_, item) = self.wheel.get(id)?;
         let left = self.remaining(id.index(), now)?;
@@ -282,8 +284,8 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore an entry's full lifetime and its maximum age, as it had them in another cache. It was set with the
-    /// remaining lifetime, so only its current life is shorter.
+    /// Restore the full lifetime and the maximum age that an entry had in another cache. It was set with its remaining
+    /// lifetime, so only its current life is shorter.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {
@@ -291,9 +293,9 @@ impl Store {
         }
     }
 
-    /// A lifetime with jitter, so that entries that were set together do not expire together.
+    /// Return a lifetime with jitter, so that entries that were set together do not expire together.
     pub(crate) fn jittered(&mut self, life: u64, fraction: f64) -> u64 {
-        // xorshift64 (Marsaglia 2003): fast, and it need not be secret.
+        // This is xorshift64 (Marsaglia 2003), which is fast; the numbers need not be secret.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -301,19 +303,19 @@ impl Store {
         ((life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64).min(LONGEST)
     }
 
-    /// The next deadline; from now on the driver is notified of an earlier one.
+    /// Return the next deadline; from now on the driver is notified of an earlier one.
     pub(crate) fn arm(&mut self) -> Option<u128> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
         next.map(|deadline| self.base + u128::from(deadline))
     }
 
-    /// Disarm: the next deadline is reported.
+    /// Disarm, so that the next deadline is reported.
     pub(crate) fn disarm(&mut self) {
         self.armed = NEVER;
     }
 
-    /// True if the driver has to be notified of a deadline; once per arming.
+    /// True if the driver has to be notified of a deadline, which happens once per arming.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -329,7 +331,7 @@ impl Store {
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
-    /// True if a value of this size fits, as an addition or as a replacement.
+    /// True if a value of this size fits, in addition to the others or in place of `found`.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize
@@ -342,8 +344,8 @@ impl Store {
         ids
     }
 
-    /// Prefetch the entry that a key most likely has, while the clock is read: the wait for memory dominates a lookup
-    /// among a million.
+    /// Prefetch the entry that a key most likely has, while the clock is read. Waiting for memory is the largest part
+    /// of a lookup among a million entries.
     #[inline]
     pub(crate) fn prefetch(&self, hash: isize) {
         if let Some(index) = self.table.candidates(tag_of(hash)).next() {
@@ -375,7 +377,7 @@ impl Store {
     }
 
     #[inline]
-    #[allow(clippy::float_cmp)] // a size of exactly 1 is not stored, any other is
+    #[allow(clippy::float_cmp)] // a size of exactly 1 is not stored
     fn set_size(&mut self, index: u32, size: f64) {
         match self.sizes.get_mut(index as usize) {
             Some(place) => *place = size,
@@ -387,8 +389,8 @@ impl Store {
         }
     }
 
-    /// Correct the drift of float sums: the total of an empty cache is 0, and that of a single entry is the entry's
-    /// size. So an entry that fits alone stays.
+    /// Correct the rounding errors in the sum of sizes: the sum of an empty cache is 0, and that of a single entry is
+    /// its size. So an entry that fits alone stays.
     #[inline]
     pub(crate) fn settle_size(&mut self) {
         if self.wheel.len() <= 1 {
@@ -396,7 +398,7 @@ impl Store {
         }
     }
 
-    /// Verify wheel, table, list and size against one another.
+    /// Verify that wheel, table, order and sizes agree.
     pub(crate) fn check(&self) {
         self.wheel.check();
         self.table.check();

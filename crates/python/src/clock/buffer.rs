@@ -1,7 +1,8 @@
-//! Many numbers at once: a buffer is read by its format, and other objects item by item.
+//! Many numbers at once: a buffer is read by its format, and any other object item by item.
 //!
-//! If the format of a buffer is unknown (long doubles, objects, records, text), it is read by its iterator, whose items
-//! have their own types. So is an array of a NumPy subclass, which may be masked or have a unit.
+//! If the format of a buffer is unknown (long doubles, objects, records, text), the buffer is read by its iterator,
+//! whose items have their own types. The same applies to an array of a NumPy subclass, which may be masked or have a
+//! unit.
 
 use std::ffi::CStr;
 
@@ -34,7 +35,8 @@ struct Format {
 }
 
 impl Format {
-    /// Parse a format of the `struct` module with one item. The size is the buffer's: ctypes uses `<l` for eight bytes.
+    /// Parse a format of the `struct` module with a single item. The size is taken from the buffer, because ctypes uses
+    /// `<l` for eight bytes.
     fn of(text: &[u8], size: usize) -> Option<Self> {
         let (is_big, code) = match text {
             [b'>' | b'!', code] => (true, *code),
@@ -56,7 +58,7 @@ impl Format {
         sizes.contains(&size).then_some(Self { kind, size, is_big })
     }
 
-    /// The bits of an item, the least significant first.
+    /// Return the bits of an item, least significant first.
     #[inline]
     fn bits(self, item: &[u8]) -> u64 {
         let mut bytes = [0; 8];
@@ -104,7 +106,7 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// A buffer of numbers that is held until it is dropped.
+/// A buffer of numbers, which is released when this is dropped.
 struct Held(Box<ffi::Py_buffer>, Format);
 
 impl Drop for Held {
@@ -115,15 +117,15 @@ impl Drop for Held {
 }
 
 impl Held {
-    /// The buffer of an object with numbers; None: its items have to be read one by one.
+    /// Return the buffer of an object with numbers, or None if its items have to be read one by one.
     fn of(values: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = values.py();
         let mut view = Box::new(ffi::Py_buffer::new());
-        // SAFETY: an acquired buffer is released, at the latest when the result is dropped; its format is text or null,
+        // SAFETY: an acquired buffer is released when the result is dropped, at the latest. Its format is text, or null
         // for bytes.
         unsafe {
             if ffi::PyObject_GetBuffer(values.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) != 0 {
-                drop(PyErr::take(py)); // a dtype without a buffer: its items are read
+                drop(PyErr::take(py)); // a dtype without a buffer, so its items are read
                 return Ok(None);
             }
             let text = if view.format.is_null() { c"B" } else { CStr::from_ptr(view.format) };
@@ -140,10 +142,11 @@ impl Held {
         }
     }
 
-    /// The items in order, copied if they are not contiguous in memory.
+    /// Pass the items to `read` in order, copied if they are not contiguous in memory.
     fn read<R>(&self, py: Python<'_>, read: impl FnOnce(Format, &[u8]) -> R) -> PyResult<R> {
         let (view, len) = (&*self.0, self.0.len as usize);
-        // SAFETY: a contiguous buffer has `len` bytes, and stays where it is while it is held; reading runs no Python.
+        // SAFETY: a contiguous buffer has `len` bytes and does not move while it is held, and reading runs no Python
+        // code.
         unsafe {
             if len == 0 {
                 return Ok(read(self.1, &[]));
@@ -161,11 +164,11 @@ impl Held {
     }
 }
 
-/// The buffer of numbers of an object, and the resolution of its ticks if these are times.
+/// Return the buffer of numbers of an object, and the resolution of its ticks if the numbers are times.
 fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Option<Resolution>)>> {
     let py = values.py();
     match numpy::is_plain_array(values) {
-        Some(false) => return Ok(None), // it may be masked or have a unit
+        Some(false) => return Ok(None), // the array may be masked or have a unit
         Some(true) => {
             let dtype = values.getattr(intern!(py, "dtype"))?;
             match dtype.getattr(intern!(py, "kind"))?.extract::<char>()? {
@@ -183,7 +186,7 @@ fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Op
     Ok(Held::of(values)?.map(|held| (held, None)))
 }
 
-/// Many delays in nanoseconds. All are read before anything is set.
+/// Return many delays in nanoseconds. All are read before anything is set.
 pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> PyResult<Vec<u64>> {
     let py = values.py();
     if is_text(values) {
@@ -198,7 +201,7 @@ pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> Py
         let numbers = held.read(py, |format, bytes| decode(format, resolution, bytes))?;
         return numbers.map_err(|place| wrong_item(values, place, name));
     }
-    // SAFETY: each value is our own reference while it is read.
+    // SAFETY: we own a reference to each value while it is read.
     values.try_iter()?.map(|value| unsafe { to_ns(py, value?.as_ptr(), name) }).collect()
 }
 
@@ -233,7 +236,7 @@ fn decode(format: Format, resolution: Option<Resolution>, bytes: &[u8]) -> Resul
     items.map(number).collect()
 }
 
-/// The error of an item that is NaN, NaT or has no unit.
+/// Make the error for an item that is NaN, NaT or has no unit.
 #[cold]
 fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     let item = values.get_item(place);
@@ -241,7 +244,8 @@ fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     error.unwrap_or_else(|error| error)
 }
 
-/// The integers of a buffer of integers; None for other objects. Integers beyond `i64` become 0, which is not an id.
+/// Return the integers of a buffer of integers, or None for other objects. Integers beyond `i64` become 0, which is not
+/// an id.
 pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     if numpy::is_plain_array(values) == Some(false) || is_text(values) {
         return Ok(None);

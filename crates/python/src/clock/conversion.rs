@@ -1,4 +1,4 @@
-//! Conversions by the value's own methods, and the errors of refused values.
+//! Conversions by a value's own methods, and the errors for refused values.
 
 use std::sync::OnceLock;
 
@@ -11,12 +11,14 @@ use tickwheel_core::NEVER;
 use crate::clock::number::Number;
 use crate::once::{intern, made_once};
 
+/// Convert an int.
+///
 /// # Safety
 ///
 /// `object` is an int.
 pub(super) unsafe fn int(object: *mut ffi::PyObject) -> Number {
     let mut overflow = 0;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
     if overflow == 0 {
         Number::whole(value)
@@ -27,7 +29,7 @@ pub(super) unsafe fn int(object: *mut ffi::PyObject) -> Number {
 
 /// The integer that `__index__` returns.
 pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
-    // SAFETY: a new reference to an int, or null with an exception set.
+    // SAFETY: the call returns a new reference to an int, or null with an exception set.
     unsafe {
         let index = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Index(value.as_ptr()))?;
         Ok(int(index.as_ptr()))
@@ -36,20 +38,20 @@ pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
 
 /// The float that `__float__` returns.
 pub(super) fn by_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: a new reference to a float, or null with an exception set.
+    // SAFETY: the call returns a new reference to a float, or null with an exception set.
     unsafe {
         let float = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Float(value.as_ptr()))?;
         Ok(ffi::PyFloat_AS_DOUBLE(float.as_ptr()))
     }
 }
 
-/// Return true if a value is text, whose characters and bytes are not numbers of seconds.
+/// Return true if a value is text, because its characters or bytes must not be read as numbers of seconds.
 pub(super) fn is_text(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
 }
 
-/// The class `tickwheel.errors.InvalidDelayError`, cached at the first call: imports fail while the interpreter shuts
-/// down.
+/// Return the class `tickwheel.errors.InvalidDelayError`. It is cached at the first call, because imports fail while
+/// the interpreter shuts down.
 pub(crate) fn invalid(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static KIND: OnceLock<Py<PyAny>> = OnceLock::new();
     let find = || Ok(py.import(intern!(py, "tickwheel.errors"))?.getattr("InvalidDelayError")?.unbind());
@@ -70,7 +72,7 @@ pub(super) fn refusal(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
     PyTypeError::new_err(text)
 }
 
-/// The repr of a value, truncated if it is long.
+/// Return the repr of a value, shortened if it is long.
 #[cold]
 pub(super) fn shown(value: &Bound<'_, PyAny>) -> String {
     let text = value.repr().map_or_else(|_| "an object".into(), |text| text.to_string());

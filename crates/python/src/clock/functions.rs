@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 
 use crate::clock::{buffer, scalar};
 
-/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative also mean all values
-/// beyond.
+/// Return *value* seconds in nanoseconds, rounded away from zero. The results 2**63 - 1 and its negative also mean
+/// all values beyond them.
 #[pyfunction]
 #[pyo3(signature = (value, name, /))]
 fn to_ns(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
@@ -20,14 +20,14 @@ fn to_seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     Ok(scalar::read(value, name)?.seconds())
 }
 
-/// Return many delays in nanoseconds, negative ones as 0.
+/// Return many delays in nanoseconds; negative ones become 0.
 #[pyfunction]
 #[pyo3(signature = (values, /))]
 fn delays_ns(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     buffer::all_ns(values, "delays", "delay")
 }
 
-/// Return True if *value* is one number or time rather than several.
+/// Return True if *value* is a single number or time.
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 fn is_one(value: &Bound<'_, PyAny>) -> bool {
@@ -43,8 +43,8 @@ fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
 
 /// Add the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // SAFETY: the GIL is held. This API recognises timedeltas, and can no longer be loaded while the interpreter shuts
-    // down.
+    // SAFETY: the GIL is held. This API recognises timedeltas, and could not be loaded later, while the interpreter
+    // shuts down.
     unsafe { ffi::PyDateTime_IMPORT() };
     module.add_function(wrap_pyfunction!(to_ns, module)?)?;
     module.add_function(wrap_pyfunction!(to_seconds, module)?)?;

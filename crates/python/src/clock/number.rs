@@ -4,14 +4,14 @@ use tickwheel_core::NEVER;
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// Seconds that are neither negative nor NaN nor beyond `NEVER`.
+/// Seconds that are not negative, not NaN and not beyond `NEVER`.
 pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
-/// 26 days in nanoseconds. Below it, rounding changes `value * 1e9` by at most an eighth of a nanosecond, and `n / 1e9`
-/// by at most a quarter of one.
+/// 26 days in nanoseconds. Below this, rounding changes `value * 1e9` by at most an eighth of a nanosecond, and `n /
+/// 1e9` by at most a quarter of one.
 const NEAR: f64 = (1_u64 << 51) as f64;
 
-/// `tickwheel.clock.seconds`.
+/// The native form of `tickwheel.clock.seconds`.
 #[inline]
 pub(crate) fn seconds(ns: u64) -> f64 {
     if ns >= NEVER {
@@ -24,16 +24,17 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 /// A number of seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    /// A value of a floating-point type; not NaN.
+    /// A value of a floating-point type, which is not NaN.
     Float(f64),
-    /// A value of an exact type, in nanoseconds; `NEVER` and its negative also mean all values beyond.
+    /// A value of an exact type in nanoseconds; `NEVER` and its negative also mean all values beyond them.
     Ns(i64),
 }
 
 impl Number {
-    /// An exact number: `ns` is its nanoseconds, rounded away from zero, and `value` its seconds as the nearest float.
+    /// Make an exact number: `ns` is its nanoseconds, rounded away from zero, and `value` returns its seconds as the
+    /// nearest float.
     ///
-    /// If floats are coarser than nanoseconds (beyond 104 days), the result is raised until it is not less than
+    /// Where floats are coarser than nanoseconds (beyond 104 days), the result is raised until it is not less than
     /// `value`.
     #[inline]
     pub(super) fn exact(ns: i128, value: impl FnOnce() -> f64) -> Self {
@@ -53,12 +54,12 @@ impl Number {
         ns
     }
 
-    /// Whole seconds.
+    /// Make a number of whole seconds.
     pub(super) fn whole(value: i64) -> Self {
         Self::exact(i128::from(value) * i128::from(NS_PER_S), || value as f64)
     }
 
-    /// Nanoseconds, rounded away from zero.
+    /// Return nanoseconds, rounded away from zero.
     pub(crate) fn ns(self) -> i64 {
         match self {
             Self::Float(value) if value < 0.0 => -magnitude(-value),
@@ -67,7 +68,7 @@ impl Number {
         }
     }
 
-    /// A deadline or a delay; negative values are zero.
+    /// Return the nanoseconds of a deadline or a delay; a negative value becomes zero.
     pub(crate) fn deadline(self) -> u64 {
         self.ns().max(0).cast_unsigned()
     }
@@ -90,12 +91,12 @@ fn magnitude(value: f64) -> i64 {
     }
 }
 
-/// The least `n` with `n / 1e9 >= value`.
+/// Return the least `n` with `n / 1e9 >= value`.
 #[inline]
 pub(super) fn least_ns(value: f64) -> u64 {
     let product = value * 1e9;
     if product < NEAR {
-        // So its whole part less one is too small, and the whole part plus one is enough: one division decides.
+        // So the whole part minus one is too small, and the whole part plus one is large enough: one division decides.
         let whole = product as i64;
         return (whole + i64::from((whole as f64 / 1e9) < value)).cast_unsigned();
     }

@@ -1,8 +1,8 @@
-//! Reads NumPy's numbers and times by their types. This code never imports NumPy: such values exist only if the program
-//! has imported it.
+//! Reads NumPy's numbers and times by their types. This code never imports NumPy, because such values exist only if the
+//! program has imported it.
 //!
 //! A `timedelta64` is read from its memory, because asking it for its unit takes ten times as long. The layout is that
-//! of `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is
+//! of `PyTimedeltaScalarObject` in NumPy's public headers. It is checked once, on a value of each unit, before it is
 //! used.
 
 use std::sync::OnceLock;
@@ -22,13 +22,13 @@ enum Unit {
     Ns(i64),
     /// Number of ticks in a nanosecond.
     PerNs(i64),
-    /// A year or a month, which has no fixed length.
+    /// A year or a month, whose length is not fixed.
     Calendar,
-    /// No unit was given.
+    /// The unit of a value for which no unit was given.
     Generic,
 }
 
-/// NumPy's names of its units.
+/// NumPy's names for its units.
 const UNITS: [(&str, Unit); 14] = [
     ("generic", Unit::Generic),
     ("Y", Unit::Calendar),
@@ -46,7 +46,7 @@ const UNITS: [(&str, Unit); 14] = [
     ("as", Unit::PerNs(1_000_000_000)),
 ];
 
-/// A count of ticks with the length of a tick.
+/// A number of ticks, with the unit of the ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Resolution {
     unit: Unit,
@@ -54,7 +54,7 @@ pub(super) struct Resolution {
 }
 
 impl Resolution {
-    /// The resolution in the text of a dtype: `<m8[25s]`.
+    /// Read the resolution from the text of a dtype, such as `<m8[25s]`.
     fn of_text(text: &str) -> Option<Self> {
         let Some((_, unit)) = text.split_once('[') else {
             return Some(Self { unit: Unit::Generic, count: 1 });
@@ -66,7 +66,8 @@ impl Resolution {
         Some(Self { unit, count })
     }
 
-    /// The nanoseconds of a number of ticks; None for NaT. Years, months and ticks without a unit are refused.
+    /// Return the nanoseconds of a number of ticks, or None for NaT. Years, months and ticks without a unit are
+    /// refused.
     pub(super) fn number(self, ticks: i64) -> Result<Option<Number>, &'static str> {
         if ticks == i64::MIN {
             return Ok(None);
@@ -89,7 +90,7 @@ impl Resolution {
     }
 }
 
-/// NumPy's types.
+/// The types of NumPy that are needed here.
 struct Types {
     generic: Py<PyType>,
     integer: Py<PyType>,
@@ -97,13 +98,13 @@ struct Types {
     bool_: Py<PyType>,
     timedelta: Py<PyType>,
     array: Py<PyType>,
-    /// The units by NumPy's code for them; empty if the memory layout is not as expected.
+    /// The units by NumPy's codes for them; empty if the memory layout is not as expected.
     codes: [Option<Unit>; 16],
 }
 
 static TYPES: OnceLock<Types> = OnceLock::new();
 
-/// The head of a `numpy.timedelta64`.
+/// The beginning of a `numpy.timedelta64`.
 #[repr(C)]
 struct TimedeltaObject {
     ob_base: ffi::PyObject,
@@ -112,7 +113,7 @@ struct TimedeltaObject {
     count: i32,
 }
 
-/// NumPy's types; None before NumPy is imported.
+/// Return NumPy's types, or None before NumPy is imported.
 #[inline]
 fn types(py: Python<'_>) -> Option<&'static Types> {
     TYPES.get().or_else(|| find(py))
@@ -136,7 +137,7 @@ fn find(py: Python<'_>) -> Option<&'static Types> {
     Some(TYPES.get_or_init(|| found))
 }
 
-/// Make a value of each unit and read it from memory.
+/// Make a value of each unit, and read its code from memory.
 fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
     let size: usize = kind.getattr("__basicsize__").ok()?.extract().ok()?;
     if size < size_of::<TimedeltaObject>() {
@@ -147,7 +148,7 @@ fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
         let (ticks, count) = (0x0123_4567_89AB + at as i64, if unit == Unit::Generic { 1 } else { 25 + at as i32 });
         let made = if unit == Unit::Generic { kind.call1((ticks,)) } else { kind.call1((ticks, (name, count))) };
         let made = made.ok()?;
-        // SAFETY: an object of the type is at least as large as what is read of it.
+        // SAFETY: an object of the type is at least as large as the part that is read.
         let seen = unsafe { &*made.as_ptr().cast::<TimedeltaObject>() };
         let place = codes.get_mut(seen.code as usize)?;
         if seen.ticks != ticks || seen.count != count || place.is_some() {
@@ -158,12 +159,12 @@ fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
     Some(codes)
 }
 
-/// Return true if an object is a `numpy.timedelta64` or of a subclass.
+/// Return true if an object is a `numpy.timedelta64` or an instance of a subclass.
 pub(super) fn is_timedelta(value: &Bound<'_, PyAny>) -> bool {
     types(value.py()).is_some_and(|types| is_sub(value, &types.timedelta))
 }
 
-/// For a `numpy.ndarray`, true if it is of exactly this type; None for other objects.
+/// For a `numpy.ndarray` return true if it is of exactly this type; for other objects return None.
 pub(super) fn is_plain_array(value: &Bound<'_, PyAny>) -> Option<bool> {
     let types = types(value.py())?;
     is_sub(value, &types.array).then(|| is_exact(value, &types.array))
@@ -185,16 +186,16 @@ pub(super) enum Found<'py> {
     Number(Number),
     /// The only item of an array.
     Item(Bound<'py, PyAny>),
-    /// It is not a NumPy value.
+    /// The value is not from NumPy.
     Foreign,
 }
 
-/// Read a number or time of NumPy's.
+/// Read a number or a time of NumPy.
 #[inline]
 pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found<'py>> {
     let Some(types) = types(value.py()) else { return Ok(Found::Foreign) };
     if is_exact(value, &types.timedelta) {
-        // SAFETY: the object is of the type whose layout was checked.
+        // SAFETY: the layout of this object's type was checked.
         let seen = unsafe { &*value.as_ptr().cast::<TimedeltaObject>() };
         return match types.codes.get(seen.code as usize).copied().flatten() {
             Some(unit) => timedelta(value, Resolution { unit, count: seen.count }, seen.ticks, name).map(Found::Number),
@@ -204,7 +205,7 @@ pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found
     if is_sub(value, &types.array) {
         let has_no_dimension = value.getattr(intern!(value.py(), "ndim"))?.eq(0)?;
         if !has_no_dimension || !is_exact(value, &types.array) {
-            return Err(refusal(value, name)); // also for masked values and values with a unit
+            return Err(refusal(value, name)); // this includes masked values and values with a unit
         }
         return value.get_item(()).map(Found::Item);
     }
@@ -225,7 +226,7 @@ pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found
         if float.is_nan() {
             return Err(not_a_number(value, name));
         }
-        // A long double may be larger than the nearest float.
+        // The nearest float of a long double may be smaller than the value; then the next float is taken.
         return Ok(Found::Number(Number::Float(if value.gt(float)? { float.next_up() } else { float })));
     }
     let is_nat = value.ne(value).unwrap_or(false);
@@ -240,7 +241,7 @@ fn timedelta(value: &Bound<'_, PyAny>, resolution: Resolution, ticks: i64, name:
     }
 }
 
-/// Read it by its attributes and methods.
+/// Read a timedelta by its attributes and methods.
 #[cold]
 fn timedelta_slowly(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let resolution = resolution(value)?.ok_or_else(|| refusal(value, name))?;

@@ -13,18 +13,18 @@ use crate::clock::number::{least_ns, Number, NS_PER_S, USUAL};
 use crate::clock::numpy::{self, Found};
 use crate::once::intern;
 
-/// Whole seconds whose nanoseconds are exact in a float.
+/// Whole seconds for which a float represents their nanoseconds exactly.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
-/// Nanoseconds of a delay or an instant in seconds; negative values are zero, and `NEVER` means all from 292 years
-/// on.
+/// Return the nanoseconds of a delay or an instant in seconds. A negative value becomes zero, and `NEVER` means
+/// all values from 292 years on.
 ///
 /// # Safety
 ///
 /// The GIL is held and `value` is an object.
 #[inline]
 pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
-    // SAFETY: an exact float or int is checked before it is read.
+    // SAFETY: the type of an exact float or int is checked before it is read.
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
             let value = ffi::PyFloat_AS_DOUBLE(value);
@@ -42,7 +42,7 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
     }
 }
 
-/// Read a number or a time; `name` is for the error.
+/// Read a number or a time; `name` is used in the error.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
 #[inline(never)]
 pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let object = value.as_ptr();
-    // SAFETY: the object's type is checked before it is read; a subclass has its base's layout.
+    // SAFETY: the type of the object is checked before it is read, and a subclass has the layout of its base.
     unsafe {
         if ffi::PyFloat_Check(object) != 0 {
             let float = ffi::PyFloat_AS_DOUBLE(object);
@@ -62,7 +62,7 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     }
     if let Ok(delta) = value.cast::<PyDelta>() {
         if delta.cast_exact::<PyDelta>().is_err() && is_fine(value) {
-            // pandas' Timedelta is a timedelta, with nanoseconds that a timedelta does not have.
+            // A Timedelta of pandas is a timedelta that also has nanoseconds.
             let fine = value.getattr(intern!(value.py(), "asm8"))?;
             if numpy::is_timedelta(&fine) {
                 return read(&fine, name);
@@ -77,11 +77,11 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     }
 }
 
-/// The version tag of the timedelta class that was checked last and has no units of its own, or 0. Version tags are
-/// unique, and the interpreter assigns a new one whenever the class changes.
+/// The version tag of the last timedelta class that was found to have no units of its own, or 0. Version tags are
+/// unique, and the interpreter assigns a new one whenever a class changes.
 static PLAIN: AtomicU32 = AtomicU32::new(0);
 
-/// True if a timedelta's class supports NumPy's units.
+/// True if the class of a timedelta supports NumPy's units.
 #[inline]
 fn is_fine(value: &Bound<'_, PyAny>) -> bool {
     // SAFETY: a living object has a type.
@@ -94,7 +94,7 @@ fn look(value: &Bound<'_, PyAny>) -> bool {
     let kind = value.get_type();
     let is_fine = kind.hasattr(intern!(value.py(), "asm8")).unwrap_or(false);
     if !is_fine {
-        // SAFETY: the type is alive, and has a version by now.
+        // SAFETY: the type is alive, and has a version tag by now.
         PLAIN.store(unsafe { (*kind.as_type_ptr()).tp_version_tag }, Ordering::Relaxed);
     }
     is_fine
@@ -106,7 +106,7 @@ fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
     Number::exact(us * 1_000, || us as f64 / 1e6)
 }
 
-/// A number of another library: exact if it has `as_integer_ratio` or `__index__`, otherwise by `__float__`.
+/// Read a number of another library: exactly if it has `as_integer_ratio` or `__index__`, otherwise by `__float__`.
 #[cold]
 fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let py = value.py();
@@ -122,12 +122,12 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     };
     if has_index {
         match by_index(value) {
-            Err(error) if has_float && error.is_instance_of::<PyTypeError>(py) => {} // a tensor, whose index depends on its dtype
+            Err(error) if has_float && error.is_instance_of::<PyTypeError>(py) => {} // a tensor of some dtypes
             outcome => return outcome,
         }
     }
     if !has_float {
-        let is_nan = value.ne(value).unwrap_or(false); // pandas' NaT
+        let is_nan = value.ne(value).unwrap_or(false); // true for pandas' NaT
         return Err(if is_nan { not_a_number(value, name) } else { refusal(value, name) });
     }
     let float = match by_float(value) {
@@ -152,7 +152,7 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
         return Ok(Number::Float(float));
     };
     if float.abs() < f64::MIN_POSITIVE {
-        // Smaller than any float: its ratio may have a billion digits.
+        // The number is smaller than any float, and its ratio may have a billion digits.
         return Ok(Number::Ns(i64::from(value.gt(0)?) - i64::from(value.lt(0)?)));
     }
     let (numerator, denominator): (Bound<'_, PyAny>, Bound<'_, PyAny>) = ratio.call0()?.extract()?;
@@ -161,7 +161,8 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, || float))
 }
 
-/// True if an array of another library has more than one item, or items that are not plain numbers: times, text, complex numbers.
+/// True if an array of another library has several items, or items that are not plain numbers, such as times, text or
+/// complex numbers.
 fn has_dimensions_or_unit(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
     if attribute(value, intern!(py, "ndim")).is_some_and(|count| !count.eq(0).unwrap_or(true)) {
@@ -175,7 +176,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Op
     object.getattr_opt(name).ok().flatten()
 }
 
-/// True if a value is one number or time rather than several.
+/// True if a value is a single number or time.
 pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     let (py, object) = (value.py(), value.as_ptr());
     // SAFETY: any object has a type with these slots.
@@ -190,7 +191,7 @@ pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     !is_sequence || is_text(value) || has_no_dimension()
 }
 
-/// True if a value is a NaN that cannot become a float: a signalling one of a Decimal.
+/// True if a value is a NaN that cannot become a float, which is a signalling NaN of a Decimal.
 fn is_signalling_nan(value: &Bound<'_, PyAny>) -> bool {
     let answer = value.call_method0(intern!(value.py(), "is_nan")).and_then(|answer| answer.is_truthy());
     answer.unwrap_or(false)

@@ -1,7 +1,7 @@
 //! Memory for large numbers of objects of one kind, in huge pages.
 //!
-//! Such objects are accessed in random order, so each access needs another page, and the page lookup takes as long as
-//! fetching the object. In pages of 2 MiB, a million handles take 23 pages. If there are few objects, they come from
+//! Such objects are accessed in random order, so each access needs another page, and looking the page up takes as long
+//! as fetching the object. A million handles take 23 pages of 2 MiB. As long as there are few objects, they come from
 //! the interpreter's allocator.
 
 use std::marker::PhantomData;
@@ -13,17 +13,17 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// Number of objects that come from the interpreter's allocator: the processor caches the lookups of their few pages,
-/// and an almost empty block would waste memory. In a free-threaded interpreter all objects do, because the interpreter
-/// must know them.
+/// Number of objects that come from the interpreter's allocator, because the processor caches the lookups of their few
+/// pages, and an almost empty block would waste memory. In a free-threaded interpreter all objects do, because the
+/// interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
-/// The head of a block, which is one huge page; its pieces follow.
+/// The beginning of a block, which is one huge page; its pieces follow.
 #[repr(C, align(64))]
 struct Head {
-    /// The piece that was freed last; each free piece begins with the address of the previous one.
+    /// The piece that was freed last. Each free piece begins with the address of the piece that was freed before it.
     free: *mut Link,
-    /// Number of pieces that were ever used: the memory behind them is untouched.
+    /// Number of pieces that have ever been used; the memory behind them is untouched.
     begun: usize,
     live: usize,
 }
@@ -31,18 +31,18 @@ struct Head {
 struct Link(*mut Link);
 
 struct State {
-    /// Number of living objects outside of the blocks.
+    /// Number of living objects outside the blocks.
     few: usize,
-    /// Sorted by address.
+    /// All blocks, sorted by address.
     blocks: Vec<*mut Head>,
-    /// The blocks with a free piece.
+    /// The blocks that have a free piece.
     with_room: Vec<*mut Head>,
 }
 
-// SAFETY: the state owns the blocks, whichever thread requests a piece.
+// SAFETY: the state owns the blocks, whichever thread asks for a piece.
 unsafe impl Send for State {}
 
-/// The memory of all objects of one layout. They share no memory with other objects.
+/// The memory for all objects of one layout, which they share with no other objects.
 pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {
@@ -53,21 +53,21 @@ impl<T> Blocks<T> {
         Self(GilCell::new(State { few: 0, blocks: Vec::new(), with_room: Vec::new() }), PhantomData)
     }
 
-    /// A new object of `kind`, with one reference; null with an exception set if there is no memory.
+    /// Make an object of `kind` with one reference; return null with an exception set if there is no memory.
     ///
     /// # Safety
     ///
-    /// The objects of `kind` are of layout `T`, and invisible to the collector.
+    /// The objects of `kind` have the layout `T`, and the collector does not track them.
     #[cold]
     pub(crate) unsafe fn object(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> *mut T {
         let (is_few, piece) = self.0.with(py, |state| {
             let is_few = state.few < FEW;
             state.few += usize::from(is_few);
-            // SAFETY: all pieces of these blocks have this number and size.
+            // SAFETY: all pieces in these blocks have this size, and each block has this number of them.
             (is_few, if is_few { None } else { unsafe { state.take(Self::PIECES, size_of::<T>()) } })
         });
-        // SAFETY: the cell is not entered, as a failure sets an exception; a piece is large enough for the object and
-        // has no other user.
+        // SAFETY: the cell is not entered, because a failure sets an exception. A piece is large enough for the object
+        // and has no other user.
         unsafe {
             if is_few {
                 let object = ffi::PyType_GenericAlloc(kind, 0);
@@ -87,7 +87,7 @@ impl<T> Blocks<T> {
     ///
     /// # Safety
     ///
-    /// `object` is from here, and dead.
+    /// `object` was made here, and is dead.
     #[cold]
     pub(crate) unsafe fn free(&self, py: Python<'_>, object: *mut T) {
         let is_piece = self.0.with(py, |state| {
@@ -97,7 +97,7 @@ impl<T> Blocks<T> {
             is_piece
         });
         if !is_piece {
-            // SAFETY: an object outside of our blocks is from the interpreter's allocator.
+            // SAFETY: an object outside our blocks is from the interpreter's allocator.
             unsafe { ffi::PyObject_Free(object.cast()) };
         }
     }
@@ -130,7 +130,7 @@ impl State {
 
     fn grow(&mut self) -> Option<*mut Head> {
         let head: *mut Head = take_page()?.as_ptr().cast();
-        // SAFETY: a new block begins with its head, which is not visible yet.
+        // SAFETY: a new block begins with its head, and is not visible yet.
         unsafe { head.write(Head { free: null_mut(), begun: 0, live: 0 }) };
         let place = self.blocks.partition_point(|&other| other < head);
         self.blocks.insert(place, head);
@@ -138,11 +138,11 @@ impl State {
         Some(head)
     }
 
-    /// Return a piece; false if it is in no block.
+    /// Return a piece to its block; return false if it is in no block.
     unsafe fn give(&mut self, piece: *mut Link, pieces: usize) -> bool {
         let head: *mut Head = piece.map_addr(|address| address & !(HUGE_PAGE - 1)).cast();
         let Ok(place) = self.blocks.binary_search(&head) else { return false };
-        // SAFETY: the block is ours, and the unused piece is in it.
+        // SAFETY: the block is ours, and the piece in it is not used any more.
         unsafe {
             piece.write(Link((*head).free));
             (*head).free = piece;

@@ -1,5 +1,5 @@
-//! A callback with its arguments, in one reference: the callable itself, or, with arguments or a context, a pack of
-//! callable, arguments and context.
+//! A callback with its arguments, as one reference. It is the callable itself or, if there are arguments or a context,
+//! a pack of callable, arguments and context.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -9,21 +9,21 @@ use pyo3::prelude::*;
 
 use crate::cpython::free_list::FreeList;
 
-/// Marks a pointer to a `Pack`.
+/// The bit that marks a pointer to a `Pack`.
 const PACKED: usize = 1;
 
-/// The head of a pack, which replaces a tuple `(callback, *args)`; the words follow it.
+/// The beginning of a pack, which replaces a tuple `(callback, *args)`; the words follow it.
 ///
 /// The collector would track a tuple, although it already traverses the words through the engine. With a tuple, setting
 /// and firing a timer with an argument took a fifth longer.
 #[repr(C)]
 struct Pack {
     references: u32,
-    /// The number of words, and `IN_CONTEXT` if the first one is the context of the call.
+    /// The number of words, with the bit `IN_CONTEXT` if the first word is the context of the call.
     len: u32,
 }
 
-/// Marks a pack with a context.
+/// The bit that marks a pack with a context.
 const IN_CONTEXT: u32 = 1 << 31;
 
 impl Pack {
@@ -34,19 +34,19 @@ impl Pack {
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
 
-/// The number of words of a callback with one argument; packs of that size are kept for reuse.
+/// Number of words of a callback with one argument; packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of kept packs: as many as dead handles with such a pack.
+/// Maximum number of packs that are kept: as many as dead handles that had such a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
 
-/// Call a callback, which may run for any time: null with an exception set if it raised.
+/// Call a callback, which may run for any time; return null with an exception set if it raised.
 ///
 /// # Safety
 ///
-/// The GIL is held; the caller keeps `callback` and the `count` objects at `args` alive.
+/// The GIL is held, and the caller keeps `callback` and the `count` objects at `args` alive.
 #[inline]
 pub(crate) unsafe fn call(
     callback: *mut ffi::PyObject,
@@ -57,15 +57,15 @@ pub(crate) unsafe fn call(
     unsafe { ffi::PyObject_Vectorcall(callback, args, count, null_mut()) }
 }
 
-/// Enter a copy of a context that is already entered: returns a new reference, or null with the exception set if it had
-/// another cause.
+/// Enter a copy of a context that could not be entered because it is in use. Return a new reference, or null with the
+/// exception still set if the failure had another cause.
 ///
 /// # Safety
 ///
 /// The GIL is held with an exception set, and `context` is a context.
 #[cold]
 unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the copy has no other reference, so it can be entered; it is released if it is not.
+    // SAFETY: the copy has no other reference, so it can be entered; otherwise it is released.
     unsafe {
         if ffi::PyErr_ExceptionMatches(ffi::PyExc_RuntimeError) == 0 {
             return null_mut();
@@ -80,7 +80,7 @@ unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// A reference that must be released manually.
+/// A reference to a call, which must be released explicitly.
 #[derive(Clone, Copy)]
 pub(crate) struct Callback(pub(crate) *mut ffi::PyObject);
 
@@ -91,10 +91,10 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// `words` are living objects, and the first is the callback.
+    /// `words` are living objects, of which the first is the callback.
     #[inline]
     pub(crate) unsafe fn new(py: Python<'_>, words: &[*mut ffi::PyObject]) -> Self {
-        // SAFETY: the words are objects, borrowed from the caller's arguments, and the first is there.
+        // SAFETY: the words are objects borrowed from the caller's arguments, and there is at least one.
         unsafe {
             if let [callback] = words {
                 ffi::Py_INCREF(*callback);
@@ -108,21 +108,21 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// `words` are living objects, and the first is the callback.
+    /// `words` are living objects, of which the first is the callback.
     pub(crate) unsafe fn in_context(context: &Bound<'_, PyAny>, words: &[*mut ffi::PyObject]) -> Self {
         let all = [&[context.as_ptr()], words].concat();
         // SAFETY: the caller keeps all words and the context alive.
         unsafe { Self::packed(context.py(), &all, all.len() as u32 | IN_CONTEXT) }
     }
 
-    /// Fill a fresh pack.
+    /// Make a pack, and fill it.
     ///
     /// # Safety
     ///
-    /// `words` are living objects, as many as `len` says.
+    /// `words` are living objects, and `len` gives their number.
     #[inline]
     unsafe fn packed(py: Python<'_>, words: &[*mut ffi::PyObject], len: u32) -> Self {
-        // SAFETY: the words are alive, and a fresh pack with room for them is filled before it is visible.
+        // SAFETY: the words are alive, and a new pack with room for them is filled before it is visible.
         unsafe {
             for &word in words {
                 ffi::Py_INCREF(word);
@@ -134,7 +134,7 @@ impl Callback {
         }
     }
 
-    /// Uninitialised memory for a pack.
+    /// Return uninitialised memory for a pack.
     #[inline]
     fn room_for(py: Python<'_>, words: usize) -> *mut Pack {
         if words == USUAL {
@@ -142,9 +142,9 @@ impl Callback {
                 return dead.as_ptr();
             }
         }
-        // From the interpreter's pools, where packs are adjacent: the system's allocator puts them into the gaps
-        // between the wheel's blocks, each on a page of its own, which cost 120 ns per set and firing with a million
-        // timers pending.
+        // The memory comes from the interpreter's pools, where packs are adjacent. The system's allocator puts them
+        // into the gaps between the wheel's blocks, each on another page, which cost 120 ns per set and firing with a
+        // million pending timers.
         let layout =
             Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed fit into memory");
         // SAFETY: the GIL is held, as the interpreter's pools require.
@@ -155,20 +155,20 @@ impl Callback {
         pack
     }
 
-    /// The pack, if the call is one.
+    /// Return the pack, if the call is one.
     #[inline]
     fn pack(self) -> Option<*mut Pack> {
         (self.0 as usize & PACKED == PACKED).then_some((self.0 as usize & !PACKED) as *mut Pack)
     }
 
-    /// Take one more reference.
+    /// Take another reference.
     ///
     /// # Safety
     ///
     /// The GIL is held and the call is not `NONE`.
     #[inline]
     pub(crate) unsafe fn retain(self) {
-        // SAFETY: a call other than `NONE` is an object or a living pack, and both are changed with the GIL held only.
+        // SAFETY: a call that is not `NONE` is an object or a living pack, and both are changed only with the GIL held.
         unsafe {
             match self.pack() {
                 None => ffi::Py_INCREF(self.0),
@@ -182,11 +182,11 @@ impl Callback {
         self.0.is_null()
     }
 
-    /// All its references, borrowed: the context, if there is one, callback and arguments.
+    /// Return all references of the call, borrowed: the context, if there is one, the callback and the arguments.
     ///
     /// # Safety
     ///
-    /// The call is not `NONE` and outlives the slice; the GIL is held.
+    /// The call is not `NONE` and outlives the slice, and the GIL is held.
     #[inline]
     pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
         match self.pack() {
@@ -196,11 +196,11 @@ impl Callback {
         }
     }
 
-    /// Callback and arguments, borrowed.
+    /// Return the callback and the arguments, borrowed.
     ///
     /// # Safety
     ///
-    /// The call is not `NONE` and outlives the slice; the GIL is held.
+    /// The call is not `NONE` and outlives the slice, and the GIL is held.
     #[inline]
     pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
         // SAFETY: the first word of a pack with a context is the context.
@@ -213,18 +213,18 @@ impl Callback {
         self.pack().is_some_and(|pack| unsafe { (*pack).len & IN_CONTEXT != 0 })
     }
 
-    /// Call it, in its context, and pass the result to `settle` there; null with an exception set if one of them
-    /// raised.
+    /// Call it in its context, and pass the result to `settle` there. Return null with an exception set if one of the
+    /// two raised.
     ///
     /// # Safety
     ///
-    /// The GIL is held, and the call is not `NONE`; the caller keeps it alive. `settle` consumes the result.
+    /// The GIL is held, the call is not `NONE`, and the caller keeps it alive. `settle` consumes the result.
     #[inline]
     pub(crate) unsafe fn call(
         self,
         settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: the words live as long as the call; an entered context is exited.
+        // SAFETY: the words live as long as the call, and an entered context is exited.
         unsafe {
             if self.has_context() {
                 return self.call_in_context(settle);
@@ -243,7 +243,7 @@ impl Callback {
         self,
         settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: a call with a context has the context as its first word and the callback as its second; an entered
+        // SAFETY: the first word of a call with a context is the context, and the second is the callback. An entered
         // context is exited.
         unsafe {
             let (context, words) = (self.all_words()[0], self.words());
@@ -266,14 +266,14 @@ impl Callback {
         }
     }
 
-    /// Release the reference. Runs Python: no cell may be entered.
+    /// Release the reference. This runs Python, so no cell may be entered.
     ///
     /// # Safety
     ///
-    /// The reference is owned.
+    /// The caller owns the reference.
     #[inline]
     pub(crate) unsafe fn release(self, py: Python<'_>) {
-        // SAFETY: the caller gives up its reference; the last reference to a pack owns its words.
+        // SAFETY: the caller gives up its reference, and the last reference to a pack owns the words of the pack.
         unsafe {
             let Some(pack) = self.pack() else {
                 return ffi::Py_XDECREF(self.0);

@@ -11,10 +11,11 @@ pub(crate) use by_gil::GilCell;
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) use by_lock::GilCell;
 
-/// Refuse the import if there is no lock: in a free-threaded interpreter that was started with its GIL disabled
-/// (`PYTHON_GIL=0`).
+/// Refuse the import if there is no lock, which is the case in a free-threaded interpreter that was started with its
+/// GIL disabled (`PYTHON_GIL=0`).
 ///
-/// Without that option such an interpreter enables its GIL for a module that declares its use, as ours does.
+/// Without that option, such an interpreter enables its GIL for a module that declares that it uses the GIL, as ours
+/// does.
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     if py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy()? {
@@ -25,11 +26,11 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 
-/// The GIL is the lock: only a thread that holds it accesses the value, and never while it runs Python.
+/// The cell whose lock is the GIL: only a thread that holds the GIL accesses the value, and never while it runs Python.
 ///
 /// Another lock would cost 10 ns per call, and would need a fixed order with the GIL. This cell costs only a flag. One
-/// mistake is still possible: running Python inside of `with`, which may re-enter. The flag turns it into a panic
-/// instead of a corrupted wheel.
+/// mistake is still possible: code in `with` may run Python, which may re-enter the cell. The flag turns that into a
+/// panic, so that the wheel is not corrupted.
 #[cfg(not(Py_GIL_DISABLED))]
 mod by_gil {
     use std::cell::{Cell, UnsafeCell};
@@ -41,10 +42,11 @@ mod by_gil {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: `with` needs a `Python` token, so threads take turns; `T: Send` because they do.
+    // SAFETY: `with` needs a `Python` token, so threads use the value one after another, and therefore `T: Send` is
+    // enough.
     unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// Marks the cell as left, also after a panic.
+    /// Marks the cell as left when it is dropped, even after a panic.
     struct Leave<'a>(&'a Cell<bool>);
 
     impl Drop for Leave<'_> {
@@ -58,28 +60,28 @@ mod by_gil {
             Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
         }
 
-        /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector
-        /// counts.
+        /// Call `f` with the value. `f` must not run Python: it must not call an object, drop one, or allocate one that
+        /// the collector counts.
         #[inline]
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
             let _leave = Leave(&self.is_entered);
-            // SAFETY: the GIL excludes other threads, the flag excludes this one.
+            // SAFETY: the GIL excludes other threads, and the flag excludes this one.
             f(unsafe { &mut *self.value.get() })
         }
 
-        /// Use the value without the flag, for hot paths of a few instructions.
+        /// Call `f` with the value without setting the flag, for hot paths of a few instructions.
         ///
         /// # Safety
         ///
         /// The cell is not entered, and `f` does not re-enter it.
         #[inline]
         pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
-            // SAFETY: the GIL excludes other threads, the caller excludes this one.
+            // SAFETY: the GIL excludes other threads, and the caller excludes this one.
             f(unsafe { &mut *self.value.get() })
         }
 
-        /// Use the value unless it is in use, for the garbage collector.
+        /// Call `f` with the value unless it is in use, for the garbage collector.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             if self.is_entered.replace(true) {
                 return None;
@@ -91,8 +93,8 @@ mod by_gil {
     }
 }
 
-/// `GilCell` with a lock, for an interpreter without a GIL. A lock alone does not make the module safe, so the module
-/// enables the GIL; `docs/decisions/free-threading.md` lists what is missing.
+/// The cell with a lock of its own, for an interpreter without a GIL. A lock alone does not make the module safe, so
+/// the module enables the GIL; `docs/decisions/free-threading.md` lists what is missing.
 #[cfg(Py_GIL_DISABLED)]
 mod by_lock {
     use pyo3::prelude::*;
@@ -105,12 +107,12 @@ mod by_lock {
             Self(Lock::new(value))
         }
 
-        /// Use the value. `f` must not run Python, which could wait for a thread that waits for this lock.
+        /// Call `f` with the value. `f` must not run Python, which could wait for a thread that waits for this lock.
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(f)
         }
 
-        /// Use the value; with a lock there is no cheaper way.
+        /// Call `f` with the value; with a lock there is no cheaper way.
         ///
         /// # Safety
         ///
@@ -119,7 +121,7 @@ mod by_lock {
             self.0.with(f)
         }
 
-        /// Use the value unless it is in use, for the garbage collector.
+        /// Call `f` with the value unless it is in use, for the garbage collector.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             self.0.try_with(f)
         }
@@ -133,7 +135,7 @@ mod by_lock {
 /// The calling thread holds the GIL.
 #[inline]
 pub(crate) unsafe fn guard(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls with the GIL held.
+    // SAFETY: the interpreter calls this with the GIL held.
     let py = unsafe { Python::assume_attached() };
     match catch_unwind(AssertUnwindSafe(|| body(py))) {
         Ok(Ok(object)) => object,

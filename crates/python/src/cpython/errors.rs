@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::cpython::modules::ERRORS;
 
-/// Make the exception `tickwheel.errors.NAME(*facts)`; it builds its own message.
+/// Make the exception `tickwheel.errors.NAME(*facts)`, which composes its own message.
 #[cold]
 pub(crate) fn raise<'py>(py: Python<'py>, name: &str, facts: impl PyCallArgs<'py>) -> PyErr {
     let make = || -> PyResult<PyErr> {

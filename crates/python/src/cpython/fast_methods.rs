@@ -1,4 +1,5 @@
-//! Methods as native functions of the interpreter. A wrapper that unpacks their arguments would take longer than a set.
+//! Methods as native functions of the interpreter. A wrapper that unpacks their arguments would take longer than a
+//! whole set.
 
 use std::ffi::{c_int, CStr};
 
@@ -8,10 +9,10 @@ use pyo3::types::PyType;
 
 use crate::cpython::type_builder::Table;
 
-/// Flags of a function that reads its arguments where the caller has them, with their names.
+/// The flags of a function that reads its arguments, and their names, directly where the caller has them.
 const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
-/// A table of functions; the last may be zeros, which end the table of a type.
+/// A table of functions; in the table of a type, the last item is zeros.
 pub(crate) type FastMethods<const N: usize> = Table<ffi::PyMethodDef, N>;
 
 /// Return a definition.
@@ -47,7 +48,7 @@ impl<const N: usize> FastMethods<N> {
     /// Add the methods to `kind`.
     pub(crate) fn add_to(&'static self, kind: &Bound<'_, PyType>) -> PyResult<()> {
         for (name, definition) in self.definitions() {
-            // SAFETY: the table is static; the interpreter only reads it.
+            // SAFETY: the table is static, and the interpreter only reads it.
             let descriptor = unsafe {
                 let made = ffi::PyDescr_NewMethod(kind.as_type_ptr(), definition);
                 Bound::from_owned_ptr_or_err(kind.py(), made)?
@@ -57,7 +58,7 @@ impl<const N: usize> FastMethods<N> {
         Ok(())
     }
 
-    /// Add them to `module` as functions.
+    /// Add the functions to `module`.
     pub(crate) fn add_to_module(&'static self, module: &Bound<'_, PyModule>) -> PyResult<()> {
         for (name, definition) in self.definitions() {
             // SAFETY: the interpreter keeps a pointer to the definition, which is static.
@@ -72,7 +73,7 @@ impl<const N: usize> FastMethods<N> {
 
     fn definitions(&'static self) -> impl Iterator<Item = (&'static str, *mut ffi::PyMethodDef)> {
         self.0.iter().map(|definition| {
-            // SAFETY: a name is a static string, and this is not called for the zeros that end a table.
+            // SAFETY: a name is a static string, and this is not called for the zeros at the end of a table.
             let name = unsafe { CStr::from_ptr(definition.ml_name) };
             (name.to_str().expect("names are ASCII"), std::ptr::from_ref(definition).cast_mut())
         })

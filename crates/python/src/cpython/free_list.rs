@@ -15,11 +15,11 @@ struct Dead<T>(NonNull<T>);
 // SAFETY: the memory has no other user, and its allocator accepts it from any thread.
 unsafe impl<T> Send for Dead<T> {}
 
-/// Memory of dead objects that all have the same size.
+/// The memory of dead objects, which all have one size.
 pub(crate) struct FreeList<T>(GilCell<Bounded<Dead<T>>>);
 
 impl<T> FreeList<T> {
-    /// An empty list of at most `limit` objects.
+    /// Make an empty list of at most `limit` objects.
     pub(crate) const fn new(limit: usize) -> Self {
         Self(GilCell::new(Bounded::new(limit)))
     }
@@ -27,15 +27,17 @@ impl<T> FreeList<T> {
     /// Take an object, if there is one. The caller owns it, and must initialise it.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
-        // SAFETY: the cell is entered only here and in `keep`, and taking runs no code that could re-enter.
+        // SAFETY: the cell is entered only here and in `keep`, and taking an object runs no code that could re-enter
+        // it.
         unsafe { self.0.with_unchecked(py, Bounded::take) }.map(|Dead(memory)| memory)
     }
 
-    /// Take an object as a new object of `kind`, with one reference, or call `allocate`.
+    /// Take an object from the list as a new object of `kind` with one reference, or call `allocate` if the list is
+    /// empty.
     ///
     /// # Errors
     ///
-    /// The exception of `allocate` if it returned null.
+    /// The exception of `allocate`, if it returned null.
     ///
     /// # Safety
     ///
@@ -59,15 +61,15 @@ impl<T> FreeList<T> {
         Ok(made)
     }
 
-    /// Keep a dead object, or call `free` if the list is full.
+    /// Keep a dead object, or call `free` for it if the list is full.
     ///
     /// # Safety
     ///
-    /// The caller owns the memory, which is as large as that of the others, and `free` releases such memory.
+    /// The caller owns the memory, which has the size of the others, and `free` releases such memory.
     #[inline]
     pub(crate) unsafe fn keep(&self, py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
-        // SAFETY: an object's memory is not null; keeping runs no code that could re-enter, and `free` runs outside of
-        // the cell.
+        // SAFETY: the memory of an object is not null. Keeping it runs no code that could re-enter, and `free` runs
+        // outside the cell.
         unsafe {
             let dead = Dead(NonNull::new_unchecked(dead));
             if let Err(Dead(dead)) = self.0.with_unchecked(py, |list| list.keep(dead)) {

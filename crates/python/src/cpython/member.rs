@@ -12,7 +12,7 @@ pub(crate) fn offset_of_member(class: &Bound<'_, PyType>, name: &str) -> PyResul
     if member.get_type().name()? != "member_descriptor" {
         return Ok(None);
     }
-    // SAFETY: the type was checked; its structure is public.
+    // SAFETY: the type was checked, and its structure is public.
     let offset = unsafe { (*(*member.as_ptr().cast::<ffi::PyMemberDescrObject>()).d_member).offset };
     Ok(usize::try_from(offset).ok())
 }

@@ -11,7 +11,7 @@ extern "C" {
 
 static KIND: KnownType = KnownType::new();
 
-/// The function of a bound method, borrowed from it; None for anything else.
+/// Return the function of a bound method, borrowed from it, or None for any other object.
 ///
 /// # Safety
 ///

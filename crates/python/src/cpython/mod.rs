@@ -1,4 +1,5 @@
-//! The parts that concern CPython and not timers: the lock, the panic guard, calls, types and functions of the C API.
+//! The parts that deal with CPython rather than with timers: the lock, the panic guard, calls, types and functions of
+//! the C API.
 
 pub(crate) mod blocks;
 pub(crate) mod call;

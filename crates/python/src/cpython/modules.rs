@@ -1,4 +1,4 @@
-//! Python modules, cached after their import: while the interpreter shuts down, imports fail, and finalizers may still
+//! Python modules, cached after their import. While the interpreter shuts down, imports fail, but finalizers may still
 //! set timers.
 
 use std::sync::OnceLock;

@@ -1,18 +1,18 @@
-//! Parks threads that are still in Python when the interpreter ends, instead of unwinding them.
+//! Parks threads that are still in Python when the interpreter ends, so that they are not unwound.
 //!
-//! At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they request the GIL. On
-//! Linux that unwinds their stacks, and such an unwinding aborts the process when it reaches Rust frames: ours, and
-//! PyO3's, which declares the interpreter's functions as never unwinding. So every function that may run Python is
-//! called through a function of this file: the linker replaces `NAME` by `__wrap_NAME` in the whole module, and
+//! At its end, the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they request the GIL. On
+//! Linux that unwinds their stacks, and the process aborts when the unwinding reaches Rust frames. These are ours and
+//! PyO3's, which declares that the interpreter's functions never unwind. So every function that may run Python is
+//! called through a function of this file. The linker replaces `NAME` by `__wrap_NAME` in the whole module, and
 //! `__real_NAME` is the original (`ld --wrap`; the build script reads the names below). An unwinding thread reaches
-//! that function before any other Rust frame, and is parked there, without the GIL, until the process ends.
+//! such a function before any other Rust frame, and is parked there, without the GIL, until the process ends.
 //!
-//! `tests/house/test_crates.py` checks that the list covers all functions that the module imports.
+//! `tests/house/test_crates.py` checks that the list has all such functions that the module imports.
 
 use std::arch::global_asm;
 
-/// The personality routine of the functions below; it stops the thread that unwinds through them. Unwinders call it to
-/// learn how to handle the frame.
+/// The personality routine of the functions below, which stops a thread that unwinds through them. An unwinder calls it
+/// to learn how to handle the frame.
 #[no_mangle]
 extern "C" fn tickwheel_park() {
     loop {
@@ -20,10 +20,11 @@ extern "C" fn tickwheel_park() {
     }
 }
 
-// For the linker only, like all names here: the module exports its entry, and no other name.
+// This name, like all names here, is for the linker only: the module exports its entry and no other name.
 global_asm!(".hidden tickwheel_park");
 
-/// A function that calls another with the same arguments, all of them in registers, and returns its result.
+/// Defines a function that calls another with the same arguments, all of which are in registers, and returns its
+/// result.
 macro_rules! passing_on {
     ($name:ident, $call:literal, [$($before:literal),*], [$($after:literal),*] $(, $option:ident)?) => {
         global_asm!(
@@ -82,7 +83,7 @@ macro_rules! parked {
                 fn $name();
             }
 
-            /// The linker defines `__real_NAME` only if `NAME` is used, which depends on the optimiser.
+            /// The linker defines `__real_NAME` only if `NAME` is used, which the optimiser decides.
             #[used]
             static USED: unsafe extern "C" fn() = $name;
         };
@@ -90,8 +91,8 @@ macro_rules! parked {
     };
 }
 
-// Calls, and functions that call methods of objects; functions that make tracked objects, as they may collect;
-// functions that release objects or exceptions.
+// These are functions that call objects or methods of objects, functions that make tracked objects, because they may
+// start a collection, and functions that release objects or exceptions.
 parked! {
     fn PyBuffer_Release();
     fn PyBuffer_ToContiguous();
@@ -172,8 +173,8 @@ parked! {
 }
 
 /// PyO3 has its own copy of `PyObject_CallOneArg` for CPython 3.11. It calls the function that `PyVectorcall_Function`
-/// returns, so that call would not pass through this file. So this wrapper returns `PyObject_Vectorcall`, which passes
-/// through here and gives the same result.
+/// returns, so that call would not pass through this file. Therefore this wrapper returns `PyObject_Vectorcall`, which
+/// passes through this file and gives the same result.
 #[cfg(not(Py_3_12))]
 mod inlined {
     use pyo3::ffi::{vectorcallfunc, PyObject, PyObject_Vectorcall};
@@ -188,7 +189,7 @@ mod inlined {
 
     #[export_name = "__wrap_PyVectorcall_Function"]
     unsafe extern "C" fn function_of(callable: *mut PyObject) -> Option<vectorcallfunc> {
-        // SAFETY: the arguments are the caller's.
+        // SAFETY: the arguments are those of the caller.
         unsafe { PyVectorcall_Function(callable).map(|_| PyObject_Vectorcall as vectorcallfunc) }
     }
 }

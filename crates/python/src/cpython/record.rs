@@ -1,11 +1,11 @@
 //! `make_fast`: lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
-//! A dataclass's `__init__` costs a frame and a store for each field, and the collector traverses the object during its
-//! life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, which takes a third of the time.
-//! The rest of the class is unchanged.
+//! The `__init__` of a dataclass costs a frame, and a store for each field, and the collector traverses the object
+//! during its life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, which takes a third of
+//! the time. The rest of the class is unchanged.
 //!
-//! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, as the interpreter does with
-//! its tuples.
+//! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, like a tuple of such values in
+//! the interpreter itself.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -20,7 +20,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use crate::cpython::cell::guard;
 use crate::cpython::type_builder::KnownType;
 
-/// Maximum number of fast classes: each has a function of its own, which knows its fields without a search.
+/// Maximum number of fast classes. Each class has a function of its own, which knows its fields without a search.
 const CLASSES: usize = 64;
 
 /// One field: the offset of its word, its name, and its default.
@@ -30,16 +30,16 @@ struct Field {
     default: Option<Py<PyAny>>,
 }
 
-/// The data of a class.
+/// The data of a fast class.
 struct Known {
     fields: Vec<Field>,
     is_frozen: bool,
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The classes, in an array; the types of field values are looked up in it, too. Null entries are free.
+/// The fast classes; null entries are free. The types of field values are looked up here, too.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
-/// The type of all enumerations, whose members lead to no cycle.
+/// The type of all enumerations, whose members cannot lead to a cycle.
 static ENUM: KnownType = KnownType::new();
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
@@ -67,7 +67,7 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     }
 }
 
-/// Return an object, or null for wrong arguments: `__init__` raises the error.
+/// Return a new object, or null if the arguments are wrong; then `__init__` raises the error.
 #[inline]
 unsafe fn fill(
     class: *mut ffi::PyTypeObject,
@@ -77,7 +77,7 @@ unsafe fn fill(
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let fields = &known.fields;
-    // SAFETY: the words of a new object are null until they are written, and each is within it.
+    // SAFETY: the words of a new object are null until they are written, and each word is inside the object.
     unsafe {
         if count > fields.len() {
             return null_mut();
@@ -119,30 +119,30 @@ unsafe fn fill(
     }
 }
 
-/// True if no reference cycle can include an object, because it never refers to a tracked object.
+/// True if an object cannot be part of a reference cycle, because it never refers to a tracked object.
 #[inline]
 unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: called with the GIL held on a field of a new object.
+    // SAFETY: called with the GIL held, on a field of a new object.
     unsafe {
         let kind = ffi::Py_TYPE(object);
         if ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM.get() {
             return true;
         }
-        // A tuple or a fast record that is untracked stays so: neither changes.
+        // A tuple or a fast record that is untracked stays untracked, because neither changes.
         let is_fixed =
             ffi::PyTuple_CheckExact(object) != 0 || KINDS.iter().any(|known| known.load(Ordering::Relaxed) == kind);
         is_fixed && ffi::PyObject_GC_IsTracked(object) == 0
     }
 }
 
-/// `PyType_GenericAlloc` under another name: from 3.14 on, the interpreter itself runs the `__init__` of a class that
-/// allocates by the original, in its own calling convention, and never uses `tp_vectorcall`.
+/// `PyType_GenericAlloc` under another name. From 3.14 on, if a class allocates by the original, the interpreter runs
+/// its `__init__` with its own calling convention, and never uses `tp_vectorcall`.
 unsafe extern "C" fn allocate(kind: *mut ffi::PyTypeObject, items: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a class that is ready.
     unsafe { ffi::PyType_GenericAlloc(kind, items) }
 }
 
-/// Make an object like any other class.
+/// Make an object as for any other class.
 #[cold]
 unsafe fn by_init(
     class: *mut ffi::PyObject,
@@ -173,10 +173,10 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 
 /// Make objects of *cls* fast from now on; return the class.
 ///
-/// For a dataclass with slots whose `__init__` only stores its fields. Wrong arguments get the error of `__init__`;
-/// subclasses, copies and pickles are made as usual. Objects of a frozen class whose fields can lead to no cycle (text,
-/// bytes, numbers, members of an Enum, tuples and fast records of such) are hidden from the garbage collector. Once the
-/// maximum number of classes is fast, further classes stay as they are.
+/// *cls* must be a dataclass with slots whose `__init__` only stores its fields. Wrong arguments get the error of
+/// `__init__`; subclasses, copies and pickles are made as usual. Objects of a frozen class whose fields cannot lead to
+/// a cycle (text, bytes, numbers, members of an Enum, and tuples and fast records of these) are hidden from the
+/// garbage collector. Once the maximum number of classes is fast, further classes stay as they are.
 ///
 /// # Errors
 ///
@@ -186,8 +186,8 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
     let refuse = |why: &str| PyTypeError::new_err(format!("{cls} cannot be made fast: {why}"));
     let (mut fields, probe, marks) = fields_of(cls, &refuse)?;
-    // An object whose fields are known shows the offsets of the words. SAFETY: the words between the head and the basic
-    // size are the object's own; the class is never freed, and the caller knows it.
+    // An object whose field values are known shows the offsets of the words. SAFETY: the words between the head and the
+    // basic size belong to the object, and the class is never freed.
     unsafe {
         let kind = cls.as_type_ptr();
         let words = (size_of::<ffi::PyObject>()..(*kind).tp_basicsize as usize).step_by(size_of::<usize>());
@@ -201,7 +201,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
                 .ok_or_else(|| refuse(OTHER_WORDS))?;
         }
         let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
-        // From here on no Python runs, so the number stays free.
+        // No Python code runs from here on, so the number stays free.
         if let Some(number) = KINDS.iter().position(|known| known.load(Ordering::Relaxed).is_null()) {
             let _ = KNOWN[number].set(Known { fields, is_frozen });
             KINDS[number].store(cls.clone().into_ptr().cast(), Ordering::Relaxed);
@@ -214,7 +214,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
 
 type Probed<'py> = (Vec<Field>, Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
 
-/// The fields of a class, without their offsets; an object of it; and the values of its fields.
+/// Return the fields of a class, without their offsets, an object of the class, and the values of its fields.
 fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> PyResult<Probed<'py>> {
     let py = cls.py();
     let dataclasses = py.import("dataclasses")?;
@@ -238,7 +238,7 @@ fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> 
     Ok((fields, probe, marks))
 }
 
-/// Put the function into the module.
+/// Add the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ENUM.set(module.py().import("enum")?.getattr("EnumType")?.cast()?);
     module.add_function(wrap_pyfunction!(make_fast, module)?)

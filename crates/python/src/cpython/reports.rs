@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyInt, PyList};
 use tickwheel_core::{Occupancy, Stats};
 
-/// Run the checker; a panic of it becomes an AssertionError.
+/// Run the checker, and turn its panic into an AssertionError.
 pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -16,7 +16,7 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     })
 }
 
-/// Return the levels for Python: (length of a slot, slot of the hand, number of entries by occupied slot).
+/// Return the levels for Python, each as (length of a slot, slot of the hand, number of entries by occupied slot).
 pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for level in levels {
@@ -25,7 +25,7 @@ pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bo
     Ok(list)
 }
 
-/// The counters by name.
+/// Return the counters by name.
 pub(crate) fn stats_dict<'py>(
     py: Python<'py>,
     stats: &Stats,

@@ -1,4 +1,4 @@
-//! Types that are written against the C API: their tables, their construction, and their storage.
+//! Types that are written with the C API: their tables, how they are made, and where they are stored.
 
 use std::ffi::{c_int, c_ulong, c_void, CStr};
 use std::ptr::null_mut;
@@ -8,10 +8,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// A table that the interpreter reads as long as it runs; zeros end it.
+/// A table that the interpreter may read at any time; its last item is zeros.
 pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
 
-/// The items of a table: names, functions and numbers.
+/// The kinds of items in tables, which contain names, functions and numbers.
 pub(crate) trait Definition {}
 
 impl Definition for ffi::PyMethodDef {}
@@ -21,7 +21,7 @@ impl Definition for ffi::PyMemberDef {}
 // SAFETY: a table is never written, and it points to statics.
 unsafe impl<T: Definition, const N: usize> Sync for Table<T, N> {}
 
-/// Return the definition of a readable attribute, which is writable if there is a `set`.
+/// Return the definition of a readable attribute, which is writable if `set` is given.
 pub(crate) const fn attribute(
     name: &'static CStr,
     get: ffi::getter,
@@ -31,11 +31,11 @@ pub(crate) const fn attribute(
     ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set, doc: doc.as_ptr(), closure: null_mut() }
 }
 
-/// The end of a table of attributes.
+/// The item that ends a table of attributes.
 pub(crate) const LAST_ATTRIBUTE: ffi::PyGetSetDef =
     ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() };
 
-/// A type that is being defined, whose objects Python cannot make.
+/// A type under construction, whose objects Python code cannot make.
 pub(crate) struct TypeBuilder {
     name: &'static CStr,
     size: usize,
@@ -44,7 +44,7 @@ pub(crate) struct TypeBuilder {
 }
 
 impl TypeBuilder {
-    /// Begin a type with its full name and the size of its objects, including that of its base.
+    /// Begin a type, with its full name and the size of its objects, including the part of its base.
     pub(crate) fn new(name: &'static CStr, size: usize) -> Self {
         let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
         Self { name, size, flags, slots: Vec::new() }
@@ -55,7 +55,7 @@ impl TypeBuilder {
         self
     }
 
-    /// Set a slot to its content: a function, a table, or a type.
+    /// Set a slot to a function, a table or a type.
     pub(crate) fn slot(mut self, slot: c_int, content: *const c_void) -> Self {
         self.slots.push(ffi::PyType_Slot { slot, pfunc: content.cast_mut() });
         self
@@ -91,7 +91,7 @@ impl TypeBuilder {
             flags: slots.flags as _,
             slots: slots.slots.as_mut_ptr(),
         };
-        // SAFETY: the specification is complete and ends with zeros; the caller guarantees its functions.
+        // SAFETY: the specification is complete and ends with zeros, and the caller guarantees its functions.
         unsafe {
             let kind = ffi::PyType_FromSpec(&raw mut spec);
             Ok(Bound::from_owned_ptr_or_err(py, kind)?.cast_into_unchecked())
@@ -99,7 +99,7 @@ impl TypeBuilder {
     }
 }
 
-/// A type that is made or looked up once, and never freed. Null before that.
+/// A type that is made or looked up once, and never freed; null before that.
 pub(crate) struct KnownType(AtomicPtr<ffi::PyTypeObject>);
 
 impl KnownType {
@@ -109,7 +109,7 @@ impl KnownType {
 
     #[inline]
     pub(crate) fn get(&self) -> *mut ffi::PyTypeObject {
-        self.0.load(Ordering::Relaxed) // the GIL, which the caller holds, orders it after `set`
+        self.0.load(Ordering::Relaxed) // the caller holds the GIL, which orders this after `set`
     }
 
     pub(crate) fn set(&self, kind: &Bound<'_, PyType>) {

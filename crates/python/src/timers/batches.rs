@@ -19,15 +19,15 @@ pub(crate) struct Firing {
     token: u64,
     call: Under,
     ids: Vec<Id>,
-    /// Made from `ids` at the first lookup.
+    /// The set of `ids`, made at the first lookup.
     known: Option<HashSet<Id>>,
 }
 
 /// The kind of call of a batch's callback.
 pub(crate) enum Under {
-    /// Called in this turn; the field is the callback.
+    /// In this turn; the field is the callback.
     Turn(Py<PyAny>),
-    /// Called by a runner; the fields are its timer, and the array for the callback.
+    /// By a runner; the fields are the runner's timer, and the array for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 
@@ -35,7 +35,7 @@ impl Firing {
     /// True until the call is over.
     fn is_under_way(&self) -> bool {
         let Under::Runner(timer, _) = &self.call else { return true };
-        // SAFETY: the GIL is held, and the reference keeps the timer.
+        // SAFETY: the GIL is held, and the reference keeps the timer alive.
         unsafe {
             let timer = &*timer.as_ptr().cast::<TimerObject>();
             timer.is_called() || timer.is_firing() && !timer.call.is_none()
@@ -47,14 +47,14 @@ impl Firing {
     }
 }
 
-/// The earlier call of a rescheduled timer, which must be voided with no cell entered.
+/// The earlier call of a rescheduled timer, which must be prevented, with no cell entered.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
-    /// Remove the timer from a firing that waits for a worker.
+    /// Remove the timer from a call that waits for a worker.
     pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
-        // SAFETY: the reference keeps the timer, which was made by `flush`.
+        // SAFETY: the reference keeps the timer alive, and `flush` has made the timer.
         unsafe {
             let object = timer.as_ptr().cast::<TimerObject>();
             if (*object).index != FIRING {
@@ -69,7 +69,7 @@ impl Voided {
     }
 }
 
-/// The firing timers in bulk of an engine, and those that were rescheduled.
+/// The timers of bulk calls that are firing in an engine, and those that were rescheduled.
 #[derive(Default)]
 pub(crate) struct Batches {
     firings: Vec<Firing>,
@@ -79,7 +79,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// The wheel's id of the timer that callers know as `name`.
+    /// Return the wheel's id of the timer that callers know as `name`.
     #[inline]
     pub(crate) fn place(&self, name: Id) -> Id {
         if self.places.is_empty() {
@@ -89,7 +89,7 @@ impl Batches {
         }
     }
 
-    /// The callers' id of the entry at `place`.
+    /// Return the id by which callers know the entry at `place`.
     #[inline]
     pub(crate) fn name(&self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -99,7 +99,7 @@ impl Batches {
         }
     }
 
-    /// Note that the entry at `place` has left the wheel; returns its name.
+    /// Record that the entry at `place` has left the wheel; return its name.
     #[inline]
     pub(crate) fn leave(&mut self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -110,14 +110,14 @@ impl Batches {
         name
     }
 
-    /// Note that all entries have left the wheel.
+    /// Record that all entries have left the wheel.
     pub(crate) fn leave_all(&mut self) {
         self.places.clear();
         self.names.clear();
     }
 
-    /// Begin a call, here or in a worker; returns its token, and records of completed calls, to be dropped with no cell
-    /// entered.
+    /// Begin a call, here or in a worker. Return its token, and records of completed calls, which must be dropped with
+    /// no cell entered.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;
@@ -151,14 +151,15 @@ impl Batches {
         firings.find_map(|firing| firing.known().contains(&name).then_some(firing))
     }
 
-    /// Reschedule a firing timer: returns a new reference to its callback, and the call to void.
+    /// Reschedule a firing timer. Return a new reference to its callback, and the earlier call, which must be
+    /// prevented.
     pub(crate) fn renew(&mut self, py: Python<'_>, name: Id) -> Option<(*mut ffi::PyObject, Voided)> {
         let firing = self.firing_of(name)?;
         firing.known().remove(&name);
         match &firing.call {
             Under::Turn(callback) => Some((callback.clone_ref(py).into_ptr(), Voided(None))),
             Under::Runner(timer, array) => {
-                // SAFETY: the timer of a running call has its call, whose first word is the callback.
+                // SAFETY: the timer of a running call has its `call`, whose first word is the callback.
                 let callback = unsafe { ffi::Py_NewRef((*timer.as_ptr().cast::<TimerObject>()).call.words()[0]) };
                 Some((callback, Voided(Some((timer.clone_ref(py), array.clone_ref(py), name)))))
             }

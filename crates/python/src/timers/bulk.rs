@@ -1,4 +1,4 @@
-//! Timers in bulk: set, cancelled and moved in one native call, and named by integers.
+//! Timers in bulk, which are set, cancelled and moved in one native call, and named by integers.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -28,11 +28,11 @@ pub(crate) fn set<'py>(
         return Err(PyTypeError::new_err(text));
     }
     if !this.awaits() {
-        // SAFETY: the caller keeps the callback.
+        // SAFETY: the caller keeps the callback alive.
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
     let delays = buffer::all_ns(delays, "delays", "delay")?;
-    let mut ids = IdArray::new(py, delays.len())?; // first, as it may fail
+    let mut ids = IdArray::new(py, delays.len())?; // this comes first, because it may fail
     let places = ids.places();
     let now = this.now(py)?;
     let set = this.state.with(py, |state| {
@@ -44,7 +44,7 @@ pub(crate) fn set<'py>(
         for (&delay, place) in delays.iter().zip(places) {
             let deadline = loosened(now.saturating_add(delay).min(NEVER), slack);
             earliest = earliest.min(deadline);
-            // SAFETY: each entry has a reference of its own; incrementing a reference count runs no Python.
+            // SAFETY: each entry gets a reference of its own, and incrementing a reference count runs no Python.
             unsafe { ffi::Py_INCREF(callback.as_ptr()) };
             *place = number(state.wheel.insert(deadline, Payload::batch(callback.as_ptr())));
         }
@@ -56,14 +56,14 @@ pub(crate) fn set<'py>(
     Ok(ids.into_array())
 }
 
-/// The slack of a call, in nanoseconds.
+/// Return the slack of a call in nanoseconds.
 pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
     read(slack, "slack").map(Number::deadline)
 }
 
 /// `Engine.has_id`.
 pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // A number beyond 64 bits is not an id.
+    // A number that does not fit into 64 bits is not an id.
     let number = id.extract::<i64>().or_else(|error| {
         if error.is_instance_of::<PyOverflowError>(py) {
             Ok(NO_ID)
@@ -80,7 +80,7 @@ pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> P
     let mut cancelled = 0;
     for name in names(timers)? {
         let was_pending = match name {
-            // SAFETY: `timer` is our reference; the timer may belong to any engine.
+            // SAFETY: we own a reference to `timer`, which may belong to any engine.
             Name::Timer(timer) => unsafe { timer::cancel(py, timer.as_ptr().cast()) },
             Name::Id(id) => {
                 let taken = this.state.with(py, |state| state.cancel_batched(id));
@@ -115,7 +115,7 @@ pub(crate) fn shift(
         let deadline = now.saturating_add(delay).min(NEVER);
         match name {
             Name::Timer(timer) => {
-                // SAFETY: `timer` is our reference; `shift` uses the timer's own engine.
+                // SAFETY: we own a reference to `timer`, and `shift` uses the timer's own engine.
                 moved += usize::from(unsafe { timer::shift(py, timer.as_ptr().cast(), |_| Ok(deadline))? });
             }
             Name::Id(id) => {
@@ -130,13 +130,13 @@ pub(crate) fn shift(
         Ok(())
     });
     if is_earlier {
-        this.wake(py)?; // also if one was refused: earlier ones may need the driver
+        this.wake(py)?; // also if one was refused, because earlier ones may need the driver
     }
     outcome.map(|()| moved)
 }
 
-/// Move a timer by its id, or reschedule one that is firing; returns whether it will fire, whether the driver has to be
-/// notified, and the call to void.
+/// Move a timer by its id, or reschedule it if it is firing. Return whether it will fire, whether the driver has to be
+/// notified, and the earlier call that must be prevented.
 fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
     let outcome = engine.state.with(py, |state| {
         let place = state.batches.place(name);
@@ -161,13 +161,13 @@ fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyR
 /// A number that is not an id.
 const NO_ID: i64 = 0;
 
-/// The name of a timer.
+/// The form in which a caller names a timer.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
     Id(Id),
 }
 
-/// Handles or ids: a buffer of integers, or any iterable of either.
+/// Return the handles or ids in a buffer of integers, or in any iterable of both.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
     let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
     if let Some(ids) = buffer::integers(timers)? {

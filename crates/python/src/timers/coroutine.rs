@@ -1,4 +1,4 @@
-//! Coroutines: the results of callbacks written with `async def`, and the hook that awaits them.
+//! Coroutines, which are the results of callbacks written with `async def`, and the hook that awaits them.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,20 +13,20 @@ use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 use crate::timers::engine::Engine;
 
-/// Maximum number of code objects that are cached as plain functions.
+/// Maximum number of code objects that are remembered as those of plain functions.
 const KNOWN: usize = 64;
 
-/// Addresses of the code objects of plain functions. They are not kept alive. If one dies, and the code of a coroutine
-/// function gets its address, the coroutine function is detected only when it is called.
+/// Addresses of the code objects of plain functions, which are not kept alive. If one dies and the code of a coroutine
+/// function gets its address, that function is detected only when it is called.
 static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
-/// `functools.partial`.
+/// The type `functools.partial`.
 static PARTIAL: KnownType = KnownType::new();
 
 /// Refuse a coroutine function if no hook awaits its result.
 ///
-/// Functions, methods and partials are recognised by type; other callables that return a coroutine are detected when
-/// they are called.
+/// Functions, methods and partials are recognised by their types. Other callables that return a coroutine are detected
+/// when they are called.
 ///
 /// # Safety
 ///
@@ -70,12 +70,12 @@ fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     Ok(PyTypeError::new_err(text))
 }
 
-/// Pass a coroutine that a callback returned to the engine's `on_coroutine`. Consumes the result; null with an
-/// exception set if that raised.
+/// If a callback returned a coroutine, pass it to the engine's `on_coroutine`. Consume the result; return null with an
+/// exception set if the hook raised.
 ///
 /// # Safety
 ///
-/// No cell is entered, and `source`, the timer or the callback of a batch, is alive.
+/// No cell is entered, and `source` (the timer, or the callback of a batch) is alive.
 #[inline]
 pub(crate) unsafe fn settle(
     engine: &Engine,
@@ -103,7 +103,7 @@ pub(crate) unsafe fn settle(
     }
 }
 
-/// Return True if it was a coroutine, which the hook now owns.
+/// Return true if it was a coroutine, which the hook then owns.
 #[cold]
 fn hand_on(
     engine: &Engine,
@@ -122,7 +122,7 @@ fn hand_on(
     hook.bind(py).call1((result, source)).map(|_| true)
 }
 
-/// Look up the types that callbacks are compared with, to recognise coroutines.
+/// Look up the types by which coroutines and coroutine functions are recognised.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     PARTIAL.set(module.py().import("functools")?.getattr("partial")?.cast()?);
     Ok(())

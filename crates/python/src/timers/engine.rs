@@ -1,4 +1,4 @@
-//! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers.contract.Engine`.
+//! `Engine`: the native wheel with a clock and callbacks, which implements `tickwheel.timers.contract.Engine`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::timers::handle::TimerObject;
 use crate::timers::payload::Payload;
 use crate::timers::state::{Living, State};
 
-/// The objects that the engine calls, replaceable from Python.
+/// The objects that the engine calls, which Python code can replace.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_earlier: Option<Py<PyAny>>,
@@ -32,7 +32,7 @@ pub(crate) struct Hooks {
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
 pub(crate) struct Engine {
     pub(crate) kind: Clock,
-    /// The source of time.
+    /// The engine's clock.
     #[pyo3(get)]
     pub(crate) clock: Py<PyAny>,
     pub(crate) state: GilCell<State>,
@@ -43,7 +43,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// True if coroutines are awaited: the hook `on_coroutine` is set.
+    /// True if coroutines are awaited, because the hook `on_coroutine` is set.
     #[inline]
     pub(crate) fn awaits(&self) -> bool {
         self.awaits.load(Ordering::Relaxed)
@@ -60,13 +60,13 @@ impl Engine {
         self.kind.now(&self.clock, py)
     }
 
-    /// A new reference to one of the hooks, to be called with no cell entered.
+    /// Return a new reference to one of the hooks, which is called with no cell entered.
     #[inline]
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// File a timer that is not pending and return True if the driver must be notified; the wheel consumes a
+    /// File a timer that is not pending, and return true if the driver must be notified; the wheel consumes a
     /// reference.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
@@ -74,7 +74,7 @@ impl Engine {
             if state.is_closed || state.wheel.len() >= state.max_pending {
                 return None;
             }
-            // SAFETY: the caller holds the timer, which is in no wheel yet.
+            // SAFETY: the caller holds the timer, which is not in a wheel yet.
             unsafe {
                 (*timer).deadline = deadline;
                 (*timer).note_move(0);
@@ -85,8 +85,8 @@ impl Engine {
         refused.ok_or_else(|| self.refusal(py))
     }
 
-    /// Move a timer, or reschedule one that is firing, without notifying the driver, and so without running Python.
-    /// Returns True if the driver has to be notified, or None for a timer that has ended.
+    /// Move a timer, or reschedule it if it is firing. This does not notify the driver, so it runs no Python. Return
+    /// true if the driver has to be notified, or None if the timer has ended.
     ///
     /// # Safety
     ///
@@ -98,7 +98,8 @@ impl Engine {
         timer: *mut TimerObject,
         deadline: u64,
     ) -> PyResult<Option<bool>> {
-        // SAFETY: the caller's reference keeps the timer; its state is read after the clock, with no Python in between.
+        // SAFETY: the caller's reference keeps the timer alive. Its state is read after the clock, and no Python runs
+        // in between.
         unsafe {
             if (*timer).is_pending() {
                 return Ok(Some(self.state.with(py, |state| {
@@ -122,14 +123,14 @@ impl Engine {
         }
     }
 
-    /// Notify the driver of an earlier deadline. If that raises, the next set notifies it again.
+    /// Notify the driver of an earlier deadline. If the notification raises, the next set notifies the driver again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
         told.inspect_err(|_| self.state.with(py, |state| state.armed = NEVER))
     }
 
-    /// Pass an `Exception` to `on_error`; return other exceptions.
+    /// Pass an `Exception` to `on_error`, and return any other exception.
     #[cold]
     pub(crate) fn report(&self, py: Python<'_>, error: PyErr, source: &Bound<'_, PyAny>) -> PyResult<()> {
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {

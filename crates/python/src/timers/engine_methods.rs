@@ -54,14 +54,14 @@ impl Engine {
         })
     }
 
-    /// The native wheel holds any delay.
+    /// The longest delay; None, because the native wheel holds any delay.
     #[getter]
-    #[allow(clippy::unused_self)] // engines in Python have a span
+    #[allow(clippy::unused_self)] // engines in Python may have a span
     fn span_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Called, once per arming, if a timer is set or moved before the armed deadline.
+    /// Called once per arming, when a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_earlier)
@@ -72,7 +72,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook)));
     }
 
-    /// Receives every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
+    /// Receives every `Exception` that a callback raises, with the timer; None means `sys.unraisablehook`.
     #[getter]
     fn on_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_error)
@@ -83,7 +83,8 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook)));
     }
 
-    /// Receives every coroutine that a callback returns, and the timer; None: coroutine functions are refused.
+    /// Receives every coroutine that a callback returns, with the timer; if it is None, coroutine functions are
+    /// refused.
     #[getter]
     fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_coroutine)
@@ -95,8 +96,8 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook)));
     }
 
-    /// True if a callback runs in a copy of the context in which it was set, False if in the context of the firing
-    /// thread.
+    /// True if a callback runs in a copy of the context in which it was set, and False if it runs in the context of the
+    /// firing thread.
     #[getter]
     fn captures_context(&self) -> bool {
         self.captures()
@@ -107,7 +108,7 @@ impl Engine {
         self.captures.store(captures, Ordering::Relaxed);
     }
 
-    /// If set, receives every due timer, and has it run.
+    /// If set, receives every due timer, and has to run it.
     #[getter]
     fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.runner)
@@ -120,7 +121,7 @@ impl Engine {
 
     /// Set a timer for each of *delays*, a million in one call, and return their ids as an `array("q")`.
     ///
-    /// When some expire, *callback* gets their ids in one array. `cancel_many` and `move_many` take ids.
+    /// When some of them expire, *callback* gets their ids in one array. `cancel_many` and `move_many` take ids.
     ///
     /// Args:
     ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
@@ -199,7 +200,7 @@ impl Engine {
         pending::take(py, self, false)
     }
 
-    /// Drain, and refuse further timers; may be called twice.
+    /// Drain the engine, and refuse further timers; may be called twice.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         pending::take(py, self, true)
     }
@@ -254,7 +255,7 @@ impl Engine {
         });
         hooks.unwrap_or(Ok(()))?;
         let show = |object: *mut ffi::PyObject| {
-            // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
+            // SAFETY: a `Py` is a pointer to an object. It is only read here, while the wheel's reference exists.
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let entries = self.state.try_with(|state| {
@@ -268,8 +269,8 @@ impl Engine {
                 },
                 Held::Batch(callback) => show(callback),
             })?;
-            // The wheel owns the shared reference of living timers, unless one is firing: then that timer keeps the
-            // engine from outside.
+            // If all living timers are in the wheel, it owns their shared reference. If one is firing, that timer keeps
+            // the engine alive from outside.
             if pending > 0 && pending == self.living.count() {
                 // SAFETY: the collector runs with the GIL held.
                 show(ENGINES.get(unsafe { Python::assume_attached() }, number))?;

@@ -1,4 +1,4 @@
-//! One turn of an engine: take due entries one by one, and call them with no cell entered.
+//! One turn of an engine: due entries are taken one by one, and called with no cell entered.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,12 +16,12 @@ use crate::timers::payload::{Held, Payload};
 use crate::timers::proxy::{call_ours, note_failure};
 use crate::timers::timer;
 
-/// Maximum number of entries that a turn with a limit files again: about a millisecond of work.
+/// Maximum number of entries that a turn with a limit files again, which is about a millisecond of work.
 const WORK: usize = 16_384;
 
 /// The id of the calling thread, which is never 0.
 pub(crate) fn this_thread() -> u64 {
-    // SAFETY: always succeeds, also without the GIL.
+    // SAFETY: the call always succeeds, even without the GIL.
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<&Bound<'_, PyAn
         return Err(raise(py, "ReentrantError", ("fire_due",)));
     }
     if other != 0 {
-        return Ok(0); // the running turn delivers
+        return Ok(0); // the running turn delivers the due timers
     }
     let mut turn =
         Turn { engine, now, work: if limit == usize::MAX { usize::MAX } else { WORK }, group: Group::default() };
@@ -62,7 +62,7 @@ struct Turn<'a, 'py> {
     group: Group,
 }
 
-/// Ids of one batch that expired in succession. One call delivers all of them.
+/// Ids of one batch that expired one after another, which one call delivers.
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,
@@ -73,15 +73,15 @@ impl Turn<'_, '_> {
     fn run(&mut self, limit: usize) -> PyResult<usize> {
         let mut fired = 0;
         while fired < limit {
-            // The batch's callback may cancel, move or drain later entries, so no later entry is removed before it has
-            // run.
+            // The callback of a batch may cancel, move or drain later entries, so no later entry is removed before it
+            // has run.
             if !self.group.ids.is_empty() && !self.goes_on() {
                 self.flush()?;
             }
             let Some(entry) = self.take() else { break };
             fired += 1;
             match entry.payload.held() {
-                // SAFETY: `take` has marked the timer as firing, and we own the wheel's reference now.
+                // SAFETY: `take` has marked the timer as firing, and we now own the wheel's reference.
                 Held::Timer(timer) => unsafe { self.fire(timer) }?,
                 Held::Batch(callback) => self.gather(callback, entry.id),
             }
@@ -109,8 +109,8 @@ impl Turn<'_, '_> {
                 let lateness = now.saturating_sub(entry.deadline);
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
                 if let Held::Timer(timer) = entry.payload.held() {
-                    // SAFETY: the entry's reference keeps it. Until it is called, its state says that it is out of the
-                    // wheel.
+                    // SAFETY: the reference of the entry keeps the timer alive. Until it is called, its state says that
+                    // it is out of the wheel.
                     unsafe { (*timer).index = FIRING };
                 }
                 Some(entry)
@@ -119,7 +119,7 @@ impl Turn<'_, '_> {
         })
     }
 
-    /// Call a timer or hand it to the runner.
+    /// Call a timer, or hand it to the runner.
     ///
     /// # Safety
     ///
@@ -147,7 +147,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Add an entry to the group, which is empty or of the same callback.
+    /// Add an entry to the group, which is empty or has the same callback.
     fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
         // SAFETY: the entry is out of the wheel, so we own its reference to the callback.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
@@ -155,7 +155,7 @@ impl Turn<'_, '_> {
         self.group.ids.push(id);
     }
 
-    /// Call the batch's callback with the gathered ids, as one array.
+    /// Call the batch's callback with the gathered ids in one array.
     fn flush(&mut self) -> PyResult<()> {
         let Group { callback: Some(callback), ids } = std::mem::take(&mut self.group) else {
             return Ok(());
@@ -169,7 +169,7 @@ impl Turn<'_, '_> {
         let engine = self.engine.get();
         let has_runner = engine.hooks.with(py, |hooks| hooks.runner.is_some());
         if has_runner {
-            // SAFETY: the words live during the call; `fire` consumes the reference.
+            // SAFETY: the words live during the call, and `fire` consumes the reference.
             unsafe {
                 let call = Callback::new(py, &[callback.as_ptr(), array.as_ptr()]);
                 let timer = timer::new(py, self.engine.as_ptr(), call, self.now)?;
@@ -184,7 +184,7 @@ impl Turn<'_, '_> {
         drop(over);
         let callback = callback.bind(py);
         let outcome = callback.call1((array,)).and_then(|result| {
-            // SAFETY: the result is consumed, and returned owned or as an error.
+            // SAFETY: the result is consumed, and becomes an owned object or an error.
             unsafe {
                 let settled = settle(engine, py, result.into_ptr(), callback.as_ptr(), callback.as_ptr());
                 Bound::from_owned_ptr_or_err(py, settled)
@@ -195,15 +195,15 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Call `refused` of a `TimerProxy` that the runner would not run; it may reschedule the timer.
+/// Call `refused` of a `TimerProxy` that the runner did not accept; this may reschedule the timer.
 ///
 /// # Safety
 ///
 /// The caller has a reference to `timer`.
 #[cold]
 unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
-    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept during the
-    // notification.
+    // SAFETY: the caller's reference keeps the timer alive, a firing timer has its call, and the callback is kept alive
+    // during the notification.
     unsafe {
         if (*timer).index != FIRING {
             return Ok(());

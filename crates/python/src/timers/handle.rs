@@ -5,7 +5,7 @@ use pyo3::ffi;
 use crate::cpython::call::Callback;
 use crate::timers::numbers::NONE;
 
-/// `TimerObject::index` of a timer that is due and not yet called: it may wait for a worker.
+/// `TimerObject::index` of a timer that is due and was not called yet; it may wait for a worker.
 pub(crate) const FIRING: u32 = u32::MAX;
 /// `TimerObject::index` of a timer that was called, as long as a call of it is running.
 pub(crate) const RUNNING: u32 = u32::MAX - 1;
@@ -14,34 +14,35 @@ pub(crate) const FIRED: u32 = u32::MAX - 2;
 /// `TimerObject::index` after a cancel, drain or close.
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;
 
-/// While calls are running, `TimerObject::sequence` is this plus the number of running calls. The order of a move is
-/// always lower.
+/// While calls are running, `TimerObject::sequence` is this number plus the number of running calls. The order of a
+/// move is always lower.
 pub(crate) const CALLS: u64 = 1 << 63;
 
-/// The layout of a `Timer`. Fields are accessed with the GIL held only.
+/// The layout of a `Timer`. Its fields are accessed only with the GIL held.
 ///
-/// Its methods are in `timer`, above the engine, which this module knows only as an object.
+/// Its methods are in `timer`, above the engine. This module knows the engine only as an object.
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
-    /// The number of the engine, which its count of living timers keeps alive; `NONE` once the timer has ended.
+    /// The number of the engine, which its count of living timers keeps alive, or `NONE` once the timer has ended.
     pub(crate) engine: u32,
-    /// The entry's place while pending; else a state, all of which are larger than any place.
+    /// The place of the entry while the timer is pending; otherwise a state. All states are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The sequence number of the last postponement, until the wheel has read it; else 0. The wheel reads it when the
-    /// entry's slot begins. While calls of this timer are running, the field counts these calls instead: see `CALLS`.
+    /// The sequence number of the last move that was written only into the handle, until the wheel has read it, or 0.
+    /// The wheel reads it when the entry's slot begins. While calls of this timer are running, the field counts these
+    /// calls: see `CALLS`.
     pub(crate) sequence: u64,
-    /// The callback; `NONE` once the timer has ended.
+    /// The callback, or `NONE` once the timer has ended.
     pub(crate) call: Callback,
 }
 
-/// The objects of a free-threaded interpreter have 16 bytes more.
+/// Objects of a free-threaded interpreter are 16 bytes larger.
 const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 
 impl TimerObject {
-    /// True if the timer has ended: it has no engine any more.
+    /// True if the timer has ended, so that it has no engine any more.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.engine == NONE
@@ -59,13 +60,13 @@ impl TimerObject {
         self.index >= RUNNING
     }
 
-    /// True if calls of any firing are running.
+    /// True if any call of the timer is running.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.sequence > CALLS
     }
 
-    /// Store the order of a move that the wheel has to learn, or 0.
+    /// Store the order of a move of which the wheel has to learn, or 0.
     #[inline]
     pub(crate) fn note_move(&mut self, sequence: u64) {
         if !self.is_called() {
@@ -73,15 +74,15 @@ impl TimerObject {
         }
     }
 
-    /// Note the start of a call.
+    /// Record the start of a call.
     #[inline]
     pub(crate) fn begin_call(&mut self) {
         self.index = RUNNING;
         self.sequence = self.sequence.max(CALLS) + 1;
     }
 
-    /// Note the end of a call; returns True if the timer has now fired: no other call is running, and it was not
-    /// rescheduled.
+    /// Record the end of a call. Return true if the timer has now fired, because no other call is running and it was
+    /// not rescheduled.
     #[inline]
     pub(crate) fn end_call(&mut self) -> bool {
         self.sequence -= 1;

@@ -10,7 +10,7 @@ use crate::once::intern;
 /// An array without other references, with its items.
 pub(crate) struct IdArray<'py> {
     array: Bound<'py, PyAny>,
-    /// `None` if it is empty: such an array has no memory, and its address may be invalid for integers.
+    /// `None` if the array is empty, because an empty array has no memory, and its address may be invalid for integers.
     buffer: Option<PyBuffer<i64>>,
 }
 
@@ -23,12 +23,12 @@ impl<'py> IdArray<'py> {
         Ok(Self { array, buffer })
     }
 
-    /// The items, to be filled. Runs no Python.
+    /// Return the items, which the caller fills. This runs no Python.
     pub(crate) fn places(&mut self) -> &mut [i64] {
         let Some(buffer) = &self.buffer else {
             return &mut [];
         };
-        // SAFETY: the buffer keeps the array's memory in place, and the array has no other user.
+        // SAFETY: the buffer keeps the memory of the array in place, and the array has no other user.
         unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.item_count()) }
     }
 
@@ -38,7 +38,7 @@ impl<'py> IdArray<'py> {
     }
 }
 
-/// An id as Python sees it.
+/// Return an id as the number that Python sees.
 pub(crate) fn number(id: Id) -> i64 {
     id.to_u64().cast_signed()
 }

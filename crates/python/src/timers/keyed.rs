@@ -1,9 +1,9 @@
-//! `Keys`: the native base of `tickwheel.timers.keyed`. It sets and moves a pending key, in one step and without a
-//! lock; Python code does the rest, under a lock.
+//! `Keys`: the native base class of `tickwheel.timers.keyed`. It sets and moves a pending key in one step, without a
+//! lock. Python code does the rest, with a lock.
 //!
-//! First, the key is looked up, which may run any Python code. After that no Python runs: the entry's timer is read and
-//! moved, and its value replaced. So the holder of the lock sees a pending entry either before or after all of it. Keys
-//! that are not pending are left to the Python code.
+//! First the key is looked up, which may run any Python code. After that no Python runs while the entry's timer is read
+//! and moved and its value is replaced. So a thread that holds the lock sees a pending entry either before or after the
+//! whole step. Keys that are not pending are left to the Python code.
 
 use std::mem::{replace, swap};
 use std::sync::OnceLock;
@@ -34,7 +34,7 @@ pub(crate) struct Keys {
     place: OnceLock<Place>,
 }
 
-/// The dict of entries, and the offsets of timer and value in an entry.
+/// The dict of entries, and the offsets of the timer and the value in an entry.
 struct Place {
     entries: Py<PyDict>,
     kind: Py<PyType>,
@@ -52,7 +52,8 @@ struct Spare<'py> {
 impl Spare<'_> {
     fn swap(&mut self, timer: *mut TimerObject) {
         if !self.call.is_none() {
-            // SAFETY: the caller keeps the timer, which has not ended; each of the two calls has one owner again.
+            // SAFETY: the caller keeps the timer alive, which has not ended. Afterwards each of the two calls again has
+            // one owner.
             swap(&mut self.call, unsafe { &mut (*timer).call });
         }
     }
@@ -61,22 +62,22 @@ impl Spare<'_> {
 impl Drop for Spare<'_> {
     fn drop(&mut self) {
         if !self.call.is_none() {
-            // SAFETY: the reference is our own.
+            // SAFETY: we own the reference.
             unsafe { self.call.release(self.py) };
         }
     }
 }
 
-/// A timer of an entry, and its engine, both with a reference.
+/// The timer of an entry and its engine, both with a reference.
 struct Filed<'py> {
     timer: Bound<'py, PyAny>,
     engine: Bound<'py, Engine>,
 }
 
 impl<'py> Filed<'py> {
-    /// The timer of an entry, if it is a native one that has not ended.
+    /// Return the timer of an entry, if it is a native timer that has not ended.
     fn of(place: &Place, entry: &Bound<'py, PyAny>) -> Option<Self> {
-        // SAFETY: a slot of an entry is an object or null; its type is checked, and a timer has its engine until it
+        // SAFETY: a slot of an entry is an object or null. Its type is checked, and a timer has its engine until it
         // ends.
         unsafe {
             let timer = Bound::from_borrowed_ptr_or_opt(entry.py(), *place.word(entry, place.timer))?;
@@ -94,14 +95,14 @@ impl<'py> Filed<'py> {
     }
 
     fn is_pending(&self) -> bool {
-        // SAFETY: our reference keeps the timer, and its state is a number.
+        // SAFETY: our reference keeps the timer alive, and its state is a number.
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer of *entry* and set *value*, if that is given, in one step; returns `(former value,)`, to be
+    /// Move the timer of *entry*, and set *value* if that is given, in one step. Return `(former value,)`, which is
     /// dropped last.
     ///
-    /// None: the timer has ended, or is firing and `of_pending_only` is set; nothing was changed.
+    /// None means that nothing was changed, because the timer has ended, or is firing and `of_pending_only` is set.
     #[inline]
     fn renew(
         &self,
@@ -117,14 +118,14 @@ impl<'py> Filed<'py> {
             // SAFETY: the entry is a living object, and it is the callback of its timer.
             spare.call = unsafe { Callback::in_context(&current_context(py)?, &[entry.as_ptr()]) };
         }
-        // SAFETY: the caller keeps the delay.
+        // SAFETY: the caller keeps the delay alive.
         let delay = unsafe { to_ns(py, delay.as_ptr(), "delay") }?;
         let deadline = engine.now(py)?.saturating_add(delay).min(NEVER);
         // From here on no Python runs until the end, unless there is an error.
         if of_pending_only && !self.is_pending() {
             return Ok(None);
         }
-        // SAFETY: our reference keeps the timer, which belongs to this engine.
+        // SAFETY: our reference keeps the timer alive, and it belongs to this engine.
         let Some(is_earlier) = (unsafe { engine.refile(py, self.object(), deadline)? }) else {
             return Ok(None);
         };
@@ -138,14 +139,14 @@ impl<'py> Filed<'py> {
 }
 
 impl Place {
-    /// The address of a slot of an entry.
+    /// Return the address of a slot of an entry.
     fn word(&self, entry: &Bound<'_, PyAny>, offset: usize) -> *mut *mut ffi::PyObject {
         assert!(entry.get_type().is(&self.kind), "an entry is of the class that was given");
         // SAFETY: the offset is that of a slot of this class.
         unsafe { entry.as_ptr().byte_add(offset).cast() }
     }
 
-    /// Replace the value of an entry; the caller drops the former one, which runs Python.
+    /// Replace the value of an entry, and return the former value; dropping that runs Python.
     fn exchange<'py>(&self, entry: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         // SAFETY: the slot owns a reference, which is returned, and gets a new one.
         unsafe {
@@ -160,7 +161,7 @@ impl Keys {
         self.place.get().ok_or_else(|| PyTypeError::new_err("the keys were never opened"))
     }
 
-    /// Set or move a pending key; false: the locked Python path must handle it.
+    /// Set or move a pending key; return false if the Python code has to do it, with the lock.
     #[inline]
     fn renew_pending<'py>(
         &self,
@@ -190,7 +191,7 @@ impl Keys {
     /// Initialise with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`; for
     /// `__init__`.
     fn _open(&self, entries: Py<PyDict>, kind: &Bound<'_, PyType>) -> PyResult<()> {
-        import_for_engines(kind.py())?; // also for engines in Python
+        import_for_engines(kind.py())?; // engines in Python need this, too
         let slot = |name: &str| {
             let no_slot = || PyTypeError::new_err(format!("{kind} has no slot {name}"));
             offset_of_member(kind, name)?.ok_or_else(no_slot)
@@ -199,9 +200,9 @@ impl Keys {
         self.place.set(place).map_err(|_| PyTypeError::new_err("the keys were opened before"))
     }
 
-    /// Move the timer of *entry*, also one that is firing, and set *value*, in one step; returns `(former value,)`.
+    /// Move the timer of *entry*, even if it is firing, and set *value*, in one step; return `(former value,)`.
     ///
-    /// None: the timer has ended, and nothing was changed.
+    /// None means that the timer has ended and nothing was changed.
     fn _renew<'py>(
         &self,
         entry: &Bound<'py, PyAny>,
@@ -210,7 +211,7 @@ impl Keys {
     ) -> PyResult<Option<(Option<Bound<'py, PyAny>>,)>> {
         let (py, place) = (entry.py(), self.place()?);
         let Some(filed) = Filed::of(place, entry) else {
-            let timer = entry.getattr(intern!(py, "timer"))?; // of an engine in Python, whose keys the lock guards
+            let timer = entry.getattr(intern!(py, "timer"))?; // of an engine in Python, whose lock is held
             let is_moved = timer.call_method1(intern!(py, "restart"), (delay,))?.is_truthy()?;
             return Ok(is_moved.then(|| (place.exchange(entry, value),)));
         };
@@ -225,7 +226,7 @@ impl Keys {
             let when = entry.getattr(intern!(py, "timer"))?.call_method0(intern!(py, "when"))?;
             return Ok((value()?, when));
         };
-        // SAFETY: our reference keeps the timer, and its deadline is copied.
+        // SAFETY: our reference keeps the timer alive, and its deadline is copied.
         let deadline = unsafe { (*filed.object()).deadline };
         Ok((value()?, seconds(deadline).into_pyobject(py)?.into_any()))
     }
@@ -236,16 +237,16 @@ impl Keys {
     }
 }
 
-/// `set`, or `move`, which keeps the value. A pending key is handled here, in one step; for any other, the subclass's
-/// `_set` or `_move` is called.
+/// `set`, or `move`, which keeps the value. A pending key is handled here in one step; for any other key, `_set` or
+/// `_move` of the subclass is called.
 unsafe extern "C" fn renew<const IS_SET: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor ensures that the interpreter calls it on `Keys`, with `count` arguments and one
-    // more for each name.
+    // SAFETY: the descriptor of the method ensures that the interpreter calls it on `Keys`, with `count` arguments and
+    // one more for each name.
     unsafe {
         guard(|py| {
             let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
@@ -271,7 +272,7 @@ unsafe fn by_python(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: there are as many arguments as `count` and `names` say; the interpreter keeps none of them.
+    // SAFETY: `count` and `names` give the number of arguments, and the interpreter keeps none of them.
     unsafe {
         let all = count + if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) as usize };
         let mut words = Vec::with_capacity(all + 1);
@@ -297,7 +298,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Put the type into the module, with its fast methods.
+/// Add the type to the module, with its fast methods.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<Keys>();
     METHODS.add_to(&kind)?;

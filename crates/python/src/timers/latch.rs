@@ -1,11 +1,11 @@
-//! `Latch`: one thread sleeps at it until a wake or a timeout, and any other can wake it.
+//! `Latch`: one thread sleeps at it until it is woken or a timeout is over; any other thread can wake it.
 
 #[cfg(not(windows))]
 pub(super) use condition::Latch;
 #[cfg(windows)]
 pub(super) use timer::Latch;
 
-/// A condition variable: on Linux a futex with a deadline on the monotonic clock, without rounding.
+/// A condition variable, which on Linux is a futex with a deadline on the monotonic clock, without rounding.
 #[cfg(not(windows))]
 mod condition {
     use std::sync::{Condvar, Mutex, PoisonError};
@@ -18,13 +18,14 @@ mod condition {
     }
 
     impl Latch {
-        /// End the current sleep, or the next one, with true.
+        /// End the current sleep, or the next one, which then returns true.
         pub(in crate::timers) fn wake(&self) {
             *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
             self.changed.notify_one();
         }
 
-        /// Sleep for at most the given nanoseconds, or without limit; return True if a wake ended it. It may end early.
+        /// Sleep for at most the given number of nanoseconds, or without limit; return true if the thread was woken.
+        /// The sleep may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
             if !*is_woken && left != Some(0) {
@@ -41,8 +42,8 @@ mod condition {
     }
 }
 
-/// A waitable timer of high resolution (Windows 10 1803 and newer): a condition variable would wake at ticks of 15.6
-/// ms.
+/// A waitable timer of high resolution (Windows 10 1803 and newer), because a condition variable would wake at ticks of
+/// 15.6 ms.
 #[cfg(windows)]
 mod timer {
     use std::ffi::c_void;
@@ -78,45 +79,46 @@ mod timer {
         /// # Panics
         /// If the process has no handles left.
         fn default() -> Self {
-            // SAFETY: an unnamed auto-reset event.
+            // SAFETY: this makes an unnamed auto-reset event.
             let woken = unsafe { CreateEventW(null(), 0, 0, null()) };
-            // SAFETY: an unnamed timer.
+            // SAFETY: this makes an unnamed timer.
             let mut timer = unsafe { CreateWaitableTimerExW(null(), null(), HIGH_RESOLUTION, ALL_ACCESS) };
             if timer.is_null() {
-                // SAFETY: the same for a system without high resolution.
+                // SAFETY: this does the same on a system without high resolution.
                 timer = unsafe { CreateWaitableTimerExW(null(), null(), 0, ALL_ACCESS) };
             }
             assert!(!woken.is_null() && !timer.is_null(), "no handles left: {}", std::io::Error::last_os_error());
-            // SAFETY: open, and without another owner.
+            // SAFETY: both handles are open and have no other owner.
             unsafe { Self { woken: OwnedHandle::from_raw_handle(woken), timer: OwnedHandle::from_raw_handle(timer) } }
         }
     }
 
     impl Latch {
-        /// End the current sleep, or the next one, with true.
+        /// End the current sleep, or the next one, which then returns true.
         pub(in crate::timers) fn wake(&self) {
             // SAFETY: the event is open as long as this object lives.
             unsafe { SetEvent(self.woken.as_raw_handle()) };
         }
 
-        /// Sleep for at most the given nanoseconds, or without limit; return True if a wake ended it. It may end early.
+        /// Sleep for at most the given number of nanoseconds, or without limit; return true if the thread was woken.
+        /// The sleep may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let handles = [self.woken.as_raw_handle(), self.timer.as_raw_handle()];
             let mut count = 1;
             if let Some(left) = left {
-                // Steps of 100 ns; a negative number is relative.
+                // The unit is 100 ns, and a negative number is relative to now.
                 let due = -(left.div_ceil(100).cast_signed());
-                // SAFETY: an open timer, `due` is valid for reading, and there is no callback.
+                // SAFETY: the timer is open, `due` is valid for reading, and there is no callback.
                 if unsafe { SetWaitableTimer(handles[1], &raw const due, 0, null(), null(), 0) } != 0 {
                     count = 2;
                 }
             }
-            // Without its timer the wait has millisecond resolution.
+            // If the timer cannot be set, the wait has a resolution of milliseconds.
             let limit = match left {
                 Some(left) if count == 1 => u32::try_from(left.div_ceil(1_000_000)).unwrap_or(FOREVER - 1),
                 _ => FOREVER,
             };
-            // SAFETY: as many open handles as `count` says. The result is the first one that is set.
+            // SAFETY: there are `count` open handles. The result is the index of the first one that is set.
             unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, limit) == 0 }
         }
     }

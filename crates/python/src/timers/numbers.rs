@@ -1,4 +1,4 @@
-//! Numbers for engines. A handle stores the number in half a word; an address would need a whole word, and leave no
+//! Numbers for engines. A handle stores a number in half a word. An address would need a whole word, and would leave no
 //! room for the order of the timer's last move.
 
 use std::ptr::null_mut;
@@ -11,10 +11,10 @@ use crate::cpython::cell::GilCell;
 /// The number that means no engine.
 pub(crate) const NONE: u32 = 0;
 
-/// The addresses of engines; borrowed from the engines with numbers.
+/// The addresses of engines by number, borrowed from these engines.
 struct Places(Vec<*mut ffi::PyObject>);
 
-// SAFETY: an address is a number; it is dereferenced only for a timer that keeps its engine alive.
+// SAFETY: an address is a number, and is dereferenced only for a timer that keeps its engine alive.
 unsafe impl Send for Places {}
 
 pub(crate) struct EngineRegistry(GilCell<Places>);
@@ -22,7 +22,8 @@ pub(crate) struct EngineRegistry(GilCell<Places>);
 pub(crate) static ENGINES: EngineRegistry = EngineRegistry(GilCell::new(Places(Vec::new())));
 
 impl EngineRegistry {
-    /// Assign the lowest free number to an engine, so that the list is never longer than the maximum number of engines.
+    /// Assign the lowest free number to an engine, so that the list is never longer than the largest number of engines
+    /// at any time.
     #[cold]
     pub(crate) fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {
         self.0.with(py, |Places(places)| {
@@ -38,7 +39,7 @@ impl EngineRegistry {
     /// The engine with a number.
     #[inline]
     pub(crate) fn get(&self, py: Python<'_>, number: u32) -> *mut ffi::PyObject {
-        // SAFETY: all code that runs inside of this cell is in this file, and does not re-enter.
+        // SAFETY: all code that runs inside this cell is in this file, and does not re-enter it.
         unsafe { self.0.with_unchecked(py, |Places(places)| places[number as usize - 1]) }
     }
 

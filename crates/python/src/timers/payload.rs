@@ -1,4 +1,4 @@
-//! The wheel's payload of an entry, in one word: an object and its kind.
+//! The wheel's payload of an entry: one word with an object and its kind.
 
 use pyo3::ffi;
 
@@ -7,14 +7,14 @@ use tickwheel_core::Owner;
 use crate::memory::prefetch;
 use crate::timers::handle::{TimerObject, CALLS};
 
-/// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
+/// The bit that marks a `Timer`, which has its callback; a word without the bit is the callback of a batch.
 const TIMER: usize = 1;
 
-/// A strong reference that must be released manually: dropping it would run Python inside the wheel.
+/// A strong reference that must be released explicitly, because dropping it would run Python inside the wheel.
 #[derive(Debug)]
 pub(crate) struct Payload(std::num::NonZeroUsize);
 
-// SAFETY: a payload is a number; only a thread that holds the GIL dereferences it.
+// SAFETY: a payload is a number, and only a thread that holds the GIL dereferences it.
 unsafe impl Send for Payload {}
 
 /// The object of a payload.
@@ -25,13 +25,13 @@ pub(crate) enum Held {
 }
 
 impl Payload {
-    /// Wrap a timer; consumes a reference.
+    /// Make the payload of a timer; consumes a reference.
     #[inline]
     pub(crate) fn timer(timer: *mut TimerObject) -> Self {
         Self::tagged(timer as usize | TIMER)
     }
 
-    /// Wrap the callback of a batch; consumes a reference.
+    /// Make the payload of a batch's callback; consumes a reference.
     pub(crate) fn batch(callback: *mut ffi::PyObject) -> Self {
         Self::tagged(callback as usize)
     }
@@ -41,9 +41,9 @@ impl Payload {
         Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
     }
 
-    /// Take one more reference; runs no Python.
+    /// Take another reference; this runs no Python.
     pub(crate) fn retain(&self) -> Self {
-        // SAFETY: the GIL is held, and our reference keeps the object.
+        // SAFETY: the GIL is held, and our reference keeps the object alive.
         unsafe { ffi::Py_INCREF(self.object()) };
         Self(self.0)
     }
@@ -63,7 +63,7 @@ impl Payload {
     }
 }
 
-/// The [`Owner`] of an engine's entries: the move of a timer is stored in its handle, where the wheel reads it.
+/// The [`Owner`] of an engine's entries: a move of a timer is stored in its handle, where the wheel reads it.
 #[derive(Debug)]
 pub(crate) struct Timers;
 
@@ -71,7 +71,7 @@ impl Owner<Payload> for Timers {
     #[inline]
     fn moved(payload: &Payload) -> Option<(u64, u64)> {
         let Held::Timer(timer) = payload.held() else { return None };
-        // SAFETY: the wheel's reference keeps the timer, and the wheel is used with the GIL held.
+        // SAFETY: the wheel's reference keeps the timer alive, and the wheel is used with the GIL held.
         let (deadline, sequence) = unsafe { ((*timer).deadline, (*timer).sequence) };
         (1..CALLS).contains(&sequence).then_some((deadline, sequence))
     }
@@ -82,13 +82,13 @@ impl Owner<Payload> for Timers {
     }
 }
 
-/// Number of objects that are prefetched during a walk.
+/// Number of objects by which a walk prefetches ahead.
 const AHEAD: usize = 32;
 
 /// Call `look` with every payload, in any order, until it fails.
 ///
-/// For the collector's walks over millions of entries: the objects are scattered in memory, so each is prefetched some
-/// steps before its turn. Internal iteration takes a third of the instructions of a `for`.
+/// This is for the collector's walks over millions of entries. The objects are scattered in memory, so each is
+/// prefetched some steps before its turn. Internal iteration takes a third of the instructions of a `for` loop.
 pub(crate) fn walk<'a, E>(
     mut payloads: impl Iterator<Item = &'a Payload>,
     mut look: impl FnMut(&'a Payload) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Descriptions of pending timers, for lists and for drained, closed or collected wheels.
+//! Descriptions of pending timers, for lists, and for wheels that are drained, closed or collected.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,14 +29,14 @@ pub(crate) fn list<'py>(
     described(py, now, seen.iter().map(|entry| Row::take(py, entry)).collect())
 }
 
-/// `Engine.drain` and `Engine.close`: end all timers and describe them.
+/// End all timers, and describe them; for `Engine.drain` and `Engine.close`.
 pub(crate) fn take<'py>(py: Python<'py>, engine: &Engine, is_closing: bool) -> PyResult<Bound<'py, PyList>> {
     let now = engine.now(py)?;
     let taken = engine.state.with(py, |state| state.take_all(is_closing));
     let ended = taken.iter().map(|entry| {
         let mut row = Row::take(py, entry)?;
         if let Some(timer) = row.timer.take() {
-            // SAFETY: the wheel's reference keeps the timer, whose call was read before.
+            // SAFETY: the wheel's reference keeps the timer alive, and its call was read before.
             unsafe { TimerObject::end(py, timer.as_ptr().cast(), CANCELLED) };
         }
         Ok(row)
@@ -44,7 +44,7 @@ pub(crate) fn take<'py>(py: Python<'py>, engine: &Engine, is_closing: bool) -> P
     described(py, now, ended.collect())
 }
 
-/// A `Pending` for each row.
+/// Make a `Pending` for each row.
 fn described<'py>(py: Python<'py>, now: u64, rows: Vec<PyResult<Row<'py>>>) -> PyResult<Bound<'py, PyList>> {
     let described = PyList::empty(py);
     if rows.is_empty() {
@@ -77,7 +77,7 @@ struct Row<'py> {
 impl<'py> Row<'py> {
     /// Read an entry, and consume its reference.
     fn take(py: Python<'py>, entry: &Expired<Payload>) -> PyResult<Self> {
-        // SAFETY: the caller gives up its reference, which keeps the timer while its call is read.
+        // SAFETY: the caller gives up its reference, which keeps the timer alive while its call is read.
         unsafe {
             let object = Bound::from_owned_ptr(py, entry.payload.object());
             let (callback, args, timer) = match entry.payload.held() {
@@ -92,7 +92,7 @@ impl<'py> Row<'py> {
     }
 }
 
-/// Callback and arguments of a timer; None and an empty tuple once it has ended.
+/// Return the callback and the arguments of a timer, or None and an empty tuple once it has ended.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub(crate) unsafe fn parts(
     py: Python<'_>,
     timer: *mut TimerObject,
 ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>)> {
-    // SAFETY: a living timer has its call or `NONE`; the words become references before any Python runs.
+    // SAFETY: a living timer has its call or `NONE`, and we take references to the words before any Python runs.
     unsafe {
         if (*timer).call.is_none() {
             return Ok((py.None().into_bound(py), PyTuple::empty(py)));
@@ -113,7 +113,7 @@ pub(crate) unsafe fn parts(
     }
 }
 
-/// Release the references of an entry of the wheel, and end its timer. Runs Python: no cell may be entered.
+/// Release the references of an entry of the wheel, and end its timer. This runs Python, so no cell may be entered.
 pub(crate) fn release(py: Python<'_>, payload: &Payload) {
     // SAFETY: the entry is out of the wheel, so its reference is ours.
     unsafe {

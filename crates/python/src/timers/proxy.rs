@@ -1,4 +1,4 @@
-//! Internal callbacks, `TimerProxy`s in Python, and their notifications.
+//! Internal callbacks, which are `TimerProxy` objects in Python, and the notifications that they get.
 
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
@@ -11,14 +11,15 @@ use crate::once::intern;
 ///
 /// # Safety
 ///
-/// An exception is set, and `callback` is an object that the caller keeps.
+/// An exception is set, and `callback` is an object that the caller keeps alive.
 #[cold]
 pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) {
     let mut error = PyErr::fetch(py);
-    // SAFETY: the caller keeps the callback.
+    // SAFETY: the caller keeps the callback alive.
     let callback = unsafe { Borrowed::from_ptr(py, callback) }.to_owned();
     if let Err(second) = call_ours(&callback, "failed") {
-        // An error of `failed` gets the call's error as its cause; an exception that ends the program is not replaced.
+        // If `failed` raises an error, the error of the call becomes its cause. An exception that ends the program is
+        // not replaced.
         if error.is_instance_of::<PyException>(py) {
             second.set_cause(py, Some(error));
             error = second;
@@ -27,7 +28,7 @@ pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) 
     error.restore(py);
 }
 
-/// Call a method of a `TimerProxy`, which runs no code of the user's.
+/// Call a method of a `TimerProxy`, which runs no user code.
 pub(crate) fn call_ours(callback: &Bound<'_, PyAny>, method: &str) -> PyResult<()> {
     let py = callback.py();
     if callback.is_instance(&PROXY.get(py)?.getattr(intern!(py, "TimerProxy"))?)? {

@@ -1,4 +1,4 @@
-//! `Engine.call_at` and `Engine.call_later`: the hot path, written against the C API.
+//! `Engine.call_at` and `Engine.call_later`: the hot path, written with the C API.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -15,15 +15,15 @@ use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::timer;
 
-/// `call_later`, relative to now, or `call_at`.
+/// Run `call_later`, which is relative to now, or `call_at`.
 unsafe extern "C" fn call<const FROM_NOW: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor ensures that the interpreter calls it on an `Engine`, with the arguments of
-    // `count` and `names`.
+    // SAFETY: the descriptor of the method ensures that the interpreter calls it on an `Engine`, with the arguments
+    // that `count` and `names` describe.
     unsafe { guard(|py| set(py, slf, args, count as usize, names, FROM_NOW)) }
 }
 
@@ -37,7 +37,7 @@ unsafe fn set(
     names: *mut ffi::PyObject,
     from_now: bool,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the caller keeps the arguments during the call; the wheel has its own reference to a timer.
+    // SAFETY: the caller keeps the arguments alive during the call, and the wheel has its own reference to a timer.
     unsafe {
         let name = if from_now { "delay" } else { "when" };
         if count < 2 {
@@ -71,7 +71,7 @@ unsafe fn set(
     }
 }
 
-/// The deadline to file instead of `deadline`: at most `slack` nanoseconds later, and before `NEVER`.
+/// Return the deadline to file in place of `deadline`: at most `slack` nanoseconds later, and before `NEVER`.
 #[inline]
 pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
     if slack > 0 && deadline < NEVER {
@@ -81,7 +81,7 @@ pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
     }
 }
 
-/// The keywords of `call_at` and `call_later`.
+/// The keyword arguments of `call_at` and `call_later`.
 #[derive(Default)]
 struct Options<'py> {
     slack_ns: u64,
@@ -95,7 +95,7 @@ impl<'py> Options<'py> {
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         let mut options = Self::default();
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values are consecutive, one for each name, and the caller keeps them during the call.
+            // SAFETY: the values are adjacent, one for each name, and the caller keeps them alive during the call.
             let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
             match name.extract::<&str>()? {
                 // SAFETY: `value` is an object that is borrowed from the caller.
@@ -120,7 +120,7 @@ impl<'py> Options<'py> {
 }
 
 pub(crate) fn current_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    // SAFETY: returns a new reference, or null with an exception set.
+    // SAFETY: the call returns a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_CopyCurrent()) }
 }
 
@@ -152,7 +152,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Put the type into the module, with its fast methods.
+/// Add the type to the module, with its fast methods.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<Engine>();
     METHODS.add_to(&kind)?;

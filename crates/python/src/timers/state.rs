@@ -11,22 +11,22 @@ use crate::timers::handle::CANCELLED;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{Held, Payload, Timers};
 
-/// The state that the GIL guards.
+/// The state that the GIL protects.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Payload, Timers>,
     pub(crate) batches: Batches,
-    /// A timer with an earlier deadline wakes the driver; 0 if nothing is armed.
+    /// The armed deadline: a timer with an earlier deadline wakes the driver. 0 if nothing is armed.
     pub(crate) armed: u64,
     pub(crate) max_pending: usize,
     pub(crate) is_closed: bool,
-    /// The thread in `fire_due`, 0 for none.
+    /// The thread that is in `fire_due`, or 0.
     pub(crate) firing: u64,
-    /// Entry i counts the firings less than 2^i ns late and not less than 2^(i-1).
+    /// Number of firings by lateness: entry i counts those that were less than 2^i ns late, and at least 2^(i-1).
     pub(crate) lateness: [u64; 64],
 }
 
 impl State {
-    /// True if the id is that of a pending entry of a batch; ids of handles' entries are never given out.
+    /// True if the id is that of a pending entry of a batch; the ids of handles' entries are never given out.
     pub(crate) fn is_batched(&self, id: Id) -> bool {
         self.wheel.get(id).is_some_and(|(_, payload)| matches!(payload.held(), Held::Batch(_)))
     }
@@ -41,7 +41,7 @@ impl State {
         self.wheel.cancel(place)
     }
 
-    /// Remove all entries; the caller releases them. Their timers are cancelled at once, so that Python code that runs
+    /// Remove all entries, which the caller releases. Their timers are cancelled at once, so that Python code that runs
     /// before the release cannot end a timer a second time.
     pub(crate) fn take_all(&mut self, is_closing: bool) -> Vec<Expired<Payload>> {
         self.is_closed |= is_closing;
@@ -49,7 +49,7 @@ impl State {
         for entry in &mut taken {
             entry.id = self.batches.name(entry.id);
             if let Held::Timer(timer) = entry.payload.held() {
-                // SAFETY: the GIL is held, and the entry's reference keeps the timer.
+                // SAFETY: the GIL is held, and the reference of the entry keeps the timer alive.
                 unsafe { (*timer).index = CANCELLED };
             }
         }
@@ -71,7 +71,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         for entry in self.wheel.drain() {
-            // A pending timer refers to its engine, so only entries of batches can exist when the engine is freed.
+            // A pending timer refers to its engine, so when the engine is freed, only entries of batches can be left.
             if let Held::Batch(callback) = entry.payload.held() {
                 // SAFETY: an engine is freed with the GIL held, and the wheel owns its references.
                 unsafe { ffi::Py_DECREF(callback) };
@@ -80,22 +80,22 @@ impl Drop for State {
     }
 }
 
-/// The number of timers that have not ended. As long as it is not 0, they share one reference to their engine: so an
-/// engine with pending timers cannot be freed, and the collector traverses one reference instead of a million.
+/// The number of timers that have not ended. While it is not 0, they share one reference to their engine. So an engine
+/// with pending timers cannot be freed, and the collector traverses one reference in place of a million.
 #[derive(Default)]
 pub(crate) struct Living {
     count: AtomicUsize,
-    /// The engine's number in its timers, assigned with the first one.
+    /// The engine's number, which is assigned with its first timer and stored in all its timers.
     number: AtomicU32,
 }
 
 impl Living {
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed) // the GIL excludes other threads: the atomic is for the compiler, which emits a plain load
+        self.count.load(Ordering::Relaxed) // the GIL excludes other threads: this is a plain load
     }
 
-    /// Register a new timer of `engine`; returns the number that the timer stores instead of an address.
+    /// Register a new timer of `engine`; return the number that the timer stores in place of an address.
     ///
     /// # Safety
     ///
@@ -105,7 +105,7 @@ impl Living {
         let before = self.count();
         self.count.store(before + 1, Ordering::Relaxed);
         if before == 0 {
-            // SAFETY: `engine` is alive, and the first timer takes the reference that all share.
+            // SAFETY: `engine` is alive, and its first timer takes the reference that all timers share.
             unsafe { ffi::Py_INCREF(engine) };
             if self.number.load(Ordering::Relaxed) == NONE {
                 self.number.store(ENGINES.enter(py, engine), Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Living {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Unregister an ended timer of `engine`. Runs Python: no cell may be entered.
+    /// Unregister an ended timer of `engine`. This runs Python, so no cell may be entered.
     ///
     /// # Safety
     ///

@@ -1,9 +1,10 @@
-//! `Timer`, the handle: 48 bytes, from a free list or a huge page, not tracked by the garbage collector.
+//! `Timer`, the handle: 48 bytes from a free list or a huge page, which the garbage collector does not track.
 //!
-//! The engine traverses the references of its timers, so the collector finds a pending timer's callback. An ended timer
-//! has no references. So a million handles cost a collection only a walk, and no cycle through a handle is missed.
+//! The engine traverses the references of its timers, so the collector finds the callback of a pending timer. A timer
+//! that has ended has no references. So a million handles cost a collection only a walk, and no cycle through a handle
+//! is missed.
 //!
-//! Written against the C API: `docs/decisions/native-binding.md` has the figures.
+//! It is written with the C API: `docs/decisions/native-binding.md` has the figures.
 
 use std::ffi::c_void;
 
@@ -27,7 +28,7 @@ pub(crate) static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<TimerObject> = FreeList::new(KEPT);
 static BLOCKS: Blocks<TimerObject> = Blocks::new();
 
-/// Make a handle, with one reference, of a timer that is not yet filed; consumes `call`.
+/// Make a handle, with one reference, of a timer that is not filed yet; consumes `call`.
 ///
 /// # Safety
 ///
@@ -39,7 +40,7 @@ pub(crate) unsafe fn new(
     call: Callback,
     deadline: u64,
 ) -> PyResult<*mut TimerObject> {
-    // SAFETY: the list holds dead handles of this type; every field is written before the handle is visible.
+    // SAFETY: the free list holds dead handles of this type. Every field is written before the handle is visible.
     unsafe {
         let made = DEAD.object(py, TYPE.get(), || BLOCKS.object(py, TYPE.get()));
         let timer = match made {
@@ -60,25 +61,26 @@ pub(crate) unsafe fn new(
 }
 
 impl TimerObject {
-    /// The engine of a timer that has not ended.
+    /// Return the engine of a timer that has not ended.
     ///
     /// # Safety
     ///
-    /// The timer has an engine, and keeps it as long as the result is used.
+    /// The timer has an engine, and keeps it alive as long as the result is used.
     #[inline]
     pub(crate) unsafe fn engine<'py>(&self, py: Python<'py>) -> Borrowed<'py, 'py, Engine> {
         // SAFETY: only an `Engine` has a number, and the engine of a timer that has not ended is alive.
         unsafe { Borrowed::from_ptr(py, ENGINES.get(py, self.engine)).cast_unchecked() }
     }
 
-    /// End the timer and release its references. Runs Python: no cell may be entered.
+    /// End the timer and release its references. This runs Python, so no cell may be entered.
     ///
     /// # Safety
     ///
     /// The timer is in no wheel, and the caller has a reference to it.
     #[inline]
     pub(crate) unsafe fn end(py: Python<'_>, this: *mut Self, state: u32) {
-        // SAFETY: the fields are final before the releases, so Python code that they run sees an ended timer.
+        // SAFETY: the fields are final before the references are released, so Python code that this runs sees an ended
+        // timer.
         unsafe {
             let call = std::mem::replace(&mut (*this).call, Callback::NONE);
             let engine = std::mem::replace(&mut (*this).engine, NONE);
@@ -93,15 +95,16 @@ impl TimerObject {
         }
     }
 
-    /// Call the callback; afterwards the timer has fired, unless it was rescheduled during the call, or an earlier call
-    /// is still running. Null if it raised.
+    /// Call the callback. Afterwards the timer has fired, unless it was rescheduled during the call, or an earlier call
+    /// is still running. Return null if the callback raised.
     ///
     /// # Safety
     ///
     /// The timer is firing, no cell is entered, and the caller has a reference to the timer and its engine.
     #[inline]
     pub(crate) unsafe fn fire(py: Python<'_>, this: *mut Self, engine: &Engine) -> *mut ffi::PyObject {
-        // SAFETY: the timer might lose its own reference to the call if it is rescheduled and then cancelled.
+        // SAFETY: we hold another reference to the call, because the timer may lose its own if it is rescheduled and
+        // then cancelled.
         unsafe {
             let call = (*this).call;
             call.retain();
@@ -118,15 +121,16 @@ impl TimerObject {
         }
     }
 
-    /// Note that a waiting firing will never be called: the timer counts as fired. Runs Python: no cell may be entered.
+    /// Record that a waiting firing will never be called, so that the timer counts as fired. This runs Python, so no
+    /// cell may be entered.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timer.
     #[cold]
     pub(crate) unsafe fn pass_over(py: Python<'_>, this: *mut Self) {
-        // SAFETY: the caller's reference keeps the timer; a waiting one is in no wheel, and a running call ends it
-        // later.
+        // SAFETY: the caller's reference keeps the timer alive. A waiting timer is in no wheel, and if a call is
+        // running, that call ends it later.
         unsafe {
             if (*this).index != FIRING {
                 return;
@@ -147,8 +151,8 @@ unsafe extern "C" fn free(timer: *mut c_void) {
 
 /// `tp_dealloc`: keep the handle for reuse.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held; the wheel refers to its timers, so this one has ended, or was never
-    // filed.
+    // SAFETY: objects are freed with the GIL held. The wheel has references to its timers, so this one has ended or was
+    // never filed.
     unsafe {
         let timer = object.cast::<TimerObject>();
         let py = Python::assume_attached();
@@ -159,14 +163,15 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// Remove a timer from its wheel; false if it is in none.
+/// Remove a timer from its wheel; return false if it is in none.
 ///
 /// # Safety
 ///
 /// No cell is entered, and the caller has a reference to the timer.
 #[inline]
 pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
-    // SAFETY: the caller's reference keeps the timer; the wheel's reference, which is ours then, is released last.
+    // SAFETY: the caller's reference keeps the timer alive. The wheel's reference, which is then ours, is released
+    // last.
     unsafe {
         if !(*timer).is_pending() {
             return false;
@@ -179,7 +184,7 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
     }
 }
 
-/// Move a timer, or reschedule one that is firing; false if it has ended.
+/// Move a timer, or reschedule it if it is firing; return false if it has ended.
 ///
 /// # Safety
 ///
@@ -190,8 +195,8 @@ pub(crate) unsafe fn shift(
     timer: *mut TimerObject,
     deadline: impl FnOnce(&Engine) -> PyResult<u64>,
 ) -> PyResult<bool> {
-    // SAFETY: our reference keeps the engine while Python may run; effects of the clock or `on_earlier` on the timer
-    // are seen afterwards, since `Engine::refile` reads its state again.
+    // SAFETY: our reference keeps the engine alive while Python may run. If the clock or `on_earlier` changes the
+    // timer, that is noticed, because `Engine::refile` reads the state again.
     unsafe {
         if (*timer).is_over() {
             return Ok(false);

@@ -20,7 +20,8 @@ use crate::timers::pending::parts;
 use crate::timers::timer::{cancel, dealloc, shift, TYPE};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
-    // SAFETY: the type's methods are called on its own objects; no reference lives across a call of Python.
+    // SAFETY: the methods of the type are called on its own objects, and no Rust reference lives across a call of
+    // Python.
     unsafe { &mut *object.cast::<TimerObject>() }
 }
 
@@ -29,12 +30,12 @@ fn truth(py: Python<'_>, value: bool) -> *mut ffi::PyObject {
 }
 
 unsafe extern "C" fn method_cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps, with no cell entered.
+    // SAFETY: called by the interpreter on a timer that the caller keeps alive, with no cell entered.
     unsafe { guard(|py| Ok(truth(py, cancel(py, object.cast())))) }
 }
 
 unsafe extern "C" fn method_cancelled(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer, whose state is a number that is copied.
+    // SAFETY: called by the interpreter on a timer, whose state is a number and is copied.
     unsafe { guard(|py| Ok(truth(py, this(object).index == CANCELLED))) }
 }
 
@@ -49,7 +50,7 @@ unsafe extern "C" fn method_when(object: *mut ffi::PyObject, _: *mut ffi::PyObje
 }
 
 unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the time.
+    // SAFETY: called by the interpreter on a timer that the caller keeps alive, with an object as the time.
     unsafe {
         guard(|py| {
             let deadline = to_ns(py, when, "when")?;
@@ -59,10 +60,10 @@ unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ff
 }
 
 unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the delay.
+    // SAFETY: called by the interpreter on a timer that the caller keeps alive, with an object as the delay.
     unsafe {
         guard(|py| {
-            // A handle may span two cache lines; the clock is read while the prefetch runs.
+            // A handle may span two cache lines, and the clock is read while the prefetch runs.
             prefetch((&raw const (*object.cast::<TimerObject>()).sequence).cast());
             let delay = to_ns(py, delay, "delay")?;
             let deadline = |engine: &Engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER));
@@ -72,7 +73,7 @@ unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi:
 }
 
 unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer; the caller of a method holds a reference to its object.
+    // SAFETY: called by the interpreter on a timer, and the caller of a method holds a reference to its object.
     unsafe {
         guard(|py| {
             let timer = object.cast::<TimerObject>();
@@ -92,7 +93,7 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer; no reference into it exists while Python runs.
+    // SAFETY: called by the interpreter on a timer, and no Rust reference to its fields exists while Python runs.
     unsafe {
         guard(|py| {
             let state = match this(object).index {
@@ -110,7 +111,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// The user's callback or, at 1, its arguments.
+/// Return the user's callback or, if `at` is 1, its arguments.
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller, which reads an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
@@ -119,7 +120,7 @@ unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResu
 }
 
 unsafe extern "C" fn get_given<const AT: usize>(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps.
+    // SAFETY: called by the interpreter on a timer that the caller keeps alive.
     unsafe { guard(|py| given(py, object, AT)) }
 }
 
@@ -185,7 +186,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .attributes(&GETTERS)
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
-    // SAFETY: the functions have the types of their slots, and take a `TimerObject`.
+    // SAFETY: each function has the type of its slot and takes a `TimerObject`.
     let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     module.add("Timer", kind)

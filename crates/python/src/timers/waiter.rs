@@ -1,4 +1,4 @@
-//! `Waiter`: a driver's thread sleeps in it, with nanosecond resolution, until a deadline or a wake.
+//! `Waiter`: the thread of a driver sleeps in it, with nanosecond resolution, until a deadline or until it is woken.
 
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
@@ -6,7 +6,7 @@ use tickwheel_core::NEVER;
 use crate::system_clock::SystemClock;
 use crate::timers::latch::Latch;
 
-/// One thread waits, and any other can wake it.
+/// One thread waits, and any other thread can wake it.
 ///
 /// A wake sets a token: a wake before the wait ends that wait at once, and several wakes count as one.
 #[pyclass(frozen, module = "tickwheel._core")]
@@ -21,10 +21,10 @@ impl Waiter {
         Self { latch: Latch::default() }
     }
 
-    /// Sleep until the monotonic clock reads *deadline_ns* or a wake; return True for a wake.
+    /// Sleep until the monotonic clock reads *deadline_ns* or the thread is woken; return True if it was woken.
     ///
-    /// The GIL is released during the sleep. None waits for a wake only. At its first wait a thread disables the
-    /// system's timer slack, so the wait ends within the system's scheduling latency, some 50 us.
+    /// The GIL is released during the sleep. With None the thread sleeps until it is woken. At its first wait a thread
+    /// disables the system's timer slack, so the wait ends within the system's scheduling latency, some 50 us.
     #[pyo3(signature = (deadline_ns=None))]
     fn wait(&self, py: Python<'_>, deadline_ns: Option<u64>) -> bool {
         let deadline = deadline_ns.filter(|&ns| ns < NEVER);
@@ -44,18 +44,19 @@ impl Waiter {
 
     /// End the current wait, or the next one.
     fn wake(&self) {
-        // No thread holds the latch's lock while it waits for the GIL, so taking it with the GIL held cannot deadlock.
+        // No thread waits for the GIL while it holds the lock of the latch, so taking the lock with the GIL held cannot
+        // deadlock.
         self.latch.wake();
     }
 }
 
-/// Disable timer slack: Linux lets a thread's sleeps take 50 us longer, to save power.
+/// Disable timer slack, by which Linux lets a thread's sleeps take 50 us longer to save power.
 fn be_exact() {
     #[cfg(linux_calls)]
     {
         thread_local!(static IS_EXACT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
         if !IS_EXACT.replace(true) {
-            // SAFETY: sets an attribute of the calling thread.
+            // SAFETY: this sets an attribute of the calling thread.
             unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         }
     }

@@ -34,7 +34,7 @@ impl Wheel {
     /// Remove the entry; return True if it was pending.
     fn cancel(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         let id_number = checked_id(id)?;
-        // The payload leaves the cell before it is dropped: dropping runs Python.
+        // The payload leaves the cell before it is dropped, because dropping runs Python.
         let payload = self.core.with(id.py(), |core| core.cancel(id_number));
         Ok(payload.is_some())
     }
@@ -141,7 +141,7 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     }
 }
 
-/// Convert an id; an integer that was never an id is stale.
+/// Convert an id; an integer that was never an id counts as stale.
 fn checked_id(value: &Bound<'_, PyAny>) -> PyResult<Id> {
     if !value.is_instance_of::<PyInt>() {
         let text = format!("id is {}: pass the integer that insert returned", value.repr()?);
