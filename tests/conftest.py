@@ -1,5 +1,5 @@
 """
-Fixtures of all tests: real traces with expected results, a browser, and a wait that polls.
+Fixtures of all tests: real traces with expected results, a browser, and a function that polls.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import pytest
 
 pytest_plugins = ["cpu_seconds", "lent_servers", "quick_set", "spread_files", "wall_clock"]
 
-pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a suite
+pytest.register_assert_rewrite("tickwheel.testing")  # this must come before anything imports a suite
 
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
@@ -42,7 +42,9 @@ CHROMIUM = (
 
 def shown_system() -> str | None:
     """
-    Return the system of `--as`, before pytest knows its options: the next conftest.py may import tickwheel.
+    Return the system that `--as` names.
+
+    Pytest parses options too late, because the next conftest.py may import tickwheel.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--as", dest="system", default=os.environ.get("TICKWHEEL_AS"))
@@ -50,7 +52,7 @@ def shown_system() -> str | None:
 
 
 SYSTEM = shown_system()
-if SYSTEM is not None:  # here, and in the processes that tests start
+if SYSTEM is not None:  # in this process, and in those that tests start
     os.environ.update(TICKWHEEL_AS=SYSTEM, PYTHONPATH=str(SYSTEMS))
 spec = importlib.util.spec_from_file_location("systems", SYSTEMS / "sitecustomize.py")
 systems = importlib.util.module_from_spec(spec)
@@ -66,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """
-    Have tickwheel's plugin for pytest also where it could not be loaded at first, as a system is to be shown to it.
+    Load tickwheel's pytest plugin late if a system is simulated, because it could not be loaded before.
     """
     if SYSTEM is not None:
         from tickwheel.testing import plugin  # noqa: PLC0415  it sees that system now
@@ -77,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """
-    Exclude the many thousand tests from garbage collections: hundreds of tests run one.
+    Exclude the many thousand tests from garbage collections, which hundreds of tests run.
     """
     with suppress(ImportError):
         import hypothesis  # noqa: F401, PLC0415  pytest does so later, and it looks for referrers, which are frozen then
@@ -106,7 +108,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """
-    Skip a test that needs a feature which this system, or the one of `--as`, lacks: `@pytest.mark.needs("os.fork")`.
+    Skip a test that needs a feature which this or the simulated system lacks: `@pytest.mark.needs("os.fork")`.
     """
     for mark in item.iter_markers("needs"):
         for name in mark.args:
@@ -117,7 +119,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def let_through() -> Callable[[Path], None]:
     """
-    Return a function that opens a folder of pytest's, whose parents only its user may enter, to every user.
+    Return a function that opens a folder of pytest to every user, although its parents are open only to one.
     """
     root = Path(tempfile.gettempdir())
 
@@ -179,7 +181,7 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
 
 def missing_programs() -> list[str]:
     """
-    Return the programs of `make servers` that this machine lacks; none without bash, which runs the check.
+    Return the programs of `make servers` that this machine lacks, or none if there is no bash to check them.
     """
     try:
         answer = subprocess.run([SERVERS, "--missing"], capture_output=True, text=True, check=False)
@@ -193,7 +195,7 @@ def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
     """
     Print how many tests were skipped because a server or a browser is missing, below pytest's list of skips.
 
-    It also prints the command that installs them.
+    Also print the command that installs them.
     """
     yield
     skipped = terminalreporter.stats.get("skipped", ())
@@ -228,14 +230,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def until() -> Callable[[Callable[[], Any]], Any]:
     """
-    Return a function that calls its argument repeatedly, and returns the first true result.
+    Return a function that calls its argument until the result is true, and returns that result.
     """
 
     def ask(call: Callable[[], Any]) -> Any:
         give_up = time.monotonic() + PATIENCE_S
         while not (found := call()):
             assert time.monotonic() < give_up, f"it did not come within {PATIENCE_S} s"
-            time.sleep(0.05)  # what is asked gives no signal
+            time.sleep(0.05)  # the condition gives no signal
         return found
 
     return ask

@@ -1,7 +1,7 @@
 """
 CPython's test mixins for event loops, run on asyncio's loop: `python tests/conformance/mixins.py`.
 
-With `swap/loop` on the path, they run on tickwheel's loop.
+If `swap/loop` is on the path, they run on tickwheel's loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTest
     """
 
     def create_event_loop(self):
-        """
-        Return a loop to test.
-        """
         return asyncio.SelectorEventLoop()
 
     def setUp(self):

@@ -1,7 +1,7 @@
 """
-Run another project's tests and record how each ended: `python record.py FILE RUNNER ARGUMENT...`.
+Runs another project's tests, and records how each ended: `python record.py FILE RUNNER ARGUMENT...`.
 
-A line of the file is the outcome, a tab, and the test's name; the last line is END.
+A line of the file has the outcome, a tab, and the test's name. The last line is END.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["END", "OUTCOMES"]
 
 END: Final = "END"
 OUTCOMES: Final = ("passed", "failed as expected", "skipped", "failed")
-"""From the best to the worst. If a test ends in several ways, because of its subtests, the worst one counts."""
+"""Outcomes from the best to the worst. If the subtests of a test end in several ways, the worst outcome counts."""
 
 METHODS: Final = {
     "addSuccess": "passed",
@@ -63,14 +63,11 @@ class Plugin:
     """
 
     def __init__(self, note: Note) -> None:
-        """
-        Write to *note*.
-        """
         self._note = note
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """
-        Record the outcome of a test, and of its set-up or teardown if that did not pass.
+        Record the outcome of a test, and that of its set-up or teardown if it did not pass.
         """
         if report.when == "call" or not report.passed:
             is_expected = hasattr(report, "wasxfail") and report.skipped
@@ -113,7 +110,7 @@ def main(file: str, runner: str, *arguments: str) -> None:
         def note(outcome: str, test: str) -> None:
             print(outcome, " ".join(test.split()), sep="\t", file=out)
 
-        with contextlib.suppress(SystemExit):  # how runners say that something failed
+        with contextlib.suppress(SystemExit):  # runners exit like this if something failed
             run(runner, list(arguments), note)
         print(END, file=out)
 

@@ -2,8 +2,8 @@
 Compares other projects' tests on asyncio's loop and on tickwheel's: `python tests/conformance/run.py PYTHON...`.
 
 Each suite runs on both loops at the same time, in separate processes and folders. A test that ends differently on
-tickwheel's loop is a difference, and an error. A test that races against the clock does not always end alike, even on
-the same loop. So if tests differ, both runs are repeated, and only a test that differs every time counts.
+tickwheel's loop is a difference, and an error. A test that races against the clock may end differently even on the same
+loop. So if tests differ, both runs are repeated, and only a test that differs every time counts.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -34,7 +34,9 @@ Outcomes = dict[str, str]
 
 class Row(NamedTuple):
     """
-    A line of the table: the counts are of the last run on tickwheel's loop; `differ` and `unsteady` compare both loops.
+    A row of the table: its counts are those of the last run on tickwheel's loop.
+
+    `differ` and `unsteady` compare both loops.
     """
 
     suite: str
@@ -49,16 +51,16 @@ class Row(NamedTuple):
 
 class Bench:
     """
-    One interpreter, with the packages installed for it.
+    An interpreter, with the packages that are installed for it.
 
     Args:
         python: The interpreter.
-        sources: Folder of unpacked sdists.
+        sources: Folder with unpacked sdists.
         logs: Folder for the output of the suites.
     """
 
     def __init__(self, python: Path, sources: Path, logs: Path) -> None:
-        self._python = python.absolute()  # not resolved, which would leave its environment
+        self._python = python.absolute()  # not resolved, because that would leave its environment
         self._sources = sources
         self._logs = logs
         self.version = self._ask("import sys; print('%d.%d.%d' % sys.version_info[:3])").strip()
@@ -68,7 +70,7 @@ class Bench:
 
     def has(self, suite: Suite) -> bool:
         """
-        Return True if the interpreter has a suite's module, and the suite's sdist is unpacked if it needs one.
+        Return True if the interpreter has the suite's module, and the suite's sdist is unpacked if the suite needs one.
         """
         return "is here" in self._ask(f"import {suite.module}; print('is here')") and bool(self._folders(suite))
 
@@ -77,7 +79,7 @@ class Bench:
 
     def outcomes(self, suite: Suite, *, is_swapped: bool) -> Outcomes:
         """
-        Run a suite and return how each test ended.
+        Run a suite, and return how each test ended.
         """
         with tempfile.TemporaryDirectory() as folder:
             path = [str(HERE / "swap" / suite.swap)] if is_swapped else []
@@ -109,7 +111,7 @@ class Bench:
 
     def compare(self, suite: Suite) -> Row:
         """
-        Run a suite on both loops, print the differences, and return the line of the table.
+        Run a suite on both loops, print the differences, and return the row of the table.
         """
         differing: set[str] | None = None
         seen: set[str] = set()
@@ -136,7 +138,7 @@ class Bench:
 
 def main() -> int:
     """
-    Run the chosen suites and print the table; return how many tests differ.
+    Run the chosen suites and print the table; return the number of tests that differ.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with tickwheel, the newest last")

@@ -1,5 +1,5 @@
 """
-The test suites of other projects, and how each one is run.
+The test suites of other projects, and how each is run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ class Suite:
     A test suite of another project.
 
     Attributes:
-        name: Its name in the table. module: The module that it needs. runner: pytest, trial, or the module or file that
-        runs the tests with unittest. arguments: Arguments of the runner. sdist: The project whose unpacked sdist is the
-        working folder; if empty, the folder is new. swap: The folder of `swap` that the second run has first on its
-        path, which replaces parts of asyncio.
+        name: Its name in the table.
+        module: The module that it needs.
+        runner: pytest, trial, or the module or file that runs the tests with unittest.
+        arguments: Arguments of the runner.
+        sdist: The project whose unpacked sdist is the working folder; if empty, the folder is new.
+        swap: The folder of `swap` that the second run has first on its path, which replaces parts of asyncio.
     """
 
     name: str
@@ -46,16 +48,16 @@ EACH_PYTHON: Final = (
         swap="timeouts",
     ),
 )
-"""CPython's own tests, which differ from version to version, so each interpreter runs its own."""
+"""CPython's own tests, which differ between versions, so each interpreter runs its own."""
 
-# Of aiohttp, what runs on a loop; what only parses, and what measures or needs containers, is left out.
+# The parts of aiohttp that run on a loop; tests that only parse, measure or need containers are left out.
 AIOHTTP: Final = """
     base_protocol client_connection client_functional client_proto client_session client_ws_functional connector
     flowcontrol_streams helpers leaks loop proxy_functional resolver run_app streams tcp_helpers test_utils web_app
     web_functional web_protocol web_request_handler web_runner web_sendfile_functional web_server
     web_websocket_functional
 """
-# Of twisted, what runs on its reactor.
+# The parts of twisted that run on its reactor.
 TWISTED: Final = """
     application defer defgen internet iosim process protocols ssl stdio task tcp threads udp unix
 """
@@ -82,7 +84,8 @@ NEWEST_PYTHON: Final = (
         "anyio",
         "anyio",
         "pytest",
-        # Without IPv6 its tests leave sockets behind, and when garbage is collected decides which test reports that.
+        # Without IPv6 its tests leave sockets behind, and the time of a garbage collection decides which test reports
+        # that.
         (*PYTEST, "-p", "no:unraisableexception", "-k", "not trio and not uvloop", "-m", "not network", "tests"),
         "anyio",
     ),

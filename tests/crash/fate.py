@@ -1,5 +1,5 @@
 """
-Points at which an owner can kill itself; a kill at a random time would rarely hit them.
+Points at which an owner can kill itself, because a kill at a random time would rarely hit them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POINTS = ("before begin", "after begin", "in the handler", "before settle", "aft
 
 class Fate:
     """
-    Kills this process when it passes *point*, one of `POINTS`, for the *times*-th time; never if *point* is "".
+    Kills this process when it passes *point* (one of `POINTS`) for the *times*-th time, or never if *point* is "".
     """
 
     def __init__(self, point: str, times: int) -> None:
@@ -27,7 +27,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Note that the process passes *point*, and kill it if this was the last time.
+        Record that the process passes *point*, and kill it if the time has come.
         """
         if point == self._point:
             self._times -= 1

@@ -46,10 +46,10 @@ PATIENCE_S = 60.0
 
 
 RETRY = RetryPolicy(attempts=50)
-"""Enough attempts for a job that happens to run at each kill, so that it does not become a dead letter."""
+"""A retry policy with enough attempts for a job that happens to run at each kill, so that it does not die."""
 
 LEASE_S = 1
-"""Seconds for which a killed owner keeps its shards, if they are held by a lease and not by a lock."""
+"""Seconds for which a killed owner keeps its shards, if it holds them by a lease and not by a lock."""
 
 
 def url_of(folder: Path, store: str) -> str:
@@ -65,7 +65,7 @@ def url_of(folder: Path, store: str) -> str:
 
 def append(path: Path, line: str) -> None:
     """
-    Append *line* in one write, so that after a SIGKILL the file has the whole line or nothing of it.
+    Append *line* in one write, so that after a SIGKILL the file has either the whole line or nothing of it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
@@ -97,7 +97,7 @@ def own(folder: Path, url: str, fate: Fate) -> None:
             scheduler.start()
             break
         except StoreError:
-            time.sleep(0.01)  # the killed one's lock is going, or the server is coming back
+            time.sleep(0.01)  # the lock of the killed owner is not free yet, or the server is starting
     append(folder / "owners", str(os.getpid()))
     signal.pause()
 
@@ -105,7 +105,7 @@ def own(folder: Path, url: str, fate: Fate) -> None:
 @dataclass
 class Victim:
     """
-    A process that is killed.
+    A process that is killed again and again.
     """
 
     command: list[str]
@@ -149,7 +149,7 @@ class Victim:
 @dataclass
 class Outcome:
     """
-    The contents of the files.
+    The outcome, read from the files.
     """
 
     acknowledged: int
@@ -160,13 +160,14 @@ class Outcome:
     @classmethod
     def read(cls, folder: Path, acknowledged: set[str]) -> Outcome:
         """
-        Compare the acknowledged jobs with those that fired and were settled.
+        Compare the acknowledged jobs with the jobs that fired and were settled.
         """
         lines = [line.rsplit(" ", 2) for line in (folder / "fired").read_text().splitlines()]
         fired = Counter(payload for payload, _, _ in lines)
         order = [fire_id for _, fire_id, _ in lines]
         settled = set((folder / "settled").read_text().splitlines())
-        # A job whose firing was settled may not fire after it: neither the same fire id again, nor a later attempt.
+        # If the firing of a job was settled, the job may not fire again, neither with the same fire id nor as a later
+        # attempt.
         wrong = list(after_settled(order, settled))
         wrong += [f"{fire_id} came {late} ms late" for _, fire_id, late in lines if float(late) < 0]
         lost = sorted(acknowledged - set(fired))
@@ -175,7 +176,7 @@ class Outcome:
 
 def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
     """
-    Yield each firing of a generation that had an earlier firing whose settle was acknowledged.
+    Yield each firing of a generation that came after a firing whose settle was acknowledged.
     """
     ended: set[str] = set()
     for fire_id in order:
@@ -240,7 +241,7 @@ def connected(url: str) -> Scheduler:
         except StoreError:
             if time.monotonic() > give_up:
                 raise
-            time.sleep(0.01)  # a server that is coming back gives no signal
+            time.sleep(0.01)  # no signal reports that the server is back
 
 
 def tend_until(instant: float, victims: list[Victim]) -> None:
@@ -252,7 +253,7 @@ def tend_until(instant: float, victims: list[Victim]) -> None:
             victim.tend()
         if time.monotonic() >= instant:
             return
-        time.sleep(0.002)  # their fates are instants of the clock
+        time.sleep(0.002)  # the kills are due at instants of the clock
 
 
 def wait_until_empty(client: Scheduler, owner: Victim) -> None:
@@ -264,16 +265,16 @@ def wait_until_empty(client: Scheduler, owner: Victim) -> None:
     owner.start()
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        with suppress(StoreError):  # a server that was killed last is still coming back
+        with suppress(StoreError):  # a server that was killed last may still be starting
             if not any(client.stats()[state] for state in ("pending", "running")):
                 break
-        time.sleep(0.02)  # the owner is another process, and only the store shows what it has done
-    time.sleep(0.1)  # the last hook's line
+        time.sleep(0.02)  # the owner is another process, and only the store shows its progress
+    time.sleep(0.1)  # until the last hook has written its line
 
 
 def main() -> int:
     """
-    Read the command line, prove, print one line, and return the exit code.
+    Read the command line, run the proof, print one line, and return the exit code.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=300)

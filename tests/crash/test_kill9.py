@@ -40,7 +40,7 @@ def test_nothing_is_lost(run_proof, capsys, every, where):
 @pytest.mark.slow
 def test_nothing_is_lost_on_postgres(run_proof, capsys, postgres_url):
     """
-    No job is lost on PostgreSQL either.
+    No job is lost on PostgreSQL.
     """
     kill(run_proof, capsys, ("1.0", "1.4"), ("--store", f"{postgres_url}&lease_s=1"))
 
@@ -52,7 +52,7 @@ def kill(run_proof, capsys, every, where):
     command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", *every, *where]
     done = run_proof(command, 300)
     with capsys.disabled():
-        print(f"\n{done.stdout.strip()}")  # the seed belongs into every log
+        print(f"\n{done.stdout.strip()}")  # so that the log has the seed
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"acknowledged (\d+) of 100, lost (\d+), .* early firings (\d+), kills (\d+)", done.stdout)
     assert found is not None, done.stdout

@@ -1,5 +1,5 @@
 """
-A node is killed while one lane has more jobs than all nodes have room for: the other node continues all lanes.
+A node is killed while one lane has more jobs than all nodes have room for, and the other node continues all lanes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Seen:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_takeover_beside_a_crowd(request, kind, tmp_path):
     """
-    The other node runs the jobs of the other lanes while those of the large lane hang, and then runs those, too.
+    While the jobs of the large lane hang, the other node runs those of the other lanes; then it runs the large lane.
     """
     if kind == "sqlite":
         url = f"sqlite:///{tmp_path / 'jobs.db'}"

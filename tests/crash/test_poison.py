@@ -1,5 +1,5 @@
 """
-A job that kills its process at each attempt is found, and becomes a dead letter.
+A job that kills its process at each attempt becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ while scheduler.stats()["pending"] or scheduler.stats()["running"]:
 @pytest.mark.realtime
 def test_poison_is_parked(tmp_path):
     """
-    After as many crashes as the job has attempts, it is a dead letter with the reason, and the process survives.
+    After as many crashes as it has attempts, the job is a dead letter with the reason, and the process survives.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     client = Scheduler(url)

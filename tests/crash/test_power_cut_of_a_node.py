@@ -1,5 +1,5 @@
 """
-The power cut of a node whose store is on a server: its connections are never closed.
+A node loses power while its store is on a server, which does not learn that the connections are gone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_another_node_goes_on(request, kind):
     """
-    Every acknowledged job fires, though the server still holds the connections of the lost node.
+    Every acknowledged job fires, although the server still holds the connections of the lost node.
     """
     line = request.getfixturevalue(f"{kind}_line")
     if kind == "postgres":
@@ -60,7 +60,7 @@ def test_another_node_goes_on(request, kind):
                 if is_acknowledged and len(before) >= 3:
                     break
         finally:
-            line.cut()  # nothing of its end arrives
+            line.cut()  # the server learns nothing of its end
             node.kill()
         before.update(int(printed) for printed in node.stdout if printed.strip().isdigit())
     after, is_done = set(), threading.Event()

@@ -18,18 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def deploy() -> Path:
-    """
-    Return the folder.
-    """
     return ROOT / "deploy"
 
 
 @pytest.fixture(scope="session")
 def exported() -> dict[str, set[str]]:
     """
-    Return the labels of every sample that a scheduler can export, by the sample's name.
+    Return the labels of every sample that a scheduler can export, by the name of the sample.
 
-    Figures that this scheduler does not have, such as those of a lease that has an end, are added.
+    Metrics that this scheduler does not have, such as those of a lease that expires, are added.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay=3600, target="log")

@@ -1,5 +1,5 @@
 """
-The check of built wheels finds each damage, and a wheel that cannot be tried fails `make wheels`.
+The check of built wheels finds each kind of damage, and `make wheels` fails for a wheel that it cannot try.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
+    sys.modules[spec.name] = module  # dataclasses look the module up there
     spec.loader.exec_module(module)
     return module
 
@@ -68,7 +68,7 @@ def library(
 
 def files() -> dict[str, bytes]:
     """
-    Return the files of a sound wheel, without its RECORD.
+    Return the files of a wheel without faults, except for its RECORD.
     """
     source = ROOT / "src"
     found = (path for path in (source / "tickwheel").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
@@ -95,7 +95,7 @@ def pack(folder: Path, held: dict[str, bytes], tag: str = TAG) -> Path:
 
 def test_a_sound_wheel_passes(check, tmp_path):
     """
-    A sound wheel has no fault.
+    A wheel without faults passes the check.
     """
     assert check.check(pack(tmp_path, files())) == []
 
@@ -142,7 +142,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 @pytest.mark.parametrize(("damage", "fault"), DAMAGES.values(), ids=DAMAGES)
 def test_each_damage_is_found(check, tmp_path, damage, fault):
     """
-    Exactly the fault that belongs to the damage is found.
+    For each kind of damage, exactly the fault that belongs to it is found.
     """
     damage(held := files())
     assert check.check(pack(tmp_path, held)) == [fault]
@@ -150,7 +150,7 @@ def test_each_damage_is_found(check, tmp_path, damage, fault):
 
 def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
     """
-    The hash of such a file differs from RECORD.
+    If a file was changed afterwards, its hash differs from RECORD.
     """
     held = files()
     with zipfile.ZipFile(path := pack(tmp_path, held)) as wheel:
@@ -164,7 +164,7 @@ def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
 
 def test_another_system_in_the_name_is_found(check, tmp_path):
     """
-    A wheel of a system for which none are built is one too many.
+    A wheel for a system for which we build none is reported.
     """
     held = files() | {f"{INFO}/WHEEL": b"Tag: cp311-cp311-linux_x86_64\n"}
     wheel = pack(tmp_path, held, "cp311-cp311-linux_x86_64")
@@ -197,7 +197,7 @@ def test_a_damaged_wheel_fails_the_program(tmp_path):
 )
 def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
     """
-    Manylinux2014 allows glibc 2.17, some libraries, and one name that is shown.
+    A Linux module may need glibc up to 2.17 and some libraries (manylinux2014), and may export one name.
     """
     sound = check.Native("EM_X86_64", (2, 17), ["libc.so.6", "libgcc_s.so.1"], True, {"PyInit__core"})
     found = check.faults_of_native(replace(sound, **changed), "manylinux_2_17_x86_64")
@@ -207,7 +207,7 @@ def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its module is not ELF")
 def test_an_elf_library_is_read(check):
     """
-    Our own native module shows its entry, from 3.15 on two, and needs this processor and a glibc of this system.
+    The check reads our own native module: its entry, two from 3.15 on, its processor, and a glibc that this system has.
     """
     native = check.read_elf(Path(_core.__file__).read_bytes())
     assert native.machine == check.ELF_MACHINES[platform.machine()]
@@ -220,7 +220,7 @@ def test_an_elf_library_is_read(check):
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
 def test_a_wheel_that_nothing_can_try_fails(tmp_path, is_here):
     """
-    `make wheels` tries the wheels of this system, and fails if the interpreter for one is missing.
+    `make wheels` tries the wheels for this system, and fails if the interpreter for one is missing.
     """
     programs = tmp_path / "bin"
     (tmp_path / "scripts").mkdir()

@@ -32,7 +32,7 @@ def unit(deploy):
 
 def test_the_unit_lets_handlers_end(unit):
     """
-    Systemd waits longer than a stop takes.
+    Systemd waits longer for the end than a stop may take.
     """
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(unit)
@@ -55,7 +55,7 @@ def test_systemd_takes_the_unit(unit, tmp_path):
 
 def test_kubernetes(deploy):
     """
-    Probes use existing routes, names and ports agree, and a pod has more time to end than a stop takes.
+    Probes use existing routes, names and ports agree, and a pod may take longer to end than a stop.
     """
     documents = {each["kind"]: each for each in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8"))}
     assert set(documents) == {"Deployment", "Service", "PodDisruptionBudget"}

@@ -1,5 +1,5 @@
 """
-The systemd unit and the container file.
+The unit for systemd, and the container file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXPOSURE_MAX = 2.0
 
 class Repeated(dict):
     """
-    A section whose options may appear more than once, as systemd allows; the first is kept.
+    A section whose options may occur repeatedly, as systemd allows; the first value is kept.
     """
 
     def __setitem__(self, name, value):
@@ -58,7 +58,7 @@ class Repeated(dict):
 @pytest.fixture
 def unit(deploy) -> configparser.RawConfigParser:
     """
-    Return the unit, read.
+    Return the parsed unit.
     """
     parser = configparser.RawConfigParser(strict=False, dict_type=Repeated, delimiters=("=",))
     parser.optionxform = str
@@ -69,7 +69,7 @@ def unit(deploy) -> configparser.RawConfigParser:
 @pytest.fixture
 def steps(deploy) -> list[tuple[str, str]]:
     """
-    Return the container file's instructions in order, continued lines joined.
+    Return the instructions of the container file in order, with continued lines joined.
     """
     text = re.sub(r"\\\n", " ", (deploy / "Containerfile").read_text("utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -78,7 +78,7 @@ def steps(deploy) -> list[tuple[str, str]]:
 
 def serve_options() -> str:
     """
-    Return what `tickwheel serve --help` prints.
+    Return the output of `tickwheel serve --help`.
     """
     command = [sys.executable, "-m", "tickwheel.cli", "serve", "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -86,7 +86,7 @@ def serve_options() -> str:
 
 def test_the_unit_is_hardened(unit):
     """
-    The unit gives the service a user of its own, one folder, the network, and nothing else.
+    The unit gives the service a separate user, one folder and the network, and nothing else.
     """
     service = unit["Service"]
     assert {name: service.get(name) for name in HARDENED} == HARDENED
@@ -110,7 +110,7 @@ def test_the_unit_starts_what_there_is(unit):
 
 def test_systemd_takes_the_unit(deploy, tmp_path):
     """
-    Systemd finds nothing wrong with the unit, and rates its exposure as small.
+    Systemd finds no fault in the unit, and rates its exposure as small.
     """
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
@@ -129,7 +129,7 @@ def test_systemd_takes_the_unit(deploy, tmp_path):
 
 def test_the_container_file_is_well_made(steps):
     """
-    Known instructions, pinned images, no root, no shell around the process, no package lists left.
+    The file has known instructions, pinned images, no root, no shell around the process, and no package lists left.
     """
     assert {name for name, _ in steps} <= INSTRUCTIONS
     images = [rest.split() for name, rest in steps if name == "FROM"]
@@ -151,7 +151,7 @@ def test_the_container_file_is_well_made(steps):
 
 def test_the_container_starts_what_there_is(steps):
     """
-    The container's process is `tickwheel serve` with existing options, on the exposed port; a token is required.
+    The container runs `tickwheel serve` with existing options on the exposed port, and requires a token.
     """
     found = dict(steps)
     words = json.loads(found["ENTRYPOINT"])
@@ -168,7 +168,7 @@ def test_the_container_starts_what_there_is(steps):
 
 def test_the_container_has_what_operations_promise(steps):
     """
-    The extras that it installs, all pinned with their hashes, reach every store and broker, and export traces.
+    The extras in the container, all pinned with hashes, are enough for every store and broker, and for traces.
     """
     assert any(
         name == "RUN" and "--require-hashes --requirement requirements/image.txt" in rest for name, rest in steps
@@ -204,7 +204,7 @@ def test_the_builder_gets_nothing_but_the_sources():
 
 def test_the_container_builds_with_the_right_rust(steps):
     """
-    The image of the builder has the Rust that Cargo.toml requires, and every file that it names exists.
+    The builder's image has the Rust version that Cargo.toml requires, and every file that it names exists.
     """
     wanted = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     image = next(rest.split()[0] for name, rest in steps if name == "FROM")

@@ -1,5 +1,5 @@
 """
-The manifests against the schemas of Kubernetes and of compose files, which know every field and its type.
+The manifests checked by the schemas of Kubernetes and of compose files, which know every field and its type.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPOSE = "-m check_jsonschema --builtin-schema vendor.compose-spec --default-fi
 
 def wrong_for_kubernetes(text):
     """
-    Return the faults of these documents.
+    Return the faults of documents for Kubernetes.
     """
     library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
     try:
@@ -43,7 +43,7 @@ def kubeconform(tmp_path_factory):
     library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
     folder = tmp_path_factory.mktemp("schemas")
     for schema in Path(library.__file__).parent.joinpath(SCHEMAS.format(library.latest_version())).glob("*.json"):
-        text = schema.read_text("utf-8").replace('"$id":', '"was":')  # an address, from which others would be read
+        text = schema.read_text("utf-8").replace('"$id":', '"was":')  # other schemas would be fetched from it
         folder.joinpath(schema.name).write_text(text.replace('"/api/_definitions.json', '"_definitions.json'), "utf-8")
 
     def check(text):
@@ -68,7 +68,7 @@ def wrong_for_compose(text):
 @pytest.fixture
 def wrong(deploy):
     """
-    Return a function that returns the faults of a manifest, by its name, with some of its text replaced.
+    Return a function that returns the faults of the manifest with a given name, with some of its text replaced.
     """
 
     def check(name, old="", new=""):
@@ -83,7 +83,7 @@ def wrong(deploy):
 @pytest.mark.parametrize("name", ["kubernetes.yaml", "compose.yaml"])
 def test_manifest(wrong, name):
     """
-    The manifest's schema finds no fault.
+    The schema finds no fault in the manifest.
     """
     assert wrong(name) == ""
 
@@ -102,7 +102,7 @@ def test_manifest(wrong, name):
 )
 def test_broken_manifest(wrong, name, old, new, field):
     """
-    A value of another type and a field that does not exist are found.
+    A value of a wrong type and an unknown field are found.
     """
     assert field in wrong(name, old, new)
 

@@ -1,5 +1,5 @@
 """
-The Grafana board and the alert rules, against the names that are really exported.
+The Grafana board and the alert rules use metrics that are really exported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 UNIT_TESTS = ("alerts-test.yml", "alerts-test-day.yml")
 NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
 ADDED = {"instance", "job", "alertname", "alertstate"}
-"""Labels that Prometheus adds to scraped metrics, and those of its own metric ALERTS."""
+"""Labels that Prometheus adds to scraped metrics, and the labels of its own metric ALERTS."""
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -26,7 +26,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 def names_of(expression: str) -> set[str]:
     """
-    Return the metrics that a PromQL *expression* reads.
+    Return the names of the metrics in a PromQL *expression*.
     """
     return set(NAME.findall(expression))
 
@@ -48,7 +48,7 @@ def alerts(deploy) -> list[Any]:
 @pytest.fixture
 def expressions(board, alerts) -> list[str]:
     """
-    Return every PromQL expression of both.
+    Return every PromQL expression of the board and the alerts.
     """
     return [
         *(target["expr"] for panel in board["panels"] for target in panel["targets"]),
@@ -59,14 +59,14 @@ def expressions(board, alerts) -> list[str]:
 
 def test_every_name_is_exported(expressions, exported):
     """
-    The board and the rules read no metric that is not exported.
+    The board and the rules use only metrics that are exported.
     """
     assert {name for each in expressions for name in names_of(each)} - exported.keys() == set()
 
 
 def test_every_label_is_there(expressions, exported):
     """
-    Labels that are matched or grouped by are labels of a metric of that expression.
+    Each label by which an expression matches or groups is a label of one of its metrics.
     """
     for each in expressions:
         labels = set(LABEL.findall(each)) | {one.strip() for group in GROUPED.findall(each) for one in group.split(",")}
@@ -76,18 +76,18 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is on the board or in a rule, unless another shown metric already contains it.
+    Each metric of tickwheel is on the board or in a rule, unless another shown metric includes it.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
     by_result = {f"tickwheel_{name}_total" for name in ("fired", "succeeded", "failed", "given_back")}
-    others = {"tickwheel_in_memory", "tickwheel_wheel_fires_total"}  # staged and in flight; what was fired
+    others = {"tickwheel_in_memory", "tickwheel_wheel_fires_total"}  # staged and in flight; number of firings
     assert told - seen == by_result | others
 
 
 def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
     """
-    Each alert and each metric that the page of scale names exists.
+    Each alert and metric that the page about scale names exists.
     """
     page = (deploy.parent / "docs" / "scale.md").read_text("utf-8")
     named = set(re.findall(r"Tickwheel[A-Z]\w+", page))
@@ -99,7 +99,7 @@ def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
 
 def test_expressions_are_whole(expressions):
     """
-    Brackets are closed in the order they were opened, and a rate is one of a counter or a histogram.
+    Brackets are closed in the right order, and each rate is of a counter or a histogram.
     """
     for each in expressions:
         opened = []
@@ -115,7 +115,7 @@ def test_expressions_are_whole(expressions):
 
 def test_prometheus_itself(deploy):
     """
-    The rules pass promtool, if it is installed.
+    Prometheus' own promtool accepts the rules, if it is installed.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -125,7 +125,7 @@ def test_prometheus_itself(deploy):
 
 def test_alerts_come_and_go(deploy):
     """
-    The rules' own unit tests pass, if promtool is installed.
+    The unit tests of the rules pass, if promtool is installed.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -137,7 +137,7 @@ def test_alerts_come_and_go(deploy):
 
 def test_every_alert_has_its_unit_tests(deploy, alerts):
     """
-    The rules' own tests see every alert firing, with its whole text, and see it silent.
+    In the unit tests of the rules, every alert fires with its whole text, and is silent at another time.
     """
     documents = [yaml.safe_load((deploy / name).read_text("utf-8")) for name in UNIT_TESTS]
     seen = {
@@ -151,7 +151,7 @@ def test_every_alert_has_its_unit_tests(deploy, alerts):
 
 def test_every_alert_says_what_to_do(alerts):
     """
-    An alert has a unique name, a severity, a summary, and a link to its section of the operator's page.
+    Each alert has a unique name, a severity, a summary, and a link to its section on the operator's page.
     """
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", page, re.MULTILINE)}
@@ -167,7 +167,7 @@ def test_every_alert_says_what_to_do(alerts):
 
 def test_the_board_is_in_order(board):
     """
-    Panels have unique ids, do not overlap, and each has a title and queries.
+    Panels have unique ids, do not overlap, and have titles and queries.
     """
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
@@ -188,7 +188,7 @@ def test_the_board_is_in_order(board):
 
 def test_the_board_shows_where_trouble_begins(board):
     """
-    Takeovers are marked on every panel, and figures that have an alert have the line at which it fires.
+    Takeovers are marked on every panel, and a figure with an alert has a line at the alert's threshold.
     """
     assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
     with_lines = {}

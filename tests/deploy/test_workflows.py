@@ -1,5 +1,5 @@
 """
-The workflows test and build what the package supports, and have no more rights than they need.
+The workflows test and build everything that the package supports, with no more rights than they need.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.skipif(not WORKFLOWS.is_dir(), reason="an sdist has no 
 
 def workflow(name: str) -> dict:
     """
-    Return a workflow, read.
+    Return a parsed workflow.
     """
     return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))
 
 
 def supported() -> list[str]:
     """
-    Return the Pythons that the package says it supports.
+    Return the Python versions that the package supports, by its classifiers.
     """
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
     return [
@@ -45,7 +45,7 @@ def test_every_supported_python_is_tested_and_released():
     """
     Every Python in the classifiers is tested on Linux (x86-64 and ARM), macOS and Windows.
 
-    A wheel is released for each Python and target.
+    A wheel for each Python and target is released.
     """
     matrix = workflow("tests.yml")["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == supported()
@@ -70,7 +70,7 @@ def test_the_classifiers_name_the_systems_whose_failures_count():
 
 def test_a_release_names_its_addresses():
     """
-    Every build that is published first writes the addresses into the README and the project.
+    Every build that is published first writes the release's addresses into the README and the project.
     """
     builders = [
         [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
@@ -86,7 +86,7 @@ def test_a_release_names_its_addresses():
 
 def test_make_and_the_release_build_for_the_same_systems():
     """
-    `make wheels` builds for the systems that a release has wheels for.
+    `make wheels` builds for the systems for which a release has wheels.
     """
     targets = {one["target"] for one in workflow("release.yml")["jobs"]["wheels"]["strategy"]["matrix"]["include"]}
     line = re.search(r"^TARGETS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
@@ -97,7 +97,7 @@ def test_make_and_the_release_build_for_the_same_systems():
 @pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow may only read; only publishing gets a token, in its environment, after all checks.
+    A workflow may only read; publishing alone gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -118,7 +118,7 @@ def test_no_secret_and_no_needless_right(name):
 
 def test_all_tests_run_each_night_and_before_a_release():
     """
-    A push runs the quick tests; the night runs all of them, the proofs and the dates.
+    A push runs the quick tests, and the night runs all tests, the proofs and the dates.
     """
     assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
     assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
@@ -160,7 +160,7 @@ def test_a_failed_night_names_its_commits(tmp_path):
 
 def test_actionlint_finds_nothing():
     """
-    Actionlint, which `make lint` installs where Go is, finds nothing in the workflows.
+    The linter actionlint finds no fault in the workflows; `make lint` installs it if Go is available.
     """
     actionlint = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
     if actionlint is None:

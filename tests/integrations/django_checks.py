@@ -1,5 +1,5 @@
 """
-Tests that Django runs in a project: `test_django.py` chooses the databases.
+Tests that Django runs in a project; `test_django.py` chooses the databases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ADMIN = "/admin/tickwheel/job/"
 
 def tearDownModule() -> None:
     """
-    Release the database, which is dropped next.
+    Close the database, which is dropped next.
     """
     jobs.close()
 
@@ -45,18 +45,18 @@ class Jobs(TransactionTestCase):
 
     def setUp(self) -> None:
         """
-        Begin without jobs.
+        Start each test without jobs.
         """
         jobs.scheduler.drain()
 
     def test_a_job_joins_the_transaction(self) -> None:
         """
-        A job exists if and only if the transaction commits, without the argument `conn`.
+        A job exists if and only if the transaction commits, even without the argument `conn`.
         """
         with transaction.atomic():
             Order.objects.create(pk=1)
             assert jobs.scheduler.set("a", **LATER).outcome == "created"
-            assert jobs.scheduler.get("a") is None  # what has no `conn` looks from outside
+            assert jobs.scheduler.get("a") is None  # without `conn` this reads from outside the transaction
         assert jobs.scheduler.get("a") is not None
         with transaction.atomic():
             assert jobs.scheduler.cancel("a").outcome == "cancelled"
@@ -66,7 +66,7 @@ class Jobs(TransactionTestCase):
 
     def test_every_verb_joins(self) -> None:
         """
-        `move`, `run_now` and `replay` also join the transaction.
+        `move`, `run_now` and `replay` join the transaction, too.
         """
         jobs.scheduler.set("a", **LATER)
         with transaction.atomic():
@@ -79,7 +79,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_verb_that_cannot_join(self) -> None:
         """
-        A verb that cannot join is refused inside a transaction, and the error names the remedy.
+        Inside a transaction, a verb that cannot join is refused, and the error names the remedy.
         """
         scheduler = jobs.scheduler
         scheduler.set("a", every=3600, handler="shop.jobs.cancel_order")
@@ -104,7 +104,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_pause_that_joins_names_this_process(self) -> None:
         """
-        A pause inside a transaction has the same `by` as any other pause.
+        A pause inside a transaction has the same author (`by`) as any other pause.
         """
         jobs.scheduler.set("a", **LATER)
         jobs.scheduler.set("b", **LATER)
@@ -115,7 +115,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_transaction_without_autocommit(self) -> None:
         """
-        A transaction without autocommit is joined like `atomic()`, also with `conn=`, and also by its first statement.
+        A transaction without autocommit is joined like `atomic()`, also with `conn=` and by its first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -133,7 +133,7 @@ class Jobs(TransactionTestCase):
 
     def test_on_commit(self) -> None:
         """
-        A job set on commit is outside of the transaction.
+        A job that is set in `on_commit` is outside the transaction.
         """
         with transaction.atomic():
             transaction.on_commit(partial(jobs.scheduler.set, "a", **LATER))
@@ -165,7 +165,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_close_old_connections(self) -> None:
         """
-        A connection that is past its age is closed before and after a handler, sync or async.
+        A connection past its maximum age is closed before and after a handler, sync or async.
         """
         clock = ManualClock()
         seen = []
@@ -190,7 +190,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_leave_transactions_alone(self) -> None:
         """
-        The connection of a test that moves the clock inside a transaction stays open, however old it is.
+        If a test moves the clock inside a transaction, its connection stays open, however old it is.
         """
         clock = ManualClock()
         handlers = type(jobs)()
@@ -228,7 +228,7 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_elsewhere(self) -> None:
         """
-        With `STORE`, jobs join no transaction, and a write inside one is done at once; the store may be a service.
+        With `STORE`, jobs join no transaction, and a write takes effect at once; the store may be a service.
         """
         other = type(jobs)()
         with override_settings(TICKWHEEL={"STORE": "http://127.0.0.1:8765"}):
@@ -264,7 +264,7 @@ class Jobs(TransactionTestCase):
 
     def test_options_of_the_url(self) -> None:
         """
-        `QUERY` has the options that only the URL of the store can have.
+        `QUERY` gives the options that otherwise only the store's URL can have.
         """
         other = type(jobs)()
         query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}
@@ -276,7 +276,7 @@ class Jobs(TransactionTestCase):
     @skipUnless(connection.vendor == "postgresql", "a file has no owner that Django knows")
     def test_it_connects_as_django_does(self) -> None:
         """
-        The tables of the jobs belong to the role of `assume_role`, like the tables of the models.
+        The tables of the jobs belong to the role of `assume_role`, like those of the models.
         """
         jobs.scheduler.get("a")
         with connection.cursor() as cursor:
@@ -285,7 +285,7 @@ class Jobs(TransactionTestCase):
 
     def test_dumpdata(self) -> None:
         """
-        The model of the admin has no table, and none is looked for.
+        The admin's model of jobs has no table, and `dumpdata` does not look for one.
         """
         call_command("dumpdata", stdout=io.StringIO())
 
@@ -297,7 +297,7 @@ class WithoutDatabase(SimpleTestCase):
 
     def test_nothing_is_written(self) -> None:
         """
-        Django refuses a write of jobs like any query: it could be in the developer's database, not that of the tests.
+        Django refuses a write of jobs like any query, because it could go to the developer's database.
         """
         for write in (partial(jobs.scheduler.set, "a", **LATER), partial(jobs.scheduler.skip, "a")):
             with pytest.raises(DatabaseOperationForbidden):
@@ -306,12 +306,12 @@ class WithoutDatabase(SimpleTestCase):
 
 class Admin(TransactionTestCase):
     """
-    The page of the admin.
+    The jobs in Django's admin.
     """
 
     def setUp(self) -> None:
         """
-        Begin with two pending jobs, seen by a superuser.
+        Start each test with two pending jobs, and log in as a superuser.
         """
         jobs.scheduler.drain()
         jobs.scheduler.set("order/1", payload={"<b>": 1}, **LATER)
@@ -320,7 +320,7 @@ class Admin(TransactionTestCase):
 
     def test_the_list(self) -> None:
         """
-        The list finds jobs by prefix and state, and shows their payloads as text.
+        The list finds jobs by prefix and state, and shows payloads as text.
         """
         shown = self.client.get(ADMIN, {"q": "order/", "state": "pending"}).content.decode()
         assert "order/1" in shown
@@ -344,7 +344,7 @@ class Admin(TransactionTestCase):
 
     def test_acts(self) -> None:
         """
-        The chosen action is applied to each selected job, and is in the admin's log.
+        The chosen action is applied to each selected job, and recorded in the admin's log.
         """
         done = self.client.post(ADMIN, {"verb": "cancel", "key": ["order/1", "gone"]}, follow=True).content.decode()
         assert "Cancelled: order/1" in done
@@ -354,7 +354,7 @@ class Admin(TransactionTestCase):
 
     def test_a_rule_in_words(self) -> None:
         """
-        A rule is shown in words and in its own text, and instants in the time zone of the settings.
+        A rule is shown in words and as its own text, and instants are in the time zone of the settings.
         """
         jobs.scheduler.set("report", cron="0 9 * * MON-FRI", tz="UTC", **LATER | {"delay": None})
         year = datetime.now(UTC).year + 20
@@ -368,7 +368,7 @@ class Admin(TransactionTestCase):
 
     def test_the_history(self) -> None:
         """
-        Each key leads to the history of its jobs, for permitted users, even if no job is left.
+        Each key leads to the history of its job for permitted users, even if the job does not exist any more.
         """
         key = "a/b?c=<d>&é"
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
@@ -405,12 +405,12 @@ class Admin(TransactionTestCase):
 
 class Rules(TransactionTestCase):
     """
-    Rules and times that a user wrote.
+    Rules and times that a user has written.
     """
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         """
-        An invalid rule or time is answered with 422 and the field; any other error of a view is raised.
+        An invalid rule or time is answered with 422 and the name of the field; any other error of a view is raised.
         """
         wrong = {
             "cron": {"cron": "61 * * * *"},
@@ -431,7 +431,7 @@ class Rules(TransactionTestCase):
 
     def test_a_view_that_is_async(self) -> None:
         """
-        An async view also answers an invalid rule or time with 422.
+        An async view answers an invalid rule or time with 422 as well.
         """
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
             assert async_to_sync(AsyncClient().post)("/later", {"every": "soon"}).status_code == 422
@@ -439,7 +439,7 @@ class Rules(TransactionTestCase):
 
 def set_rule(request: HttpRequest) -> HttpResponse:
     """
-    Set a job as the user says.
+    Set a job with the user's values.
     """
     fields = {"handler": "shop.jobs.cancel_order", **request.POST.dict()}
     return HttpResponse(jobs.scheduler.set("rule", **fields).outcome)

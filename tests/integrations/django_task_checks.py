@@ -36,9 +36,6 @@ def tearDownModule() -> None:
 
 @tasks.task
 def add(one: int, other: int = 2) -> int:
-    """
-    Return a sum.
-    """
     ran.append((one, other))
     return one + other
 
@@ -69,12 +66,12 @@ def fail() -> None:
 
 class Tasks(TransactionTestCase):
     """
-    Tasks that run as a test moves the time.
+    Tasks that run when a test moves the clock.
     """
 
     def setUp(self) -> None:
         """
-        Let jobs fire as the clock moves.
+        Let jobs fire when the clock moves.
         """
         ran.clear()
         self.clock = ManualClock()
@@ -114,7 +111,7 @@ class Tasks(TransactionTestCase):
 
     def test_an_async_task_on_its_queue(self) -> None:
         """
-        Each queue is a handler; a task may be async.
+        Each queue is a handler, and a task may be async.
         """
         result = send.enqueue(["ada"])
         assert self.scheduler.list().jobs[0].handler == "django.tasks/mail"
@@ -123,7 +120,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_is_tried_again(self) -> None:
         """
-        A failed task is tried again; its context counts the attempts, and its errors have their classes.
+        A failed task is tried again; its context counts the attempts, and its errors name their classes.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)
@@ -137,7 +134,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_for_good(self) -> None:
         """
-        A task that fails for good is a dead letter after `attempts` attempts, and the signals report it.
+        A task that fails at all of its `attempts` is a dead letter, and the signals report it.
         """
         finished = mock.Mock()
         signals.task_finished.connect(finished)
@@ -153,7 +150,7 @@ class Tasks(TransactionTestCase):
 
     def test_results_are_forgotten(self) -> None:
         """
-        A result is not found after `keep_results` (by default a day), nor is one that never existed.
+        A result is gone after `keep_results` (by default a day), and one that never existed is not found.
         """
         result = add.enqueue(1)
         self.clock.advance(0)
@@ -167,7 +164,7 @@ class Tasks(TransactionTestCase):
 
     def test_what_this_process_does_not_have(self) -> None:
         """
-        A task that this process lacks waits, without using an attempt, for a process of another release.
+        If this process does not have a task, it waits, without using an attempt, for a process of another release.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)
@@ -185,7 +182,7 @@ class Tasks(TransactionTestCase):
 
     def test_signals(self) -> None:
         """
-        Each task is enqueued, started and finished once.
+        The signals report each task as enqueued, started and finished, once.
         """
         seen = []
         listeners = {name: lambda name=name, **_: seen.append(name) for name in ("enqueued", "started", "finished")}
@@ -219,7 +216,7 @@ class Transactions(TransactionTestCase):
 
     def setUp(self) -> None:
         """
-        Begin without jobs.
+        Start each test without jobs.
         """
         jobs.scheduler.drain()
 

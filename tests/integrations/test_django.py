@@ -1,5 +1,5 @@
 """
-Django: the example, and a project's own tests on a SQLite file and on PostgreSQL, each in a process of its own.
+Django: the example, and a project's own tests on a SQLite file and on PostgreSQL, each in a separate process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TASK_CHECKS = 12
 @pytest.fixture
 def manage(tmp_path):
     """
-    Return a function that runs a command of the example's `manage.py`, with its own tables for this test.
+    Return a function that runs a command of the example's `manage.py`, with tables of its own for this test.
     """
 
     def run(*arguments, **environment):
@@ -45,14 +45,14 @@ def manage(tmp_path):
 
 def command(*arguments):
     """
-    Return a command line of `manage.py`.
+    Return the command line for a command of `manage.py`.
     """
     return [sys.executable, "-W", "error", str(SHOP / "manage.py"), *arguments]
 
 
 def of(folder, **environment):
     """
-    Return the environment of a project whose files are in *folder*, and which finds the checks beside this file.
+    Return the environment of a project whose files are in *folder*, with this file's folder on the path.
     """
     return {
         **os.environ,
@@ -65,7 +65,7 @@ def of(folder, **environment):
 @pytest.mark.parametrize("place", ["memory", "file", "postgresql"])
 def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
-    The example's tests pass with the database of the tests anywhere, and no migration is missing.
+    The example's tests pass wherever their database is, and no migration is missing.
     """
     database = on_sqlite(tmp_path)
     if place == "memory":
@@ -79,7 +79,7 @@ def test_the_tests_of_the_example(request, manage, tmp_path, place):
 
 def on_sqlite(folder):
     """
-    Return the settings of a database whose tests are in a file of *folder*.
+    Return the settings of a database whose tests use a file in *folder*.
     """
     test = {"NAME": str(folder / "test.db")}
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "unused.db"), "TEST": test}
@@ -97,7 +97,7 @@ def on_postgres(url):
 
 def write_settings(folder, database, text=""):
     """
-    Write the module `check_settings`: the example's, with another *database*, and *text* behind it.
+    Write the module `check_settings`: the example's settings with another *database*, followed by *text*.
     """
     lines = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n{text}"
     (folder / "check_settings.py").write_text(lines)
@@ -145,7 +145,7 @@ def role(postgres_url):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project(request, manage, tmp_path, vendor):
     """
-    A project's jobs join its transactions, the admin lists them, and bad settings are refused: `django_checks.py`.
+    In a project, jobs join transactions, the admin lists them, and bad settings are refused: `django_checks.py`.
     """
     database = on_sqlite(tmp_path)
     if vendor == "postgresql":
@@ -179,7 +179,7 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
 
 def test_the_command_without_a_store(tmp_path):
     """
-    `manage.py tickwheel` reports the fault in a line, without a traceback.
+    If its store cannot be used, `manage.py tickwheel` says so in one line, without a traceback.
     """
     settings = f"from settings import *\nTICKWHEEL = {{'STORE': 'sqlite:///{tmp_path}/gone/jobs.db'}}\n"
     (tmp_path / "gone_settings.py").write_text(settings)
@@ -192,7 +192,7 @@ def test_the_command_without_a_store(tmp_path):
 
 def test_the_first_use_inside_a_transaction(tmp_path, manage):
     """
-    The first use joins a transaction that has written to a SQLite file, since `migrate` has made the jobs' tables.
+    The first use can join a transaction that has written to a SQLite file, because `migrate` has made the tables.
     """
     script = """
         from django.db import transaction

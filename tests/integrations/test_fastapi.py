@@ -1,5 +1,5 @@
 """
-FastAPI and Starlette: a scheduler for each run of the application, and a dependency.
+FastAPI and Starlette: a scheduler for each start of the application, and a dependency.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE_S = 20.0
 
 def an_app(jobs, lifespan):
     """
-    Return an application that sets a job for now.
+    Return an application with a route that sets a job for now.
     """
     app = fastapi.FastAPI(lifespan=lifespan)
 
@@ -37,7 +37,7 @@ def an_app(jobs, lifespan):
 
 def with_handler(jobs):
     """
-    Register a handler; return whom it greeted, and the event that it was called.
+    Register a handler; return the list of names that it greeted, and an event that is set when it was called.
     """
     greeted, called = [], threading.Event()
 
@@ -51,7 +51,7 @@ def with_handler(jobs):
 
 def test_the_application_can_start_again(tmp_path):
     """
-    Each start makes a scheduler, with the handlers, and each end stops it.
+    Each start of the application makes a scheduler with the handlers, and each end stops it.
     """
     jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
     greeted, called = with_handler(jobs)
@@ -69,7 +69,7 @@ def test_the_application_can_start_again(tmp_path):
 
 def test_a_request_without_the_lifespan_is_refused():
     """
-    The error names the missing lifespan.
+    If the lifespan is missing, a request gets an error that names it.
     """
     jobs = Jobs("memory://")
     client = testclient.TestClient(an_app(jobs, None))
@@ -79,7 +79,7 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    The dependency is overridden like any other of FastAPI, by one scheduler for all requests, see docs/frameworks.md.
+    FastAPI can override the dependency by one scheduler for all requests, as in docs/frameworks.md.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)
@@ -95,7 +95,7 @@ def test_a_dependency_is_overridden():
 
 def test_a_lifespan_of_your_own():
     """
-    `running` starts and stops inside it; two at a time are refused.
+    `running` starts and stops the scheduler inside a lifespan of the user; two at a time are refused.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)
@@ -133,7 +133,7 @@ def test_starlette():
 
 def test_a_start_that_fails(tmp_path):
     """
-    If the start fails, the application does not start, and can be started once the reason is gone.
+    If the scheduler cannot start, the application does not start; it can start once the reason is gone.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     jobs = Jobs(url, role="owner")
@@ -146,7 +146,7 @@ def test_a_start_that_fails(tmp_path):
 
 def test_one_handler_a_name():
     """
-    A second handler of the same name is refused at its definition.
+    A second handler of the same name is refused when it is defined.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -161,7 +161,7 @@ def print_name(name: str) -> None: ...
 
 def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):
     """
-    The application uses the scheduler of the test, and its tasks run on the application's loop as the clock moves.
+    The application uses the test's scheduler, whose tasks run on the application's loop when the clock moves.
     """
     jobs, seen = Jobs("memory://"), []
 
@@ -176,7 +176,7 @@ def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock
         seen.append(asyncio.get_running_loop())
         return (await scheduler.set(f"order/{number}", expire.of(number), delay="30m")).outcome
 
-    for number in (17, 18):  # it starts twice
+    for number in (17, 18):  # the application starts twice
         seen.clear()
         with jobs.using(async_scheduler), testclient.TestClient(app) as client:
             assert client.post(f"/orders/{number}").json() == "created"
@@ -197,12 +197,12 @@ RULES = {
     "at": {"at": "tomorrow"},
     "delay": {"delay": "in a while"},
 }
-"""Rules and times that a user wrote, by the field that cannot be read."""
+"""Rules and times that a user has written, by the field that cannot be read."""
 
 
 def refusals(client):
     """
-    Return the status and the field of the answers to all `RULES`.
+    Return the status and the field in the answers to all `RULES`.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())
@@ -211,7 +211,7 @@ def refusals(client):
 
 class Opaque:
     """
-    A layer without a public attribute for the application inside.
+    A layer that has no public attribute for the application inside it.
     """
 
     def __init__(self, inner):
@@ -228,7 +228,7 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    An invalid rule is answered with 422, at each start of the application; any other refused value is a program fault.
+    An invalid rule is answered with 422 at each start of the application; any other refused value is a program fault.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -256,7 +256,7 @@ def test_a_rule_that_cannot_be_read(is_own, middleware):
 
 def test_a_rule_that_cannot_be_read_in_starlette():
     """
-    In Starlette an invalid rule is also answered with 422, unless the application answers such errors itself.
+    In Starlette an invalid rule is answered with 422 as well, unless the application answers such errors itself.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

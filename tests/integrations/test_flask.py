@@ -1,5 +1,5 @@
 """
-Flask: a scheduler for each application, handlers in its context, and a start only where requests are served.
+Flask: a scheduler for each application, handlers in its context, and no start in processes that serve no requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ cli = pytest.importorskip("flask.cli", reason="as above")
 @pytest.fixture
 def jobs():
     """
-    Return jobs with two handlers, which note the application whose context they see.
+    Return jobs with two handlers, which record the application in whose context they run.
     """
     made = Jobs()
     made.seen = []
@@ -41,7 +41,7 @@ def jobs():
 @pytest.fixture
 def make_app(jobs, tmp_path):
     """
-    Return a function that makes applications, whose schedulers are stopped at the end.
+    Return a function that makes applications; the fixture stops their schedulers at the end.
     """
     made = []
 
@@ -59,7 +59,7 @@ def make_app(jobs, tmp_path):
 
 def test_tasks_have_the_context(jobs, scheduler, manual_clock):
     """
-    A task of the application runs in its context, sync or async, on each scheduler that the application gets.
+    A sync or async task runs in the application's context, on each scheduler that the application gets.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
 
@@ -85,7 +85,7 @@ def test_tasks_have_the_context(jobs, scheduler, manual_clock):
 
 def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     """
-    Sync and async handlers run in the context, also with the fixture of the pytest plugin for a scheduler.
+    Sync and async handlers run in the application's context, also on the scheduler of the pytest plugin's fixture.
     """
     app = flask.Flask("shop")
     jobs.init_app(app, scheduler)
@@ -99,7 +99,7 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
-    An invalid rule is answered with 422 and the field, or by the application itself; other values are faults.
+    An invalid rule is answered with 422 and the field, or by the application itself; other values are program faults.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -136,7 +136,7 @@ def test_a_rule_that_cannot_be_read(jobs, scheduler):
 
 def test_each_application_has_its_own(jobs, make_app):
     """
-    Two applications of one process share the handlers, not the jobs.
+    Two applications in one process share the handlers, but not the jobs.
     """
     one, other = make_app(), make_app()
     with one.app_context():
@@ -158,7 +158,7 @@ def test_a_client_does_not_fire(make_app):
 
 def test_a_scheduler_of_two_applications(jobs, scheduler):
     """
-    A scheduler of two applications is refused, because a handler runs in the context of one application.
+    A scheduler for two applications is refused, because a handler runs in the context of one application.
     """
     jobs.init_app(flask.Flask("one"), scheduler)
     with pytest.raises(RuntimeError, match="'two' got the scheduler of another application"):
@@ -167,7 +167,7 @@ def test_a_scheduler_of_two_applications(jobs, scheduler):
 
 def test_without_init_app(jobs):
     """
-    Without `init_app` the error says what to call; outside of any application the error is Flask's own.
+    Without `init_app` the error says what to call; outside any application the error is Flask's own.
     """
     with flask.Flask("bare").app_context(), pytest.raises(RuntimeError, match="call init_app"):
         jobs.scheduler.get("a")
@@ -188,9 +188,9 @@ def test_without_init_app(jobs):
 )
 def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, starts):
     """
-    The process of a reloader that watches files does not fire, since it keeps the old code.
+    The reloader's process, which watches files, does not fire, because it keeps the old code.
 
-    `flask routes` does not either.
+    `flask routes` does not fire either.
     """
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -205,7 +205,7 @@ def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, 
     before = dict(os.environ)
     try:
         cli.FlaskGroup(create_app=create_app, set_debug_flag=True).main(arguments, standalone_mode=False)
-    finally:  # the group leaves its own
+    finally:  # undoes changes by the command group
         for name in set(os.environ) - set(before):
             del os.environ[name]
     assert [app.extensions["tickwheel"].is_started for app in apps] == [starts]
@@ -214,7 +214,7 @@ def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, 
 @pytest.mark.needs("os.fork")
 def test_the_command_fires_until_it_is_stopped(tmp_path):
     """
-    `flask tickwheel` fires the jobs that web processes set, and stops at SIGTERM with exit code 0.
+    `flask tickwheel` fires the jobs that web processes set, and stops with exit code 0 at SIGTERM.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     (tmp_path / "shop.py").write_text(

@@ -26,14 +26,16 @@ app = create_app()
 with app.app_context():
     jobs.scheduler.declare([Schedule("report", every="1d", handler="report")], manifest="shop")
 """
-"""Opens the store when it is loaded, and so before a fork with `--preload`."""
+"""Opens the store when it is loaded, which with `--preload` is before the fork."""
 
 
 @pytest.mark.needs("os.fork")
 @pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
 def test_one_of_the_workers_fires(tmp_path, options):
     """
-    All workers take orders, one fires, once, and all stop at SIGTERM, also if one process loads the application.
+    All workers take orders, and one fires each job once.
+
+    All stop at SIGTERM, also if one process loads the application.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")
@@ -62,7 +64,7 @@ def test_one_of_the_workers_fires(tmp_path, options):
 
 def first(lines, wanted, count):
     """
-    Return the first *count* lines with *wanted* in them.
+    Return the first *count* lines that contain *wanted*.
     """
     found = []
     for line in lines:

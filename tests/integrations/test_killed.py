@@ -1,5 +1,5 @@
 """
-The three web applications of docs/frameworks.md, killed while jobs fire: nothing is lost, and nothing runs early.
+The three web applications of docs/frameworks.md are killed while jobs fire: no job is lost or runs early.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ for number in range(%d):
 @contextmanager
 def running(command, folder, environment, ready):
     """
-    Run *command* in a group of its own until the end of the block, and yield the match of *ready* in its log.
+    Run *command* in a process group until the end of the block, and yield the match of *ready* in its log.
     """
     with subprocess.Popen(
         command,
@@ -78,7 +78,7 @@ def running(command, folder, environment, ready):
         try:
             found = next((match for line in process.stdout if (match := re.search(ready, line))), None)
             assert found is not None, "it ended before it was ready"
-            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that it is never full
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that the pipe is never full
             yield found
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ def running(command, folder, environment, ready):
 
 def check(due, ran):
     """
-    Compare the instants at which orders were due with the times at which they were cancelled.
+    Compare the due times of the orders with the times at which they were cancelled.
     """
     assert {number for number, _ in ran} == due.keys()
     assert [number for number, at in ran if at * 1000 < due[number] - 1] == []
@@ -104,7 +104,7 @@ def check(due, ran):
 )
 def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
-    Each order that was acknowledged is cancelled, by the process that is killed or by the next one.
+    Each acknowledged order is cancelled, by the process that is killed or by the next one.
     """
     for needed in (module, command[0]):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install {needed}")
@@ -131,7 +131,7 @@ def test_an_application_that_is_killed(tmp_path, until, module, text, command, r
 
 def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
-    `manage.py tickwheel` is killed; the orders, whose rows and jobs were committed together, are all cancelled.
+    `manage.py tickwheel` is killed; all orders, whose rows and jobs were committed together, are cancelled.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     environment = {**os.environ, "SHOP": str(tmp_path), "PYTHONPATH": str(SHOP)}

@@ -1,11 +1,11 @@
 """
 Simulates another system for tickwheel, on Linux: `pytest --as macos`, `pytest --as windows`.
 
-tickwheel's modules get the standard library's without the parts that the system lacks; `sys.platform` has its name. All
-other modules see Linux, or nothing would run. Python imports this file in every process that has its folder on
-PYTHONPATH, so that the servers which tests start see the same as the tests.
+tickwheel's modules get standard modules without the parts that the other system lacks, and a `sys.platform` with its
+name. All other modules see Linux, because nothing would run otherwise. Python imports this file in every process that
+has its folder on PYTHONPATH, so the servers that tests start see the same as the tests.
 
-It checks that no missing part is needed. It cannot check how Windows treats open files, how coarse its clocks are, or
+This checks that no missing part is needed. It cannot check how Windows treats open files, how coarse its clocks are, or
 that its sockets and locks behave as assumed here.
 """
 
@@ -51,7 +51,7 @@ WINDOWS = {
 }
 LACKING = {"macos": MACOS, "windows": WINDOWS}
 ABSENT = {"macos": set(), "windows": {"fcntl", "resource", "uvloop", "pwd", "grp", "termios", "pty", "tty"}}
-"""Modules that are not there."""
+"""Modules that the system does not have."""
 PLATFORM = {"macos": "darwin", "windows": "win32"}
 
 
@@ -72,7 +72,7 @@ class Socketless(selectors.SelectSelector):
 
 def locking(fd: int, mode: int, count: int) -> None:
     """
-    Lock bytes from the file's position on, for this open file only, as `msvcrt.locking` does.
+    Lock bytes from the file's position on, for this open file only, like `msvcrt.locking`.
     """
     import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
@@ -86,7 +86,7 @@ def locking(fd: int, mode: int, count: int) -> None:
 
 def msvcrt() -> ModuleType:
     """
-    Return a replacement for the module, whose locks belong to an open file and end when it is closed, as on Windows.
+    Return a replacement for `msvcrt`, whose locks belong to an open file and end when it is closed, as on Windows.
     """
     made = ModuleType("msvcrt")
     made.__dict__.update(locking=locking, LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2)
@@ -95,7 +95,7 @@ def msvcrt() -> ModuleType:
 
 class Seen(ModuleType):
     """
-    A module of the standard library without some of its names, and with others changed.
+    A module of the standard library, with some names missing and others changed.
     """
 
     def __init__(self, real: ModuleType, lacking: set[str], changed: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Seen(ModuleType):
 
 def seen_modules(system: str) -> dict[str, ModuleType]:
     """
-    Return a mapping from module names to the modules that tickwheel gets when it imports them.
+    Return the modules that tickwheel gets when it imports these names.
     """
 
     def find_spec(name: str, package: str | None = None) -> Any:
@@ -153,14 +153,14 @@ def pretend(system: str) -> None:
         return really_import(name, globals, *others, **named)
 
     builtins.__import__ = import_seen
-    if system == "windows":  # whose loops have no handlers of signals
+    if system == "windows":  # on Windows, event loops have no signal handlers
         loop: Any = asyncio.SelectorEventLoop
         loop.add_signal_handler = asyncio.AbstractEventLoop.add_signal_handler
 
 
 def has(name: str, system: str | None) -> bool:
     """
-    Return True if this system and the simulated *system*, if given, have *name*, such as "os.fork".
+    Return True if this system, and the simulated *system* if given, have *name*, such as "os.fork".
     """
     module, _, attribute = name.rpartition(".")
     if not module:

@@ -1,5 +1,5 @@
 """
-An AsyncScheduler for tests: its jobs fire as a manual clock moves, and async handlers run on the test's loop.
+An AsyncScheduler for tests: jobs fire when a manual clock moves, and async handlers run on the test's loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'ti
 @task(name="note")
 async def note(text: str) -> None:
     """
-    Record the running loop.
+    Record the loop that is running.
     """
     await asyncio.sleep(0)
     LOOPS.append((text, asyncio.get_running_loop()))
@@ -38,7 +38,7 @@ def loops():
 
 def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, loops):
     """
-    Due jobs have ended when `advance` returns; other tasks of the loop continue in the meantime.
+    Due jobs have ended by the time `advance` returns; other tasks of the loop run in the meantime.
     """
 
     async def test():
@@ -95,7 +95,7 @@ def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops)
 
 def test_an_assertion_comes_out_of_advance(async_scheduler):
     """
-    An AssertionError of a handler is raised by `scheduler.advance`, as by `clock.advance`.
+    An AssertionError in a handler is raised by `scheduler.advance`, as by `clock.advance`.
     """
 
     async def test():

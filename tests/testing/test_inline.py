@@ -21,7 +21,7 @@ from tickwheel.testing import InlineScheduler
 @pytest.fixture
 def seen(scheduler):
     """
-    Return the list of the payloads that the handler "note" was called with.
+    Return the list of payloads with which the handler "note" was called.
     """
     payloads = []
     scheduler.handler("note")(payloads.append)
@@ -55,7 +55,7 @@ def test_jobs_and_timers_fire_in_one_order(scheduler, manual_clock, wheel, seen)
 
 def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
     """
-    If a handler sets its own key or another, the set is committed at once, and the job fires within the same advance.
+    If a handler sets its own key or another, the set is committed at once, and the job fires in the same advance.
     """
     answers = []
 
@@ -76,7 +76,7 @@ def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
 
 def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manual_clock):
     """
-    The manual clock measures the waits of the retry policy; the dead letter keeps its error and can be replayed.
+    Retries follow the policy by the manual clock; the dead letter keeps its error and can be replayed.
     """
     events, attempts = [], []
     scheduler.subscribe(events.append)
@@ -99,7 +99,7 @@ def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manua
 
 def test_an_assertion_of_a_handler_is_the_tests(scheduler, manual_clock):
     """
-    An AssertionError of a handler is raised by the call that moves the time, and counts as a failed attempt.
+    An AssertionError in a handler is raised by the call that moves the time, and counts as a failed attempt.
     """
 
     @scheduler.handler("check")
@@ -114,7 +114,7 @@ def test_an_assertion_of_a_handler_is_the_tests(scheduler, manual_clock):
 
 def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, seen):
     """
-    A recurring, a snoozed, a rejected and an expired job end within a simulated day as in production.
+    Recurring, snoozed, cancelled and expired jobs end as in production, within a simulated day.
     """
     manual_clock.set_wall(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())
     events = []
@@ -141,7 +141,7 @@ def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, s
 @pytest.mark.parametrize("rule", [{"every": 60}, {"delay": 60}, {"every": 60, "delay": 60}])
 def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, rule):
     """
-    An interval and a delay end exactly at their millisecond of the clock, not earlier.
+    An interval and a delay end exactly at their millisecond, and not earlier.
     """
     scheduler.handler("h")(seen.append)
     scheduler.set("k", handler="h", **rule)
@@ -153,7 +153,7 @@ def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, 
 
 def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
     """
-    With `overlap="cancel"`, a handler that moves the clock past the next run is not cancelled; that run follows it.
+    With `overlap="cancel"`, a handler that moves the clock past the next run is not stopped; that run follows it.
     """
     begun = []
 
@@ -172,7 +172,7 @@ def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
 
 def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
     """
-    An async handler is awaited, even if a loop is running in the thread that moves the clock.
+    An async handler is awaited, even if a loop runs in the thread that moves the clock.
     """
 
     @scheduler.handler("later")
@@ -193,7 +193,7 @@ def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
 
 def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
     """
-    An async handler sees the test's context variables and its own firing, even if a loop is running in the test.
+    An async handler sees the test's context variables and its own firing, even if the test runs a loop.
     """
     patched = ContextVar("patched", default="no")
 
@@ -215,7 +215,7 @@ def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
 
 def test_what_cannot_run_says_so(scheduler, manual_clock):
     """
-    A missing handler, or a target that ends its firings later, raises in the call that moves the clock.
+    If a handler is missing, or a target ends its firings later, the call that moves the clock raises.
     """
     scheduler.set("a", delay=1, handler="missing")
     with pytest.raises(HandlerNotFoundError, match="missing"):
@@ -228,7 +228,7 @@ def test_what_cannot_run_says_so(scheduler, manual_clock):
 
 def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
     """
-    `FIRING` is set for the handler, and is not set in the test after the firing.
+    `FIRING` is set while a handler runs, and not in the test afterwards.
     """
     seen = []
     scheduler.handler("note")(lambda _: seen.append(FIRING.get()))
@@ -239,7 +239,7 @@ def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
 
 def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
     """
-    A stop inside a handler does not wait for that handler, which ends as usual; no job fires after the stop.
+    A stop inside a handler does not wait for the handler, which ends as usual; no job fires after the stop.
     """
     left = []
     scheduler.handler("stopping")(lambda _: left.append(scheduler.stop()))
@@ -254,7 +254,7 @@ def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
 
 def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_clock, seen):
     """
-    If the clock was set while a job was paused, its due time is rewritten when the job, or its scope, is resumed.
+    If the clock is set while a job is paused, its due time is corrected when the job or its scope is resumed.
     """
     for key in ("job", "scope"):
         scheduler.set(key, delay=1800, handler="note", payload=key)
@@ -271,7 +271,7 @@ def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_c
 
 def test_start_and_stop(manual_clock):
     """
-    A second start has no effect; before the start and after the stop no job fires when the clock moves.
+    A second start has no effect; before the start and after the stop, no job fires when the clock moves.
     """
     seen = []
     scheduler = InlineScheduler(manual_clock)
@@ -325,7 +325,7 @@ def two_at_once(scheduler, count):
 @pytest.mark.parametrize("move", ["advance", "jump", "jump_to_next"])
 def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monkeypatch, goes_on, move):
     """
-    If jobs keep setting jobs with no delay, the call that moves the time raises a RuntimeError, as for timers.
+    If jobs set further jobs without delay endlessly, the call that moves the time raises a RuntimeError, as for timers.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     fired = []
@@ -343,7 +343,7 @@ def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monke
 
 def test_a_turn_fires_each_job_that_was_due(scheduler, manual_clock, monkeypatch, seen):
     """
-    More jobs at one instant than `TURNS_MAX` are not mistaken for such a chain: all fire.
+    If more jobs than `TURNS_MAX` are due at one instant, this is not taken for an endless loop: all fire.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     for number in range(200):

@@ -12,7 +12,7 @@ import pytest
 
 def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
     """
-    A wheel and a scheduler fire in one order as the clock moves.
+    A wheel and a scheduler fire in one common order when the clock moves.
     """
     seen = []
     scheduler.handler("note")(seen.append)
@@ -26,7 +26,7 @@ def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
 
 def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
     """
-    The call that moves the time raises a callback's AssertionError, and logs other errors; all other timers still fire.
+    The call that moves the time raises the AssertionError of a callback and logs other errors; all other timers fire.
     """
     seen = []
 
@@ -46,26 +46,23 @@ def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
 
 class TestOwnFixture:
     """
-    A user's fixture of the same name replaces the plugin's.
+    A user's fixture replaces the plugin's fixture of the same name.
     """
 
     @pytest.fixture
     def wheel(self):
-        """
-        Return something else.
-        """
         return "mine"
 
     def test_it_is_the_one(self, wheel):
         """
-        The nearest fixture is taken.
+        The fixture that is nearest to the test is used.
         """
         assert wheel == "mine"
 
 
 def test_it_loads_nothing_before_a_fixture_is_used():
     """
-    In every project with tickwheel installed, pytest imports only four small modules.
+    In a project with tickwheel installed, pytest imports only four small modules of it.
     """
     script = "import sys, tickwheel.testing.plugin; print(*(name for name in sys.modules if 'tickwheel' in name))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

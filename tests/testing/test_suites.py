@@ -1,5 +1,5 @@
 """
-The contract suites find the faults that their tests are written for.
+The contract suites detect the faults for which their tests were written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.wheels import HeapWheel, SingleWheel
 
 class IgnoresCase(MemoryStore):
     """
-    Pages through keys without distinguishing "A" from "a".
+    Pages through keys as if "A" and "a" were equal.
     """
 
     def page(self, query):
@@ -31,37 +31,28 @@ class IgnoresCase(MemoryStore):
 
 class FreesForAnybody(MemoryStore):
     """
-    Frees the lease for any name that releases it.
+    Releases the lease for any name.
     """
 
     def release(self, owner):
-        """
-        Free the lease.
-        """
         self._owner = None
 
 
 class ForgetsTheGone(MemoryStore):
     """
-    Returns as the last generation that of the existing jobs, so a deleted job's generation can return.
+    Takes the last generation from the existing jobs, so the generation of a deleted job can be used again.
     """
 
     def last_generation(self):
-        """
-        Return the largest generation of the existing jobs.
-        """
         return max((job.generation for job in self._jobs.values()), default=0)
 
 
 class RepeatsTheLast(MemoryStore):
     """
-    Begins each page of history with the last record of the page before.
+    Begins each page of a history with the last record of the page before.
     """
 
     def history(self, key, before, limit):
-        """
-        Return a page.
-        """
         return super().history(key, None if before is None else before + 1, limit)
 
 
@@ -77,19 +68,16 @@ class LosesWakes(MemoryStore):
 
 class NeverWaits(MemoryStore):
     """
-    Returns at once that nothing was written.
+    Ends each wait at once, and says that nothing was written.
     """
 
     def wait_for_change(self, timeout_s):
-        """
-        Return at once.
-        """
         return False
 
 
 class WakesForEver(MemoryStore):
     """
-    After one wake-up, returns from every wait at once.
+    After one wake-up, ends every wait at once.
     """
 
     def wait_for_change(self, timeout_s):
@@ -118,7 +106,7 @@ class OpensAgain(MemoryStore):
 
 class RenewsForAnybody(MemoryStore):
     """
-    Gives the lease to any name that renews it.
+    Renews the lease for any name.
     """
 
     def renew(self, owner):
@@ -142,7 +130,7 @@ class RenewsForAnybody(MemoryStore):
 )
 def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
     """
-    A store with a fault fails the test that is written for it, and the test ends.
+    A store with a fault fails the test that was written for the fault, and that test ends.
     """
     monkeypatch.setattr(_open, "PATIENCE_S", 0.05)
     suite = StoreSuite()
@@ -153,13 +141,10 @@ def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
 
 class GivesIdsAgain(HeapWheel):
     """
-    Counts ids from 1 again after a drain.
+    Begins ids at 1 again after a drain.
     """
 
     def drain(self):
-        """
-        Take out everything.
-        """
         drained = super().drain()
         self.__init__()
         return drained
@@ -167,19 +152,16 @@ class GivesIdsAgain(HeapWheel):
 
 class ForgetsMoves(HeapWheel):
     """
-    Orders drained entries with equal deadlines by ids.
+    Orders drained entries with equal deadlines by their ids.
     """
 
     def drain(self):
-        """
-        Take out everything.
-        """
         return sorted(super().drain(), key=lambda entry: (entry.deadline, entry.id))
 
 
 class GivesIdsOfTheExpired(HeapWheel):
     """
-    Gives ids of expired entries to later ones.
+    Gives the ids of expired entries to later ones.
     """
 
     def __init__(self):
@@ -211,13 +193,10 @@ class GivesIdsOfTheExpired(HeapWheel):
 
 class KeepsArrivals(HeapWheel):
     """
-    Keeps an entry's old place among equal deadlines when it is moved to later.
+    Keeps an entry's place among equal deadlines when it is moved to later.
     """
 
     def reschedule(self, id, deadline):
-        """
-        Move it.
-        """
         entry = self._entries.get(id)
         sequence = entry.sequence if entry is not None and type(deadline) is int and entry.deadline < deadline else None
         is_moved = super().reschedule(id, deadline)
@@ -230,7 +209,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Counts its span from the time of the last advance, even if that time was earlier than before.
+    Counts its span from the time of the last advance, even if that was earlier than before.
     """
 
     def advance(self, now, limit=None):
@@ -249,9 +228,6 @@ class LeavesTombstones(HeapWheel):
         self._tombstones = []
 
     def cancel(self, id):
-        """
-        Take it out.
-        """
         is_cancelled = super().cancel(id)
         self._tombstones += [id] * is_cancelled
         return is_cancelled
@@ -283,7 +259,7 @@ class TakesNothingForNone(HeapWheel):
 )
 def test_a_faulty_wheel_fails(wheel, test) -> None:
     """
-    A wheel with a fault fails the test that is written for it.
+    A wheel with a fault fails the test that was written for the fault.
     """
     suite = WheelSuite()
     suite.make_wheel = lambda _start: wheel()

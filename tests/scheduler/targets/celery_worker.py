@@ -16,7 +16,7 @@ app.conf.broker_connection_retry_on_startup = True
 @app.task(name="tasks.note", bind=True)
 def note(self, line):
     """
-    Append the line and the task's id to the notes.
+    Append the line and the task's id to the file of notes.
     """
     with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic
         notes.write(f"{line} {self.request.id}\n")

@@ -1,5 +1,5 @@
 """
-Real brokers for tests that need one, in folders and on ports of their own, stopped by process id.
+Real brokers for tests that need one, in their own folders and on their own ports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
 
 def find(program, *places):
     """
-    Return the path of *program*, or skip the test visibly.
+    Return the path of *program*, or skip the test with a visible reason.
     """
     found = next((str(path) for place in places for path in Path("/").glob(place)), None) or shutil.which(program)
     if found is None:
@@ -36,7 +36,7 @@ def find(program, *places):
 
 class Server:
     """
-    A broker's process, from `with` to its end, also if it fails to start.
+    The process of a broker, which `with` starts and ends, even if the start fails.
     """
 
     def __init__(self, command, *, port, env=None, folder):
@@ -48,7 +48,7 @@ class Server:
 
     def __enter__(self):
         """
-        Return once it listens.
+        Return once the broker listens.
         """
         try:
             wait_until_up(self.process, self._log, self._listens, PATIENCE_S)
@@ -71,7 +71,7 @@ class Server:
 @pytest.fixture(scope="session")
 def folder():
     """
-    Return a folder with a short path, as sockets require.
+    Return a folder with a short path, because the paths of sockets have a limit.
     """
     made = Path(tempfile.mkdtemp(prefix="tickwheel-"))
     yield made
@@ -106,10 +106,10 @@ def nats_server(folder):
 @pytest.fixture(scope="session")
 def rabbitmq(folder):
     """
-    Return a running RabbitMQ with its own user and a small `max_message_size`. Its start takes some ten seconds.
+    Return a running RabbitMQ with its own user and a small `max_message_size`; the start takes some ten seconds.
     """
     pytest.importorskip("aio_pika", reason="aio-pika is not installed: pip install 'tickwheel[amqp]'")
-    # Debian's own `rabbitmq-server` insists on root and on /var; the one it wraps does not.
+    # Debian's own `rabbitmq-server` insists on root and on /var, and the program that it wraps does not.
     program = find("rabbitmq-server", "usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server")
     port, epmd_port = free_port(), free_port()
     home = folder / "rabbitmq"
@@ -161,7 +161,7 @@ class Loop:
 
     def close(self):
         """
-        End the thread.
+        End the thread of the loop.
         """
         self.run(self._cancel())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -187,7 +187,7 @@ def loop():
 
 class Cut:
     """
-    The faults of a receiver that a proxy in front of a server causes.
+    The faults of a receiver, caused by a proxy in front of a server.
     """
 
     secret = PLAIN_SECRET
@@ -244,7 +244,7 @@ class Cut:
 @pytest.fixture(scope="session")
 def cut():
     """
-    Return the class, for the test modules, which cannot import one another.
+    Return the class `Cut`, because the test modules cannot import one another.
     """
     return Cut
 
@@ -252,7 +252,7 @@ def cut():
 @pytest.fixture
 def serve(tmp_path):
     """
-    Return a function that starts `tickwheel serve` in the test's folder; each server is stopped by SIGINT.
+    Return a function that starts `tickwheel serve` in the test's folder; the fixture stops each server by SIGINT.
     """
     with ExitStack() as stack:
 

@@ -18,7 +18,7 @@ dramatiq.set_broker(broker)
 @dramatiq.actor(actor_name="note", max_retries=0)
 def note(line):
     """
-    Append the line and the message's id to the notes.
+    Append the line and the message's id to the file of notes.
     """
     message = CurrentMessage.get_current_message()
     with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic

@@ -25,10 +25,10 @@ def note(payload):
 
 def answer(payload, firing):
     """
-    Return the requested result, at the first attempt.
+    Return the requested result at the first attempt.
     """
     if firing.attempt > 1 or payload == "nothing":
-        return object()  # an object that cannot be sent; it does not have to be
+        return object()  # an object that cannot be sent to another process, and need not be
     return {"cancel": DeadLetter("enough"), "retry": Retry(0), "snooze": Snooze(0.01)}[payload]
 
 
@@ -49,9 +49,6 @@ class MuteError(Exception):
     """
 
     def __str__(self):
-        """
-        Raise instead.
-        """
         raise RuntimeError
 
 
@@ -64,14 +61,14 @@ def fail_mutely(_payload):
 
 def answer_oddly(_payload):
     """
-    Return an answer that cannot be sent.
+    Return a result that cannot be sent to another process.
     """
     return DeadLetter(threading.Lock())
 
 
 def start_another(payload):
     """
-    Start a program, note its id, and wait forever or, if the payload says so, crash.
+    Start a program, note its process id, and wait forever or, if the payload says so, crash.
     """
     path, _, how = payload.partition(" ")
     program = subprocess.Popen(["sleep", "600"])
@@ -83,16 +80,13 @@ def start_another(payload):
 
 
 def fail(payload):
-    """
-    Raise.
-    """
     message = f"no {payload}"
     raise ValueError(message)
 
 
 def end(payload):
     """
-    End the process in the way that *payload* names.
+    End the process in the way that *payload* says.
     """
     if payload == "segfault":
         ctypes.string_at(0)
@@ -111,9 +105,7 @@ def end(payload):
 
 
 def take(payload):
-    """
-    Accept a payload of any size.
-    """
+    pass
 
 
 def hang(payload):

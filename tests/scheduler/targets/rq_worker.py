@@ -11,7 +11,7 @@ from rq import get_current_job
 
 def note(line):
     """
-    Append the line and the RQ job's id to the notes.
+    Append the line and the RQ job's id to the file of notes.
     """
     with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic
         notes.write(f"{line} {get_current_job().id}\n")

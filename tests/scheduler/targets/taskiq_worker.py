@@ -16,7 +16,7 @@ broker = ListQueueBroker(os.environ["TICKWHEEL_BROKER"])
 @broker.task(task_name="tasks:note")
 async def note(line: str, context: Annotated[Context, TaskiqDepends()]) -> None:
     """
-    Append the line and the task's id to the notes.
+    Append the line and the task's id to the file of notes.
     """
     with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123, ASYNC230 one append is atomic
         notes.write(f"{line} {context.message.task_id}\n")

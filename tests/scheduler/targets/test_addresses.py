@@ -1,5 +1,5 @@
 """
-The addresses that a webhook may reach.
+The addresses to which a webhook may be sent.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_public(address):
 @pytest.mark.parametrize("address", REFUSED)
 def test_refused(address):
     """
-    No internal address is allowed, however it is wrapped.
+    Every internal address is refused, however it is wrapped.
     """
     with pytest.raises(AddressRefusedError, match="is not a public one: allow its network"):
         Guard().check(address)
@@ -70,7 +70,7 @@ def test_refused(address):
 
 def test_allowed():
     """
-    An explicitly allowed network can be reached, and no other internal one.
+    A network that is allowed explicitly can be reached, and no other internal network.
     """
     guard = Guard(["10.1.0.0/16", "::1"])
     guard.check("10.1.2.3")

@@ -1,5 +1,5 @@
 """
-The RabbitMQ target passes the target suite, on a real broker.
+The RabbitMQ target on a real broker: the target suite, and its own features.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def channel(rabbitmq, loop):
 @pytest.fixture
 def receiver(rabbitmq, cut, channel, loop):
     """
-    Return a queue of the broker, reached through a proxy.
+    Return a queue of the broker, which a target reaches through a proxy.
     """
     name = f"queue-{next(NUMBERS)}"
     limits = {"x-max-length": LENGTH_MAX, "x-overflow": "reject-publish"}
@@ -60,13 +60,13 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def make_target(self):
             """
-            Return a target that uses the proxy, with a timeout longer than a stall of the machine.
+            Return a target that uses the proxy, with a timeout longer than any stall of the machine.
             """
             return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=60)
 
         def fill(self):
             """
-            Fill the queue, which then rejects further messages.
+            Fill the queue, so that it rejects further messages.
             """
             self.received()
             import aio_pika  # noqa: PLC0415  only where it is installed
@@ -115,7 +115,7 @@ class TestAmqp(LongOutage, TargetSuite):
 
 def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
     """
-    A handler with a slash names an exchange and a routing key; the message has the fields that consumers need.
+    A handler with a slash names an exchange and a routing key, and the message has the fields that consumers need.
     """
     exchange = loop.run(channel.declare_exchange("shop", "topic"))
     queue = loop.run(channel.get_queue(receiver.handler))
@@ -136,7 +136,7 @@ def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
 @pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
 def test_nowhere_to_go(receiver, make, events, handler):
     """
-    A message without a matching queue, or to a missing exchange, is a failed attempt and does not affect others.
+    A message without a matching queue, or to a missing exchange, is a failed attempt, and other messages arrive.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -150,7 +150,7 @@ def test_nowhere_to_go(receiver, make, events, handler):
 
 def test_too_large_among_others(receiver, make, events):
     """
-    Messages that are too large are dead letters; other messages in flight arrive within the same attempt.
+    Messages that are too large become dead letters, and the others that were sent with them arrive in the same attempt.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -172,7 +172,7 @@ def test_too_large_among_others(receiver, make, events):
 
 def test_no_exchange_among_others(receiver, make, events):
     """
-    A message to a missing exchange does not fail messages to other exchanges.
+    A message to a missing exchange does not make messages to other exchanges fail.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -192,7 +192,7 @@ def test_no_exchange_among_others(receiver, make, events):
 
 def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
     """
-    After a known exchange was deleted, messages to it fail with that reason, and no other messages fail.
+    If an exchange is deleted, messages to it fail with that reason, and no other messages fail.
     """
     queue = loop.run(channel.get_queue(receiver.handler))
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
@@ -217,7 +217,7 @@ def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
 
 def test_a_full_queue(receiver, channel, loop, make, events):
     """
-    A full queue that rejects messages keeps its jobs waiting; they arrive once there is room.
+    If a full queue rejects messages, its jobs wait, and arrive once there is room.
     """
     limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
     queue = loop.run(channel.declare_queue("full", arguments=limits))
@@ -241,7 +241,7 @@ def test_a_full_queue(receiver, channel, loop, make, events):
 
 def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
     """
-    A task that RabbitMQ rejects because its queue is full is not lost: its job waits until there is room.
+    If RabbitMQ rejects a Celery task because its queue is full, the job waits until there is room.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     from kombu import Queue  # noqa: PLC0415  only where it is installed
@@ -269,7 +269,7 @@ def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
 
 def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
     """
-    While the broker blocks publishers, jobs wait, on one connection; afterwards each message arrives exactly once.
+    While the broker blocks publishers, jobs wait on one connection; afterwards each message arrives exactly once.
     """
     target = AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{receiver.wire.port}/", timeout_s=0.5)
     scheduler = make("memory://", targets={"amqp": target}).start()
@@ -293,7 +293,7 @@ def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
 
 def test_wrong_password(rabbitmq, make, events):
     """
-    A refused login is a failed attempt, and its error shows no password.
+    A refused login is a failed attempt, whose error shows no password.
     """
     target = AmqpTarget(f"amqp://tick:wrong-word@127.0.0.1:{rabbitmq.port}/")
     scheduler = make("memory://", targets={"amqp": target}).start()

@@ -1,5 +1,5 @@
 """
-Circuit breakers, with a manual clock, and with the real receiver of a webhook.
+Circuit breakers, with a manual clock and with a real receiver of webhooks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEFT_ALONE = ("open", "half-open")
 
 class Bench:
     """
-    Breakers that open after three failures, for ten seconds at most.
+    Breakers that open after three failures, for at most ten seconds.
     """
 
     def __init__(self):
@@ -32,7 +32,7 @@ class Bench:
 
     def call(self, *, is_up, name="there"):
         """
-        Make a call if the breaker allows one; otherwise return the time to wait.
+        Make a call if the breaker allows one; otherwise return how long to wait.
         """
         wait = self.breakers.enter(name)
         if wait is None:
@@ -51,7 +51,7 @@ class Bench:
 
 def test_it_opens_after_failures_in_a_row():
     """
-    The third failure in a row opens the breaker; a success in between resets the count.
+    The third failure in a row opens the breaker; a success resets the count.
     """
     bench = Bench()
     bench.fail(2)
@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row():
 
 def test_one_asks_while_the_others_wait():
     """
-    After the wait one attempt may call the receiver; the other attempts check again soon.
+    After the wait, one attempt may call the receiver, and the other attempts check again soon.
     """
     bench = Bench()
     bench.fail(3)
@@ -83,7 +83,7 @@ def test_one_asks_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, another wait begins, in proportion to the outage, and no second event is published.
+    If the probe fails, another wait begins, whose length depends on the outage, and no second event is published.
     """
     bench = Bench()
     bench.fail(3)
@@ -99,7 +99,7 @@ def test_a_probe_that_fails_opens_it_again():
 
 def test_those_that_wait_come_one_by_one():
     """
-    Waiting jobs are not all retried at one instant, and no more per second than a store can process.
+    Waiting jobs are not all retried at one instant, and not faster than a store can process them.
     """
     bench = Bench()
     bench.fail(3)
@@ -110,7 +110,7 @@ def test_those_that_wait_come_one_by_one():
 
 def test_full_is_not_down():
     """
-    One refusal because the receiver is full opens the breaker, for the requested time, and is reported as "full".
+    If the receiver says that it is full, the breaker opens at once, for the requested time, and reports "full".
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None
@@ -121,7 +121,7 @@ def test_full_is_not_down():
 
 def test_a_probe_that_shows_nothing_lets_another_ask():
     """
-    A call that was cut off, or never sent, is neither a success nor a failure.
+    If the probe is cut off or never sent, it counts neither as a success nor as a failure.
     """
     bench = Bench()
     assert bench.call(is_up=None) is None
@@ -135,7 +135,7 @@ def test_a_probe_that_shows_nothing_lets_another_ask():
 
 def test_places_are_apart_and_bounded():
     """
-    A failing receiver does not delay another one, and the memory for receivers is bounded.
+    A failing receiver does not delay others, and the memory for receivers is bounded.
     """
     bench = Bench()
     bench.fail(3)
@@ -148,7 +148,7 @@ def test_places_are_apart_and_bounded():
 
 class Broken(BaseHTTPRequestHandler):
     """
-    A request handler that answers with the server's `status`.
+    A request handler that answers with the `status` of its server.
     """
 
     def do_POST(self):
@@ -162,15 +162,13 @@ class Broken(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """
-        Say nothing.
-        """
+        pass
 
 
 @pytest.fixture
 def server():
     """
-    Return a listening server that fails.
+    Return a listening server whose answers are errors.
     """
     made = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
     made.daemon_threads = True
@@ -185,7 +183,7 @@ def server():
 
 def test_webhooks_are_put_off_and_not_used_up(server, make, events):
     """
-    While the breaker is open, jobs are snoozed without using attempts; once the receiver is back, all are delivered.
+    While the breaker is open, jobs are snoozed and use no attempt; once the receiver is back, all are delivered.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)

@@ -26,7 +26,7 @@ TARGETS = {
     "dramatiq": ("dramatiq+redis://127.0.0.1:1/0",),
     "taskiq": (),
 }
-"""The targets of each extra, at a port on which no program listens."""
+"""The targets of each extra; their port has no listener."""
 SEND = """
 import asyncio, sys
 
@@ -66,7 +66,7 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def extras(tmp_path_factory):
     """
-    Return the requirements of each extra, if a package index is reachable.
+    Return the requirements of each extra, or skip the test if no package index can be reached.
     """
     folder = tmp_path_factory.mktemp("index")
     asked = pip("download", "--quiet", "--no-deps", "--no-cache-dir", "--retries", "0", "--dest", str(folder), "idna")
@@ -88,7 +88,7 @@ def test_no_extra_is_left_out():
 @pytest.mark.parametrize("extra", TARGETS)
 def test_alone(extras, extra, tmp_path):
     """
-    With only the extra installed, a message is sent as far as a port on which no program listens.
+    With only this extra installed, a message is sent up to a connection to a port without a listener.
     """
     installed = pip("install", "--quiet", "--target", str(tmp_path), *extras[extra])
     assert installed.returncode == 0, installed.stderr

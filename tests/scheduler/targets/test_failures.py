@@ -1,5 +1,5 @@
 """
-The table of failures in docs/targets.md agrees with the suite of each target.
+The table of failures in docs/targets.md agrees with the test suite of each target.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUITES = {
     "taskiq": ("test_queues.py", "TestTaskiq"),
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
-"""Targets whose connection waits for the answer. The libraries of the other targets have timeouts of their own."""
+"""Targets whose connection waits for the answer; the libraries of the other targets have their own timeouts."""
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
 
@@ -41,7 +41,7 @@ def table():
 
 def flags(target):
     """
-    Return the options of the suite of *target*.
+    Return the options of the suite for *target*.
     """
     file, name = SUITES[target]
     tree = ast.parse((HERE / file).read_text("utf-8"))
@@ -60,7 +60,7 @@ def flags(target):
 
 def test_each_target_is_there(table):
     """
-    The table has a column for each target, and a verdict for each failure that the message itself does not cause.
+    The table has a column for each target, and a row for each failure that the message itself does not cause.
     """
     assert all(row.keys() == SUITES.keys() for row in table.values())
     for failure in WAITS:
@@ -71,10 +71,10 @@ def test_each_target_is_there(table):
 @pytest.mark.parametrize("target", SUITES)
 def test_as_its_suite(table, target):
     """
-    A repeat arrives twice unless the receiver recognises it, and a message that is too large dies.
+    A repeat arrives twice unless the receiver recognises it, and a message that is too large becomes a dead letter.
     """
     found = flags(target)
-    # the text says that NATS recognises a repeat with JetStream
+    # for NATS, a text in the table says that it recognises a repeat with JetStream
     knows_repeats = found.get("knows_repeats", target == "NATS")
     assert table["breaks off in the middle"][target] == ("waits" if knows_repeats else "waits, twice")
     waits_on = knows_repeats or target in KEEPS_CONNECTION

@@ -14,29 +14,23 @@ from tickwheel.targets.handler import HandlerTarget
 
 
 def one(payload):
-    """
-    Take the payload.
-    """
     return payload
 
 
 def two(payload, firing):
-    """
-    Take the payload and the firing.
-    """
     return payload, firing
 
 
 def named_second(payload, firing=None):
     """
-    Take the payload and the firing; the second argument has another name.
+    Take the payload and the firing, whose parameter is optional and comes second.
     """
     return payload, firing
 
 
 def other_default(payload, limit=5):
     """
-    Take the payload; the second argument is not the firing.
+    Take the payload and an optional second argument that is not the firing.
     """
     return payload, limit
 
@@ -50,7 +44,7 @@ def rest(*arguments):
 
 class Called:
     """
-    An object that is called.
+    A callable object.
     """
 
     async def __call__(self, payload):
@@ -75,7 +69,7 @@ class Called:
 )
 def test_arguments(function, wants_firing):
     """
-    A second required argument, or one called firing, gets the firing.
+    A handler gets the firing if it has a second required parameter or one that is named `firing`.
     """
     target = HandlerTarget(None)
     target.register("h", function)
@@ -83,9 +77,7 @@ def test_arguments(function, wants_firing):
 
 
 async def coroutine(payload):
-    """
-    Take the payload.
-    """
+    pass
 
 
 @pytest.mark.parametrize(
@@ -93,7 +85,7 @@ async def coroutine(payload):
 )
 def test_kinds(function, is_async):
     """
-    Coroutine functions are recognised, also as objects and partials.
+    Coroutine functions are recognised, also as callable objects and partials.
     """
     target = HandlerTarget(None)
     target.register("h", function)
@@ -111,7 +103,7 @@ def test_wrong_arguments(function):
 
 def test_names():
     """
-    A name can be taken once, and a missing one says how to register it.
+    A name can be registered once; the error for an unknown name says how to register it.
     """
     target = HandlerTarget(None)
     target.register("h", one, RetryPolicy(attempts=2))
@@ -144,7 +136,7 @@ async def yields_later(payload):
 @pytest.mark.parametrize("function", [yields, yields_later])
 def test_a_generator_is_no_handler(function):
     """
-    A generator function is refused, as its body would never run.
+    A generator function is refused, because its body would never run.
     """
     with pytest.raises(TypeError, match="handler 'h' is a generator, which nobody iterates: let it return"):
         HandlerTarget(None).register("h", function)
@@ -161,7 +153,7 @@ def test_bad_timeouts(timeout):
 
 def test_a_handler_without_a_name():
     """
-    A callable without a name, such as a partial function, needs an explicit name, and is refused without one.
+    A callable without a name, such as a partial, is refused unless a name is given.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("named")(functools.partial(two, 1))

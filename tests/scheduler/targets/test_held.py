@@ -1,5 +1,5 @@
 """
-Targets that start and end their attempts at times of their own.
+Targets that start and end their attempts at times of their own choice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
 
 class Trips:
     """
-    A target that starts and ends part of a batch, and then raises.
+    A target that starts and ends a part of a batch, and then raises.
     """
 
     options = "none"
@@ -31,13 +31,11 @@ class Trips:
         self.answers = []
 
     def check(self, handler):
-        """
-        Accept any name.
-        """
+        pass
 
     def resolve(self, handler):
         """
-        Return the call, a new one each time.
+        Return a new call each time.
         """
         return Call(self._hold, is_held=True)
 
@@ -58,7 +56,7 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    If a target raises, the jobs that it has not ended fail with that error; the ended jobs stay ended, and none waits.
+    If a target raises, the jobs that it has not ended fail with that error, and the ended ones stay ended.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})
@@ -79,7 +77,7 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    A worker whose acknowledgement could not be written is notified when the scheduler stops.
+    If a worker's acknowledgement cannot be written, the worker is notified when the scheduler stops.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()
@@ -98,7 +96,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
     scheduler.subscribe(lambda _event: failed.release(), routine=False)
     worker = threading.Thread(target=acknowledge)
     worker.start()
-    for _ in range(2):  # two failed writes: one with others, and one alone; the next follows some seconds later
+    for _ in range(2):  # two failed writes: of a batch, and of a single end; the next follows some seconds later
         assert failed.acquire(timeout=60)
     scheduler.stop(1)
     worker.join(60)
@@ -107,7 +105,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
 
 def test_a_target_that_cannot_be_closed(make, caplog):
     """
-    A failed close of a target is logged; the others are closed, and the scheduler stops.
+    If a target cannot be closed, this is logged; the others are closed, and the scheduler stops.
     """
     closed = []
 

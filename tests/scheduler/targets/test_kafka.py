@@ -1,7 +1,7 @@
 """
-The Kafka target passes the target suite, on the mock cluster that librdkafka includes.
+The Kafka target on the mock cluster that librdkafka includes: the target suite, and its own features.
 
-Neither Debian nor PyPI has a Kafka broker. This cluster is the client library's own code, but it speaks the real
+Neither Debian nor PyPI has a Kafka broker. The mock cluster is code of the client library, but it speaks the real
 protocol over real sockets, and its brokers can be stopped and slowed down.
 """
 
@@ -26,12 +26,12 @@ BROKER = 1
 PRODUCE = 0
 """The protocol's number for a produce request."""
 QUOTA_EXCEEDED = 89
-"""The protocol's THROTTLING_QUOTA_EXCEEDED."""
+"""The protocol's code for THROTTLING_QUOTA_EXCEEDED."""
 
 
 class Cluster:
     """
-    One mock broker, driven through librdkafka's C interface.
+    A mock broker, controlled through librdkafka's C interface.
     """
 
     def __init__(self, library):
@@ -53,7 +53,7 @@ class Cluster:
 
     def set_down(self):
         """
-        Refuse connections, and break existing ones.
+        Refuse connections, and break the existing ones.
         """
         assert self._c.rd_kafka_mock_broker_set_down(self._cluster, BROKER) == 0
 
@@ -65,7 +65,7 @@ class Cluster:
 
     def delay_a_confirm(self, ms):
         """
-        Store the records of the next request at once, and answer after *ms*.
+        Store the records of the next request at once, but answer it after *ms*.
         """
         push = self._c.rd_kafka_mock_broker_push_request_error_rtts
         one = ctypes.c_size_t(1)
@@ -74,7 +74,7 @@ class Cluster:
 
     def throttle(self, count):
         """
-        Answer the next *count* requests with "quota exceeded"; 0 ends that.
+        Answer the next *count* requests with "quota exceeded"; 0 stops that.
         """
         key = ctypes.c_int16(PRODUCE)
         self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)
@@ -150,7 +150,7 @@ class Receiver:
 
     def received(self):
         """
-        Return the topic's records.
+        Return the records of the topic.
         """
         found = [(dict(record.headers()), record.value()) for record in self.records]
         return [
@@ -172,19 +172,19 @@ class Receiver:
 
     def fill(self):
         """
-        Exceed the quota.
+        Make the broker answer that a quota is exceeded.
         """
         self._cluster.throttle(10_000)
 
     def make_room(self):
         """
-        End the quota violation.
+        Make the broker accept records again.
         """
         self._cluster.throttle(0)
 
     def lose_confirms(self):
         """
-        Confirm the next record after the client's timeout.
+        Answer the next record later than the client's timeout.
         """
         self._cluster.delay_a_confirm(60_000)
 
@@ -232,20 +232,20 @@ class TestKafka(LongOutage, TargetSuite):
 
 def test_the_key_is_the_jobs(receiver, make, events):
     """
-    A record has its job's key, so that one key's firings stay in order.
+    A record has the key of its job, so that the firings of one key stay in order.
     """
     scheduler = make("memory://", targets={"kafka": receiver.make_target()}).start()
     told = events(scheduler)
     scheduler.set("kä/y", delay=0, target="kafka", handler=receiver.handler, payload={"value": 1})
     told.of(JobSucceeded)
     while not (records := receiver.records):
-        pass  # the consumer has not received its first record yet
+        pass  # until the consumer has received its first record
     assert [record.key().decode() for record in records] == ["kä/y"]
 
 
 def test_a_full_queue_of_the_client(cluster, receiver):
     """
-    A record also waits if librdkafka's own queue is full because the brokers accept nothing.
+    If librdkafka's own queue is full because the brokers accept nothing, records wait as well.
     """
     target = receiver.make_target(config={"queue.buffering.max.messages": 1}, timeout_s=2)
     cluster.set_down()
@@ -279,7 +279,7 @@ def test_bad_options(options, message):
 
 def test_an_unknown_setting(receiver, make, events):
     """
-    A setting that librdkafka does not know parks the job with the setting's name, and shows no password.
+    If librdkafka does not know a setting, the job becomes a dead letter that names it, and shows no password.
     """
     target = receiver.make_target(config={"sasl.pasword": "hunter2"})
     scheduler = make("memory://", targets={"kafka": target}).start()
@@ -292,7 +292,7 @@ def test_an_unknown_setting(receiver, make, events):
 
 def test_served(receiver, serve, tmp_path):
     """
-    `tickwheel serve` produces to a Kafka target given as an option, with its settings.
+    `tickwheel serve` produces to a Kafka target that an option names, with its settings.
     """
     client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": receiver.make_target()})
     client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})

@@ -1,5 +1,5 @@
 """
-The line that a log target prints.
+The lines that a log target prints.
 """
 
 from __future__ import annotations

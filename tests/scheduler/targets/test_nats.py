@@ -1,5 +1,5 @@
 """
-The NATS target passes the target suite, with JetStream and without, on a real server.
+The NATS target on a real server, with JetStream and without: the target suite, and its own features.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def client(nats_server, loop):
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
 def receiver(request, nats_server, cut, client, loop):
     """
-    Return a subject of the server with a subscriber, over a connection that can be cut.
+    Return a subject of the server with a subscriber; a target reaches it through a proxy.
     """
     number = next(NUMBERS)
 
@@ -61,7 +61,7 @@ def receiver(request, nats_server, cut, client, loop):
 
         def fill(self):
             """
-            Limit the stream to its current number of messages.
+            Limit the stream to the number of messages that it has.
             """
             loop.run(limit(len(self.messages)))
 
@@ -117,7 +117,7 @@ class TestNats(LongOutage, TargetSuite):
 
 def test_no_stream(nats_server, make, events):
     """
-    With JetStream, a subject without a stream is a failed attempt that names the remedy.
+    With JetStream, a subject without a stream is a failed attempt whose error names the remedy.
     """
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}")
     scheduler = make("memory://", targets={"nats": target}).start()
@@ -128,7 +128,7 @@ def test_no_stream(nats_server, make, events):
 
 def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     """
-    A message that its stream refuses is a dead letter at once, and does not affect others sent at the same time.
+    A message that its stream refuses becomes a dead letter at once, and others sent at the same time arrive.
     """
     loop.run(client.jetstream().add_stream(name="small", subjects=["small.>"], max_msg_size=2000))
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}", timeout_s=2)
@@ -150,7 +150,9 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
 
 def test_a_message_without_an_answer(nats_server, client, loop, make, events):
     """
-    A message that is never answered does not make others fail, keeps the connection, and is not sent again on it.
+    If one message is never answered, others do not fail and the connection stays.
+
+    The message is not sent again on that connection.
     """
     from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
 
@@ -178,7 +180,7 @@ def test_a_message_without_an_answer(nats_server, client, loop, make, events):
 
 def test_a_full_stream(nats_server, client, loop, make, events):
     """
-    A full stream keeps its own jobs waiting, and no other subject's; they arrive once there is room.
+    If a stream is full, its own jobs wait, and arrive once there is room; jobs for other subjects do not wait.
     """
     from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
 
@@ -205,7 +207,7 @@ def test_a_full_stream(nats_server, client, loop, make, events):
 @pytest.mark.parametrize("is_jetstream", [True, False])
 def test_refused_subject(nats_server, make, events, is_jetstream):
     """
-    A subject on which the user may not publish is a failed attempt that says so, in upper or lower case.
+    If the user may not publish on a subject, the attempt fails with that reason, in upper or lower case.
     """
     url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}"
     scheduler = make("memory://", targets={"nats": NatsTarget(url, jetstream=is_jetstream)}).start()
@@ -217,7 +219,7 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
 
 def test_read_before_it_is_done(nats_server, make, events, loop):
     """
-    Without a stream, the server has the message before it sends the answer that ends the attempt.
+    Without a stream, the server has received the message before it sends the answer that ends the attempt.
     """
     sent = bytearray()
 
@@ -252,7 +254,7 @@ def test_read_before_it_is_done(nats_server, make, events, loop):
 
 def test_wrong_password(nats_server, make, events):
     """
-    A refused login is a failed attempt, and its error shows no password.
+    A refused login is a failed attempt, whose error shows no password.
     """
     target = NatsTarget(f"nats://tick:wrong-word@127.0.0.1:{nats_server.port}")
     scheduler = make("memory://", targets={"nats": target}).start()

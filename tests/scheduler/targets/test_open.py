@@ -1,5 +1,5 @@
 """
-From a URL to a target: each scheme, its options, and refused URLs.
+From a URL to a target: each scheme, its options, and URLs that are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
 )
 def test_kinds(url, kind, fields):
     """
-    The scheme selects the target, and our options are its arguments.
+    The scheme selects the target, and our options become its arguments.
     """
     made = make_target(url)
     assert type(made).__name__ == kind
@@ -74,7 +74,7 @@ def test_rates(url):
 
 def test_the_rate_of_an_object():
     """
-    The taskiq target, which has no URL, also accepts a rate.
+    The taskiq target has no URL, and accepts a rate as an argument.
     """
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
     assert TaskiqTarget(taskiq.InMemoryBroker(), rate=20).limits("tasks:mail").rate == 20
@@ -93,7 +93,7 @@ def test_the_rate_of_an_object():
 )
 def test_a_library_of_a_library(make, caplog, lacks, message):
     """
-    A missing dependency of a library is named when the scheduler starts, and its jobs lose no attempt.
+    If a library lacks one of its own libraries, this is named when the scheduler starts, and jobs lose no attempt.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     target = make_target("celery+redis://127.0.0.1:1/0")
@@ -110,7 +110,7 @@ def test_a_library_of_a_library(make, caplog, lacks, message):
 @pytest.mark.parametrize("value", [timedelta(seconds=90), "1m30s", "PT90S", 90])
 def test_seconds_of_targets(value):
     """
-    Targets accept lengths of time in every form, but only positive ones.
+    Targets accept lengths of time in every form, and refuse those that are not positive.
     """
     makers = {
         lambda length: AmqpTarget(timeout_s=length): "_timeout_s",
@@ -133,7 +133,7 @@ def test_seconds_of_targets(value):
 @pytest.mark.parametrize("kind", ["rq", "dramatiq"])
 def test_sockets_of_queues(kind):
     """
-    The sockets of a queue's own client time out no later than the target.
+    The client of a queue has socket timeouts that are not longer than the timeout of the target.
     """
     made = make_target(f"{kind}+redis://h?timeout_s=7")
     client = made._connection if kind == "rq" else made._broker.client
@@ -144,7 +144,7 @@ def test_sockets_of_queues(kind):
 
 def test_options_of_the_library():
     """
-    Options that are not ours stay in the URL unchanged; for Kafka they are settings, with escapes decoded.
+    Options that are not ours stay in the URL unchanged; for Kafka they are settings, and their escapes are decoded.
     """
     assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._destination.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
     config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config
@@ -153,7 +153,7 @@ def test_options_of_the_library():
 
 def test_secrets_of_webhooks():
     """
-    A plus in a secret is not read as a space. If there are several secrets, each one signs.
+    A plus in a secret is not read as a space. If there are several secrets, each makes a signature.
     """
     plus = "whsec_" + "+/" * 16
     assert len(make_target(f"webhook:?secret={SECRET}&secret={plus}")._keys) == 2
@@ -221,7 +221,7 @@ def test_refused(url, message):
 )
 def test_missing_library(url, library, extra):
     """
-    A target without its library is refused at once, and the error names the extra.
+    A target without its library is refused at once, with the extra in the error.
     """
     missing = {name: None for name in sys.modules if name.partition(".")[0] == library}
     with (
@@ -245,6 +245,6 @@ def test_missing_library(url, library, extra):
 )
 def test_shown(url, shown):
     """
-    The shown form of a URL has no user, password or options.
+    A URL is shown without user, password and options.
     """
     assert shown_target(url) == shown

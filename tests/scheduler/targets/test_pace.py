@@ -1,5 +1,5 @@
 """
-The pace for a full receiver, against a rate limiter with a manual clock.
+The pace at which a full receiver gets messages, with a rate limiter on a manual clock.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    A receiver that gets few messages and refuses for less than a second has accepted all of them within seconds.
+    If a receiver of few messages refuses for less than a second, it has accepted all of them within seconds.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
@@ -94,7 +94,7 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    A receiver with a limit per minute, which says how long it refuses, gets its full share in each minute.
+    If a receiver has a limit per minute and says how long it refuses, it gets all that it accepts in each minute.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300
@@ -105,9 +105,9 @@ def test_a_limit_for_a_minute():
 @pytest.mark.parametrize("after", [1, None])
 def test_it_takes_nothing_for_a_while(after):
     """
-    While the receiver accepts nothing, one job per second tries.
+    While the receiver accepts nothing, one job per second is tried.
 
-    Afterwards all jobs are sent at once, not at the former pace.
+    Afterwards all jobs are sent at once, and not at the former pace.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300
@@ -117,7 +117,7 @@ def test_it_takes_nothing_for_a_while(after):
 
 def test_a_pace_is_forgotten():
     """
-    The pace is forgotten after a minute without a refusal and without a waiting message.
+    The pace is forgotten after a minute in which nothing was refused and no message waited.
     """
     pace = Pace()
     pace.note_refused(100.0, 1)

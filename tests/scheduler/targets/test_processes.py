@@ -1,5 +1,5 @@
 """
-Handlers in processes: a process that ends costs only its own job an attempt.
+Handlers in processes: if a process ends, only its own job loses an attempt.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ def started(make, handlers, events):
 
 def lines(path):
     """
-    Return the noted process ids, waiting for one.
+    Return the noted process ids, and wait until there is one.
     """
     give_up = time.monotonic() + 60
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < give_up
-        time.sleep(0.01)  # another process gives no signal
+        time.sleep(0.01)  # no signal reports what another process has written
     return [int(line) for line in path.read_text().splitlines()]
 
 
 def is_alive(pid):
     """
-    Return whether there is a process of that id.
+    Return True if a process with this id exists.
     """
     try:
         os.kill(pid, 0)
@@ -86,7 +86,7 @@ def is_alive(pid):
 
 def test_it_runs_elsewhere(started, tmp_path):
     """
-    A handler runs in another process, which is kept for the next call, and ends with the scheduler.
+    A handler runs in another process, which is kept for the next call and ends with the scheduler.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -104,7 +104,7 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze have the same effect when a process returns them; any other result is success.
+    DeadLetter, Retry and Snooze mean the same if a process returns them; any other result is a success.
     """
     scheduler, told = started()
     scheduler.set("cancel", delay=0, handler="answer", payload="cancel")
@@ -154,7 +154,7 @@ def test_what_it_raises(started):
 
 def test_a_timeout_kills(started, tmp_path):
     """
-    A process past its timeout is killed, which is a failed attempt, and its place is free.
+    A process that runs past its timeout is killed; the attempt has failed, and another job can run.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)
@@ -177,7 +177,7 @@ def test_a_timeout_kills(started, tmp_path):
 )
 def test_what_cannot_be_told(started, tmp_path, handler, error):
     """
-    An error without a text, and a result that cannot be sent, are failed attempts; the process is kept.
+    If an error has no text or a result cannot be sent, the attempt fails, and the process is kept.
     """
     scheduler, told = started()
     scheduler.set("odd", delay=0, handler=handler, retry=RetryPolicy(attempts=2, base_ms=0, jitter=0))
@@ -189,26 +189,26 @@ def test_what_cannot_be_told(started, tmp_path, handler, error):
 
 def has_ended(pid):
     """
-    Wait until no process has that id.
+    Wait until no process has this id.
     """
     stat = Path(f"/proc/{pid}/stat")
     give_up = time.monotonic() + 60
     while True:
         try:
-            if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # no process reaps an orphan in a container
+            if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # in a container no process reaps orphans
                 return True
         except OSError:
             return True
         if time.monotonic() > give_up:
             return False
-        time.sleep(0.01)  # the kernel gives no signal
+        time.sleep(0.01)  # no signal reports the end of an orphan
 
 
 @pytest.mark.needs("os.killpg")
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_what_it_started_ends_with_it(started, tmp_path, how):
     """
-    Programs started by a handler's process end with it, at a timeout or in a crash.
+    If a process is killed at a timeout or crashes, the programs that its handler has started end with it.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)
@@ -224,7 +224,7 @@ def test_what_it_started_ends_with_it(started, tmp_path, how):
 @pytest.mark.needs("os.killpg")
 def test_what_it_started_ends_with_a_stop(started, tmp_path):
     """
-    A stop that reaches its time limit also ends the programs that busy processes have started.
+    If a stop reaches its time limit, the programs that busy processes have started are ended, too.
     """
     scheduler, _ = started()
     path = tmp_path / "pids"
@@ -246,7 +246,7 @@ def test_heartbeats(started):
 
 def test_progress(started, until):
     """
-    Progress from another process is known here, and a process is killed once its job is cancelled.
+    The progress that another process reports is known here, and a cancel of its job kills the process.
     """
     scheduler, _ = started()
     scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
@@ -260,7 +260,7 @@ def test_progress(started, until):
 
 def test_the_next_run_is_due(started, tmp_path, until):
     """
-    With overlap="cancel", a process that still runs when its next run is due is killed, and the next run begins.
+    With overlap="cancel", a process that still runs when its next run is due is killed, and that run begins.
     """
     scheduler, told = started()
     scheduler.set("k", every=4.0, overlap="cancel", handler="hang", payload=str(tmp_path / "pids"))
@@ -272,7 +272,7 @@ def test_the_next_run_is_due(started, tmp_path, until):
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
-    A stop that reaches its time limit kills running processes and leaves their jobs to the next owner.
+    If a stop reaches its time limit, it kills running processes and leaves their jobs to the next owner.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -286,7 +286,7 @@ def test_a_stop_does_not_wait_for_ever(started, tmp_path):
 
 def test_a_process_that_died_while_idle(started, tmp_path, until):
     """
-    A process that is killed between two calls is replaced, and costs no attempt.
+    If a process is killed between two calls, it is replaced, and no attempt is lost.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -303,7 +303,7 @@ def test_a_process_that_died_while_idle(started, tmp_path, until):
 @pytest.fixture
 def main_module(monkeypatch, tmp_path):
     """
-    Return a function that replaces the main module, which a new process imports, by one with the given text.
+    Return a function that replaces the main module, which new processes import, by one with the given text.
     """
 
     def replace(text):
@@ -317,13 +317,13 @@ def main_module(monkeypatch, tmp_path):
 
 
 LARGE = "x" * 900_000
-"""More than the buffer of a pipe holds."""
+"""A size above that of a pipe's buffer."""
 
 
 @pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])
 def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
     """
-    A process that ends while it starts is a failed attempt that says how it ended, with a payload of any size.
+    If a process ends while it starts, the attempt fails and says how it ended, with a payload of any size.
     """
     main_module("import os; os._exit(7)")
     scheduler = make("memory://")
@@ -335,7 +335,7 @@ def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
 
 def test_a_main_module_that_hangs(make, handlers, events, main_module, monkeypatch):
     """
-    A process that does not become ready is killed after a while, with the remedy.
+    A process that does not become ready is killed after a while, and the error names the remedy.
     """
     monkeypatch.setattr(_processes, "_UP_S", 0.5)
     main_module("import threading; threading.Event().wait()")
@@ -349,7 +349,7 @@ def test_a_main_module_that_hangs(make, handlers, events, main_module, monkeypat
 
 def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path):
     """
-    A process that hangs while it starts is killed once its job is cancelled.
+    If a process hangs while it starts, a cancel of its job kills it.
     """
     started = tmp_path / "pids"
     main_module(
@@ -369,7 +369,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
     """
-    An idle process suspended by a signal is killed after a while, and replaced.
+    If an idle process was suspended by a signal, it is killed after a while and replaced.
     """
     scheduler = make("memory://")
     for name in ("note", "take"):
@@ -381,7 +381,7 @@ def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_p
     process = scheduler._core.registry.handlers._processes._idle[0]
     assert process._pipe.poll(60)  # the process is ready
     os.kill(pid, signal.SIGSTOP)
-    real, waits = _processes.Timer, iter([0.1])  # all other timers keep their minute
+    real, waits = _processes.Timer, iter([0.1])  # only the first timer is short; all others keep their minute
     monkeypatch.setattr(_processes, "Timer", lambda seconds, end: real(next(waits, seconds), end))
     scheduler.set("two", delay=0, handler="take", payload=LARGE)
     assert told.of(JobSucceeded, "two")[0].attempt == 1
@@ -390,7 +390,9 @@ def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_p
 
 def test_a_handler_under_another_decorator(make, handlers, events, monkeypatch):
     """
-    A handler that another decorator of its module hides parks its jobs with the remedy; no process is started.
+    If another decorator hides a handler in its module, its jobs become dead letters with a remedy.
+
+    No process is started for them.
     """
     scheduler = make("memory://")
     scheduler.handler("take", executor="process")(handlers.take)
@@ -413,9 +415,7 @@ def test_what_cannot_be_pickled_takes_no_process():
 
 
 async def coroutine(payload):
-    """
-    Take the payload.
-    """
+    pass
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_what_cannot_be_sent(make, function, why):
 
 def test_other_executors(make):
     """
-    An unknown executor is refused, naming the two kinds.
+    An unknown executor is refused with the two valid kinds.
     """
     with pytest.raises(InvalidJobError, match="executor is 'fiber': pass 'thread' or 'process'"):
         make("memory://").handler("h", executor="fiber")(print)
@@ -450,7 +450,7 @@ def test_other_executors(make):
 
 def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
     """
-    A function whose module the process cannot import is a failed attempt that says so.
+    If the process cannot import the module of a function, the attempt fails and says so.
     """
     monkeypatch.setattr(handlers.note, "__module__", "no_such_module")
     scheduler = make("memory://")
@@ -464,7 +464,7 @@ def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
 
 def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
     """
-    Hanging processes leave one process to the other handlers.
+    If handlers hang in processes, one process is left for the other handlers.
     """
     scheduler = make("memory://", options=SchedulerOptions(processes=2)).start()
     told = events(scheduler)
@@ -480,7 +480,7 @@ def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
 
 def test_the_usual_timeout(make, handlers, events, tmp_path):
     """
-    A process whose handler has no timeout is killed at the scheduler's default timeout.
+    If a handler has no timeout, its process is killed at the scheduler's default timeout.
     """
     scheduler = make("memory://", options=SchedulerOptions(timeout_s=0.5, retry=ONCE)).start()
     told = events(scheduler)

@@ -1,5 +1,5 @@
 """
-Pull queues: lease, ack, nack, extend; firings without a worker, late acknowledgements, and leftovers of a stop.
+Pull queues: lease, ack, nack and extend; jobs without a worker, late acknowledgements, and a stop.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def scheduler(url, make):
 
 def due(key, **fields):
     """
-    Return the request for a due job in the queue "q".
+    Return a request for a due job in the queue "q".
     """
     return SetRequest(key, delay=0, target="pull", handler="q", **{"retry": AT_ONCE, **fields})
 
 
 def test_lease_and_ack(scheduler):
     """
-    A worker gets the due job with its stored values; once acknowledged the job is gone, and a second ack is harmless.
+    A worker gets the due job with its stored values; after the ack the job is gone, and a second ack does no harm.
     """
     job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
     (lease,) = scheduler.lease("q")
@@ -65,7 +65,7 @@ def test_lease_and_ack(scheduler):
 
 def test_a_waiting_worker_gets_what_is_set_later(scheduler):
     """
-    A worker that waits is served when a job falls due, and not before.
+    A worker that waits gets a job when it is due, and not before.
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=20)
@@ -77,7 +77,7 @@ def test_a_waiting_worker_gets_what_is_set_later(scheduler):
 
 def test_what_nobody_asks_for_stays_pending(scheduler):
     """
-    Without a worker a due job uses no attempt, and can be moved and cancelled.
+    Without a worker, a due job uses no attempt, and can be moved and cancelled.
     """
     scheduler.set_many([due(f"k{n}") for n in range(3)])
     assert scheduler.cancel("k0").outcome is Outcome.CANCELLED
@@ -88,7 +88,7 @@ def test_what_nobody_asks_for_stays_pending(scheduler):
 
 def test_many_at_once(scheduler):
     """
-    One call leases all due jobs, up to its limit, in order of due time; other queues' jobs wait.
+    One call leases all due jobs up to its limit, in order of due time; jobs of other queues are not leased.
     """
     scheduler.set_many([due(f"k{n}") for n in range(25)] + [SetRequest("o", delay=0, target="pull", handler="other")])
     first, rest = scheduler.lease("q", limit=10), scheduler.lease("q", limit=100)
@@ -119,9 +119,9 @@ def test_nack(scheduler):
 
 def test_a_lease_ends(scheduler, events):
     """
-    A leased firing that is not settled in time has failed.
+    If a leased firing is not settled in time, it has failed.
 
-    It is retried, and its worker's late call is refused with the reason.
+    It is retried, and a late call of its worker is refused with the reason.
     """
     told = events(scheduler)
     scheduler.set_many([due("k")])
@@ -149,7 +149,7 @@ def test_extend(scheduler):
 
 def test_set_anew_while_leased(scheduler):
     """
-    A job that is set again while it is leased keeps its new generation; the worker is notified when it acknowledges.
+    If a job is set again while it is leased, it keeps its new generation; the worker learns of it when it acknowledges.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -161,7 +161,7 @@ def test_set_anew_while_leased(scheduler):
 
 def test_a_cancel_ends_the_lease(scheduler, until):
     """
-    A job that is cancelled while it is leased occupies no place, and its worker always gets the same answer.
+    A job that is cancelled while it is leased no longer counts as running; its worker always gets the same answer.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -174,7 +174,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
 
 def test_the_next_run_ends_the_lease(scheduler, until):
     """
-    With overlap="cancel", a lease ends when the next run of its job is due, and the worker is notified of the reason.
+    With overlap="cancel", a lease ends when the next run of its job is due, and the worker learns the reason.
     """
     scheduler.set("k", every=1, overlap="cancel", target="pull", handler="q")
     (first,) = scheduler.lease("q", seconds=3600)
@@ -189,7 +189,7 @@ def test_the_next_run_ends_the_lease(scheduler, until):
 
 def test_one_that_recurs(scheduler):
     """
-    An acknowledged run of a recurring job is followed by the next one.
+    After the ack of a recurring job's run, its next run follows.
     """
     scheduler.set("k", every=3600, at=1, target="pull", handler="q")
     (lease,) = scheduler.lease("q")
@@ -199,7 +199,7 @@ def test_one_that_recurs(scheduler):
 
 def test_a_restart_repeats_what_was_leased(file_url, make):
     """
-    A lease ends with the process that gave it: the job fires again with the next attempt, the late ack is refused.
+    A lease ends with the process that gave it: the job fires again as the next attempt, and a late ack is refused.
     """
     first = make(file_url).start()
     first.set_many([due("k")])
@@ -214,7 +214,7 @@ def test_a_restart_repeats_what_was_leased(file_url, make):
 
 def test_a_stop_ends_every_wait(scheduler, until):
     """
-    A waiting worker gets an empty answer when the scheduler stops; afterwards nothing can be leased.
+    If the scheduler stops, a waiting worker gets an empty answer; afterwards nothing can be leased.
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=300)
@@ -227,14 +227,14 @@ def test_a_stop_ends_every_wait(scheduler, until):
 
 def test_a_wait_cancelled_as_it_is_served(url, until, engines):
     """
-    A firing leased to an `await` that is cancelled before it returns goes to the next worker, as its first attempt.
+    If an `await` is cancelled just as it gets a firing, the next worker gets that firing, as its first attempt.
     """
 
     async def main():
         async with AsyncScheduler(url) as scheduler:
             waiting = asyncio.ensure_future(scheduler.lease("q"))
             await scheduler.set("k", delay=0.2, target="pull", handler="q", retry=AT_ONCE)
-            until(lambda: engines[0].sizes()["in_flight"])  # this blocks the loop
+            until(lambda: engines[0].sizes()["in_flight"])  # blocks the loop, so that the waiting task does not run
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
@@ -248,7 +248,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until, engines):
 
 def test_a_cancelled_wait_loses_nothing(url):
     """
-    A firing for a cancelled `await` goes to the next worker.
+    If an `await` is cancelled, the firing meant for it goes to the next worker.
     """
 
     async def main():
@@ -265,7 +265,7 @@ def test_a_cancelled_wait_loses_nothing(url):
             assert (await scheduler.get("k")).state is State.DEAD
             acknowledging = asyncio.ensure_future(scheduler.ack(lease.fire_id))
             await asyncio.sleep(0)
-            acknowledging.cancel()  # the awaiting task is gone
+            acknowledging.cancel()  # from here on nothing awaits the acknowledgement
             await scheduler.replay("k")
             (lease,) = await scheduler.lease("q")
             await scheduler.ack(lease.fire_id)
@@ -277,7 +277,7 @@ def test_a_cancelled_wait_loses_nothing(url):
 @pytest.fixture
 def clock():
     """
-    Return the clock of `target`.
+    Return the clock of the fixture `target`.
     """
     return ManualClock()
 
@@ -295,7 +295,7 @@ def target(clock, record):
 
 def hold(target, end, *keys):
     """
-    Give *target* a firing of each of *keys*, whose end is made by *end*, and return the firings.
+    Give *target* a firing for each of *keys*, with an end that *end* makes, and return the firings.
     """
     firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
     target.resolve("q").function([(firing, end(firing)) for firing in firings])
@@ -304,9 +304,9 @@ def hold(target, end, *keys):
 
 def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
     """
-    A firing whose worker left just before its due time is kept for the next worker.
+    If a worker leaves just before a job is due, the claimed firing is kept for the next worker.
 
-    After a second it is released without using an attempt.
+    After a second it is released, without using an attempt.
     """
     hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -328,7 +328,7 @@ def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
 )
 def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later):
     """
-    An acknowledgement that is repeated before it is written waits for the write, and gets the same answer.
+    If an acknowledgement is repeated before it is written, the repeat waits and gets the same answer.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -346,12 +346,12 @@ def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later)
 
 def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
     """
-    An acknowledgement that a cancel overtakes is refused like all later ones: the job was cancelled.
+    If a cancel overtakes an acknowledgement, that one and all later ones are refused, because the job was cancelled.
     """
 
     class Ended(_End):
         """
-        An end of a firing that a cancel has already ended.
+        The end of a firing that a cancel has already ended.
         """
 
         def __call__(self, *_):
@@ -371,10 +371,10 @@ def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
 
 def test_what_was_started_for_a_worker_that_had_gone(target, record):
     """
-    A firing started for a worker that had left is ready for the next worker, or dropped if its job was cancelled.
+    If a firing was started for a worker that had left, the next worker gets it, unless its job was cancelled.
     """
     gone = target.lease("q", 1, 60, 60)
-    gone.set_running_or_notify_cancel = lambda: False  # the worker hung up, but is still in the queue
+    gone.set_running_or_notify_cancel = lambda: False  # the worker has hung up, but is still in the queue
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     assert target.figures()["q"] == {"ready": 1, "leased": 0, "workers": 0}
     firing.stopping.expire()
@@ -383,7 +383,7 @@ def test_what_was_started_for_a_worker_that_had_gone(target, record):
 
 def test_what_another_node_has_taken_over(target, record):
     """
-    A lease that is released without a stop ends: its worker is notified that another process has it.
+    If a lease is released without a stop, the worker is notified that another process has the job.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -397,7 +397,7 @@ def test_what_another_node_has_taken_over(target, record):
 
 class _Stopping:
     """
-    Decides whether a firing is stopped, and receives the store's answer to its end.
+    Decides whether a firing is stopped, and gets the store's answer to its end.
     """
 
     is_stopped = overlap_cancelled = False
@@ -417,7 +417,7 @@ class _End:
 
     def __call__(self, result=None, _error=None, on_answer=None):
         """
-        End the firing, and keep the callback for the answer.
+        End the firing, and keep the callback that gets the answer.
         """
         self.record((self.firing.fire_id, result))
         self.firing.stopping.written = on_answer
@@ -426,7 +426,7 @@ class _End:
 
 def test_bounds(scheduler, monkeypatch):
     """
-    Values out of bounds are refused by name, and so is one worker more than the maximum.
+    Values out of range are refused by name, and so is a worker above the maximum number.
     """
     for arguments, said in (
         ({"queue": ""}, "name the queue"),
@@ -451,7 +451,7 @@ def test_bounds(scheduler, monkeypatch):
 
 def test_a_queue_without_workers_holds_nobody_up(url, make, record):
     """
-    While one queue has more due jobs than may be staged, others fire on time, and a late worker gets the whole queue.
+    If a queue has more due jobs than may be staged, other jobs fire on time, and a late worker gets the whole queue.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)

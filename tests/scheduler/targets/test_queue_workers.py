@@ -1,5 +1,5 @@
 """
-Real workers of Celery, RQ, Dramatiq and taskiq run the fired jobs, on a real Redis.
+Real workers of Celery, RQ, Dramatiq and taskiq run jobs that were fired into a real Redis.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 class Rig:
     """
-    A database of the server, and the records of its workers.
+    A database of the server, and the notes of its workers.
     """
 
     def __init__(self, url, folder):
@@ -54,7 +54,7 @@ class Rig:
 
     def wait(self, count):
         """
-        Return the first *count* lines, once there are *count*.
+        Wait for *count* lines, and return the first *count*.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(lines := self.lines()) < count:
@@ -63,14 +63,11 @@ class Rig:
         return lines
 
     def lines(self):
-        """
-        Return the records so far.
-        """
         return self.notes.read_text().splitlines() if self.notes.exists() else []
 
     def stop(self):
         """
-        End the workers, with all processes that they have started.
+        End the workers, and all processes that they have started.
         """
         for process in self.workers:
             os.killpg(process.pid, signal.SIGTERM)
@@ -107,7 +104,7 @@ def rig(redis_server, client, tmp_path):
 
 def check(rig, scheduler, told, set_two):
     """
-    Let two jobs fire, and check that each runs once, under the id that all its attempts share.
+    Let two jobs fire, and check that each runs once, with the id that all its attempts share.
     """
     jobs = set_two(scheduler)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 2)
@@ -130,11 +127,11 @@ def test_celery(rig, client, make, events, until):
 
     def set_two(scheduler):
         first = apply_at(scheduler, "tasks.note", ["one"], countdown=0, target="celery").job
-        assert rig.wait(1)  # the worker is up
-        until(lambda: client.hlen("unacked") == 0)  # the worker acknowledges a task after it has noted it
+        assert rig.wait(1)  # the worker has started
+        until(lambda: client.hlen("unacked") == 0)  # the worker acknowledges a task only after its note
         second = apply_at(scheduler, "tasks.note", ["two"], countdown=3, target="celery").job
         while time.time() * 1000 < second.due_at - 500:
-            # no worker holds the task, so none can lose it
+            # no worker holds the task before its due time, so none can lose it
             assert (client.llen("celery"), client.hlen("unacked")) == (0, 0)
             time.sleep(0.1)
         return first, second

@@ -1,5 +1,5 @@
 """
-The targets for Celery, RQ, Dramatiq and taskiq pass the target suite, with the real libraries on a real Redis.
+The targets for Celery, RQ, Dramatiq and taskiq with the real libraries on a real Redis: the target suite, and more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def client(redis_server):
 @pytest.fixture
 def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's receiver behind a proxy, and close its objects at the end.
+    Return the class of a queue's receiver behind a proxy; the fixture closes its objects at the end.
     """
     wire = Wire(redis_server.port)
 
@@ -79,7 +79,7 @@ def queue_receiver(redis_server, cut, client):
 
         def payload(self, value):
             """
-            Return the call with one argument.
+            Return a payload that is a call with one argument.
             """
             return {"args": [value]}
 
@@ -91,7 +91,7 @@ def queue_receiver(redis_server, cut, client):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_broker_is_frozen(kind):
     """
-    A broker that accepts connections and never answers costs no attempt, and blocks nothing, not even a close.
+    If a broker accepts connections and never answers, no attempt is used, and nothing is blocked, not even a close.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
 
@@ -109,7 +109,7 @@ def test_broker_is_frozen(kind):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis", "taskiq"])
 def test_a_crowd_at_a_broken_broker(kind):
     """
-    Tasks that wait for a thread or a place do not connect after earlier ones could not reach the broker.
+    Once the broker could not be reached, tasks that wait for a thread or a place do not try to connect.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -133,7 +133,7 @@ def test_a_crowd_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    A Redis without memory counts as full, also if an older one reports this as a script's error.
+    A Redis without memory counts as full, even if an older version reports this as a script's error.
 
     Other errors keep their meaning.
     """
@@ -155,7 +155,7 @@ def test_verdicts_on_a_redis():
 
 def test_verdicts_on_wrong_calls():
     """
-    A call that a library refuses ends its job and says nothing about the broker, whatever kombu wraps around it.
+    If a library refuses a call, the job ends, and the broker does not count as failing, whatever kombu wraps around it.
     """
     kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
     destination = Destination.masking("the broker of Celery", "hunter2")
@@ -190,7 +190,7 @@ def test_verdicts_on_wrong_calls():
 )
 def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, monkeypatch):
     """
-    A task with an unknown encoding dies at once. A task whose encoding lacks its library waits. Others run.
+    A task with an unknown encoding becomes a dead letter, one whose encoding lacks its library waits, and others run.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
@@ -217,7 +217,7 @@ def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, m
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_one_try_makes_one_connection(kind):
     """
-    The library does not retry on its own, as the breaker tries again after a second.
+    The library makes one connection per attempt, because the circuit breaker itself tries again after a second.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -288,7 +288,7 @@ class TestRq(LongOutage, TargetSuite):
                 return RqTarget(connection, queue="jobs")
 
             def lose_confirms(self):
-                self.wire.swallow(after=1)  # RQ adds the queue's name first
+                self.wire.swallow(after=1)  # RQ first adds the name of the queue
 
             def received(self):
                 jobs = rq.Queue("jobs", connection=self.client).get_jobs()
@@ -302,7 +302,7 @@ class TestRq(LongOutage, TargetSuite):
 
 def test_an_id_of_their_own(client, redis_server, make, events):
     """
-    Each run of a job with a fixed RQ job id is enqueued; only a repeat of the same message is not.
+    Each run of a job with a fixed RQ job id is enqueued, and a repeat of the same message is not.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed
@@ -332,7 +332,7 @@ def test_an_id_of_their_own(client, redis_server, make, events):
 
 def test_a_job_that_depends_on_another(client, redis_server):
     """
-    An RQ job that depends on another one waits for it in RQ, and a repeat of its message is not enqueued twice.
+    If an RQ job depends on another, it waits for that in RQ, and a repeat of its message is not enqueued.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed
@@ -378,7 +378,7 @@ class TestDramatiq(LongOutage, TargetSuite):
                 return DramatiqTarget(broker, queue="jobs")
 
             def received(self):
-                order = self.client.lrange("dramatiq:jobs", 0, -1)  # read first, because the other list only grows
+                order = self.client.lrange("dramatiq:jobs", 0, -1)  # read first, as the other list only grows
                 found = self.client.hgetall("dramatiq:jobs.msgs")
                 return [self._read(json.loads(found[each])) for each in order]
 
@@ -399,7 +399,7 @@ class TestTaskiq(LongOutage, TargetSuite):
     """
 
     library, extra = "taskiq", "taskiq"
-    connections_at_once = 64  # redis-py connects once more when it finds a broken connection in its pool
+    connections_at_once = 64  # redis-py opens another connection if it finds a broken one in its pool
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
 """
-The Redis target passes the target suite, on a real server.
+The Redis target on a real server: the target suite, and its own features.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def receiver(redis_server, cut, client):
 
         def received(self):
             """
-            Return the stream's entries.
+            Return the entries of the stream.
             """
             return [
                 Received(entry["message-id"], entry["tickwheel-fire-id"], json.loads(entry["payload"])["value"])
@@ -93,7 +93,7 @@ class TestRedisStream(LongOutage, TargetSuite):
 
 def test_streams_are_trimmed(receiver, client, make, events):
     """
-    A bounded stream is trimmed to about its limit.
+    If a stream has a limit, it is trimmed to about that length.
     """
     scheduler = make("memory://", targets={"redis": receiver.make_target(length_max=10)}).start()
     told = events(scheduler)
@@ -105,7 +105,7 @@ def test_streams_are_trimmed(receiver, client, make, events):
 
 def test_a_key_of_another_kind(receiver, client, make, events):
     """
-    If the stream's name holds another type, the attempt fails with the error of Redis.
+    If the stream's name is that of a key of another type, the attempt fails with the error of Redis.
     """
     client.set(receiver.handler, "text")
     scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()
@@ -116,7 +116,7 @@ def test_a_key_of_another_kind(receiver, client, make, events):
 
 def test_marks_stay_beside_their_streams():
     """
-    In a cluster, a stream and the marks of its messages hash to the same slot.
+    In a cluster, a stream and the marks of its messages are in the same slot.
     """
     assert _mark("orders", "tw_1") == "{orders}:tw_1"
     assert _mark("a{b}c", "tw_1") == "a{b}c:tw_1"

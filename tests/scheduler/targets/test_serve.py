@@ -1,5 +1,5 @@
 """
-The service with targets named by options and variables, on real brokers.
+The service with targets that options and variables name, on real brokers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def client(redis_server):
 
 def set_one(tick, name, handler, payload='{"value": 17}'):
     """
-    Set a job that is due at once, as a client of the store.
+    Set a job that is due at once, as another client of the store.
     """
     answer = tick("set", "one", "--delay", "0", "--target", name, "--handler", handler, "--payload", payload)
     assert answer.returncode == 0, answer.stderr
@@ -58,7 +58,7 @@ def set_one(tick, name, handler, payload='{"value": 17}'):
 
 def printed(process):
     """
-    Return the lines of a server up to the address of its page.
+    Return the lines that a server prints, up to the address of its page.
     """
     lines = []
     for line in process.stdout:
@@ -70,7 +70,7 @@ def printed(process):
 
 def test_redis_stream(client, tick, serve):
     """
-    A variable names a Redis; `set` and `serve` know it by its name, and the server shows it without its password.
+    A variable names a Redis; `set` and `serve` use its name, and the server shows the URL without its password.
     """
     tick.name("stream", f"redis{client.place}?length_max=10&timeout_s=5")
     set_one(tick, "stream", "orders")
@@ -83,7 +83,7 @@ def test_redis_stream(client, tick, serve):
 
 def test_rabbitmq(rabbitmq, loop, tick, serve):
     """
-    An option names a RabbitMQ, and takes precedence over the variable of the same name.
+    An option that names a RabbitMQ takes precedence over the variable of the same name.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 
@@ -134,7 +134,7 @@ def test_nats(nats_server, loop, tick, serve):
 )
 def test_queues(client, tick, serve, names):
     """
-    The URL of a broker names a queue's target, and its tasks go into the queue in the URL.
+    The URL of a broker names the target of a queue, and its tasks go into the queue in the URL.
     """
     scheme, handler, queue = names
     pytest.importorskip(scheme.partition("+")[0])
@@ -147,7 +147,7 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_their_own(client, tick, serve, tmp_path):
     """
-    An object of a module is recognised by its type: a Celery application is used with its routes.
+    An object in a module is recognised by its type: a Celery application is used with its routes.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))
@@ -172,7 +172,7 @@ def test_an_application_of_their_own(client, tick, serve, tmp_path):
 )
 def test_refused(tick, option, message):
     """
-    A URL that does not name a target is refused before anything starts, in one line without the password.
+    A URL that names no target is refused before anything starts, in one line without the password.
     """
     if "kafka" in option:
         pytest.importorskip(
@@ -187,7 +187,7 @@ def test_refused(tick, option, message):
 
 def test_twice(tick):
     """
-    Two options with one name are refused.
+    Two options with the same name are refused.
     """
     answer = tick("serve", "--target", "a=amqp://one/", "--target", "a=amqp://two/")
     assert (answer.returncode, "--target 'a' is there twice" in answer.stderr) == (2, True)
@@ -195,7 +195,7 @@ def test_twice(tick):
 
 def test_unknown_target(tick):
     """
-    A job for an undefined target is refused, and the message says how to define one.
+    A job for an undefined target is refused, and the error says how to define one.
     """
     answer = tick("set", "one", "--delay", "0", "--target", "rabbitmq", "--handler", "orders")
     assert (answer.returncode, "tickwheel serve --target NAME=URL" in answer.stderr) == (2, True)
@@ -203,7 +203,7 @@ def test_unknown_target(tick):
 
 def test_doctor(tick):
     """
-    The doctor creates the targets of the environment, and reports their faults.
+    The doctor makes the targets that the environment names, and reports their faults.
     """
     tick.name("good", "amqp://tick:hunter2@localhost/")
     tick.name("bad", "amqp://tick:hunter2@localhost/?wrong=1")

@@ -1,8 +1,8 @@
 """
-No webhook reaches internal addresses, whatever its URL looks like and whatever its names resolve to.
+No webhook reaches an internal address, whatever its URL looks like and whatever its names resolve to.
 
-Real servers listen on loopback addresses, and names are resolved by the test's own table. "Outside" is 127.0.0.2, which
-is allowed; "inside" is 127.0.0.1 and ::1, which are not.
+Real servers listen on loopback addresses, and a table of the test resolves names. "Outside" is 127.0.0.2, which is
+allowed; "inside" is 127.0.0.1 and ::1, which are not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_POST(self):
         """
-        Record the address at which the request arrived, and answer as the server says.
+        Record the address at which the request arrived, and give the server's answer.
         """
         self.rfile.read(int(self.headers["content-length"]))
         self.server.reached.append(self.headers["host"])
@@ -43,14 +43,12 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """
-        Say nothing.
-        """
+        pass
 
 
 class Server(ThreadingHTTPServer):
     """
-    A server at one address that counts every connection, even one without a request.
+    A server at one address that counts all connections, even those without a request.
     """
 
     daemon_threads = True
@@ -82,7 +80,7 @@ class Server(ThreadingHTTPServer):
 @pytest.fixture
 def servers():
     """
-    Return the outside server and the two inside servers, all on one port.
+    Return the outside server and the two inside servers, all with the same port.
     """
     made = [Server(INSIDE)]
     port = made[0].server_address[1]
@@ -99,7 +97,7 @@ def servers():
 @pytest.fixture
 def names(monkeypatch):
     """
-    Return a table of names. With a list of answers each lookup takes the next one; the last one is repeated.
+    Return a table of names. If a name has a list of answers, each lookup takes the next; the last one is repeated.
     """
     table = {}
 
@@ -126,7 +124,7 @@ def names(monkeypatch):
 
 def send(*urls):
     """
-    Send to each of *urls* in turn, and return the answers and errors.
+    Send to each of *urls* one after another, and return the answers and errors.
     """
     target = WebhookTarget(allow=[OUTSIDE], timeout_s=5)
 
@@ -146,7 +144,7 @@ def send(*urls):
 
 def test_the_outside_is_reached(servers, names):
     """
-    The table and the servers work: a name that resolves to the outside is called there.
+    The table and the servers work: a webhook reaches the outside server by a name that resolves to it.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]
@@ -201,7 +199,7 @@ def test_the_outside_is_reached(servers, names):
 )
 def test_no_spelling_leads_inside(servers, names, host):
     """
-    No spelling or wrapping of an inside address reaches it, and the job ends or fails.
+    No spelling or wrapping of an inside address reaches it, and the job dies or fails.
     """
     _, insides, port = servers
     names["metadata.google.internal"] = [["169.254.169.254"]]
@@ -213,7 +211,7 @@ def test_no_spelling_leads_inside(servers, names, host):
 @pytest.mark.parametrize("address", [INSIDE, INSIDE_6, "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254"])  # noqa: S104 nobody binds
 def test_no_name_leads_inside(servers, names, address):
     """
-    A public name that resolves to an inside address is not called, and the job is parked with the reason.
+    A public name that resolves to an inside address is not called, and the job becomes a dead letter with the reason.
     """
     _, insides, port = servers
     names["evil.test"] = [[address]]
@@ -225,7 +223,7 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    A name that resolves first outside and later inside is checked at each lookup, and the checked address is used.
+    If a name resolves first outside and then inside, each lookup is checked, and the checked address is the one used.
     """
     outside, insides, port = servers
     names["rebind.test"] = [[OUTSIDE], [INSIDE]]
@@ -239,7 +237,7 @@ def test_rebinding(servers, names):
 
 def test_several_addresses(servers, names):
     """
-    Of a name's addresses only the outside ones are tried, in any order.
+    If a name has several addresses, only the outside ones are tried, in any order.
     """
     outside, insides, port = servers
     names["both.test"] = [[INSIDE, OUTSIDE]]
@@ -269,7 +267,7 @@ def test_redirects(servers, names, status, to):
 
 def test_proxies_of_the_environment_are_not_used(servers, names, monkeypatch):
     """
-    A proxy in the environment is not used, since it would be asked for inside addresses.
+    A proxy in the environment is not used, because it could be asked for inside addresses.
     """
     outside, insides, port = servers
     monkeypatch.setenv("HTTP_PROXY", f"http://{INSIDE}:{port}")

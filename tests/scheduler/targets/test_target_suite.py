@@ -1,5 +1,5 @@
 """
-The proxy of the tests works, and the suite of targets detects its planted faults.
+The proxy of the tests works, and the suite of targets detects planted faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.testing.wire import Wire
 @pytest.fixture
 def echo():
     """
-    Return a proxy to a server that echoes its input, and records it.
+    Return a proxy to a server that returns and records its input.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     got = []
@@ -52,9 +52,6 @@ def echo():
 
 
 def connect(wire):
-    """
-    Return a connection through the proxy.
-    """
     return socket.create_connection(("127.0.0.1", wire.port), timeout=10)
 
 
@@ -70,7 +67,7 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks open connections and refuses new ones; the mended proxy has the same address.
+    A cut breaks open connections and refuses new ones, and the mended proxy has the same address.
     """
     port = echo.port
     with connect(echo) as end:
@@ -92,7 +89,7 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_swallows_answers(echo):
     """
-    After a given number of answers, data still reaches the server, but no answers return until the proxy is cut.
+    After a given number of answers, data still reaches the server, but no answer comes back until the proxy is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)
@@ -107,7 +104,7 @@ def test_the_wire_swallows_answers(echo):
 
 class Memory:
     """
-    A receiver that is a list, and a target with one fault or none.
+    A receiver that is a list, and the target for it, with one fault or none.
     """
 
     handler, secret = "there", "hunter2"
@@ -120,7 +117,7 @@ class Memory:
 
     def make_target(self):
         """
-        Return itself: it is both receiver and target.
+        Return this object, which is both receiver and target.
         """
         return self
 
@@ -153,7 +150,7 @@ class Memory:
 
     def lose_confirms(self):
         """
-        Store the next message, and do not confirm it.
+        Store the next message without confirming it.
         """
         self.is_losing = True
 
@@ -165,9 +162,6 @@ class Memory:
             raise InvalidJobError("handler", handler, "name it")
 
     def resolve(self, handler):
-        """
-        Return the call.
-        """
         return Call(self.send, wants_payload=False, wants_firing=True)
 
     def send(self, firing):
@@ -195,30 +189,22 @@ class Memory:
         return None
 
     def refuse(self):
-        """
-        Raise.
-        """
         message = "too large"
         raise ValueError(message)
 
     async def close(self):
-        """
-        Do nothing: nothing is open.
-        """
+        pass
 
 
 class MemorySuite(TargetSuite):
     """
-    The suite on that receiver; its name keeps pytest from collecting it.
+    The suite on the receiver `Memory`; its name keeps pytest from collecting it.
     """
 
     takes_largest = False
     fault = None
 
     def make_receiver(self):
-        """
-        Return a new one.
-        """
         self.made = Memory(self.fault)
         return self.made
 

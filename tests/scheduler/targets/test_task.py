@@ -1,5 +1,5 @@
 """
-Payloads as calls, and the one line that sets such a job.
+Payloads that are calls, and the one line that sets such a job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tickwheel.targets.taskiq import TaskiqTarget
 )
 def test_calls(payload, task):
     """
-    A payload has arguments, keyword arguments and options, each of them optional.
+    A payload has arguments, keyword arguments and options, all of them optional.
     """
     assert task_of(payload) == task
 
@@ -39,7 +39,7 @@ def test_calls(payload, task):
 )
 def test_no_calls(payload):
     """
-    Anything else is refused with the correct shape.
+    A payload of another form is refused, with the correct form in the error.
     """
     with pytest.raises(InvalidJobError, match="pass "):
         task_of(payload)
@@ -53,9 +53,7 @@ class CeleryTask:
     name = "tasks.mail"
 
     def apply_async(self):
-        """
-        Do nothing: it is never called.
-        """
+        pass
 
 
 def function():
@@ -66,7 +64,7 @@ def function():
 
 def test_the_target_is_known_by_the_task(make):
     """
-    One line sets the job of a task; the library of the task selects the target.
+    One line sets the job of a task, whose library selects the target.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App()), "rq": RqTarget(Connection())})
     job = apply_at(scheduler, CeleryTask(), ["ada"], {"cc": 1}, countdown=60, key="mail/17", queue="slow").job
@@ -82,7 +80,7 @@ def test_the_target_is_known_by_the_task(make):
 @pytest.fixture
 def four(make):
     """
-    Return a scheduler that knows the targets of all libraries, without brokers.
+    Return a scheduler that knows the targets of all four libraries, without brokers.
     """
     targets = {
         "celery": CeleryTarget(App()),
@@ -115,7 +113,7 @@ def four(make):
 )
 def test_options(four, target, options):
     """
-    The options that a library supports are passed on unchanged.
+    Options that a library supports are passed on unchanged.
     """
     payload = {"args": [1], "options": options}
     job = four.set("one", delay=60, target=target, handler="tasks.mail", payload=payload).job
@@ -207,7 +205,9 @@ def test_a_payload_that_is_no_call(four, target):
 @pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
 def test_declared_by_celery(four):
     """
-    The options that a Celery task declares, and its application's route, become part of the job; explicit options win.
+    The options that a Celery task declares, and its application's route, become part of the job.
+
+    Explicit options take precedence.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     app = celery.Celery("shop", set_as_current=False)
@@ -249,9 +249,7 @@ def test_declared_by_taskiq(four):
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
 
     async def note():
-        """
-        Do nothing: it is never called.
-        """
+        pass
 
     task = taskiq.InMemoryBroker().task(task_name="note", queue_name="slow", n=3)(note)
     assert task_of(apply_at(four, task, countdown=60, n=4).job.payload).options == {"queue_name": "slow", "n": 4}
@@ -259,7 +257,7 @@ def test_declared_by_taskiq(four):
 
 def test_a_name_needs_its_target(make):
     """
-    The name of a task alone does not show its library.
+    The name of a task alone does not say which library it is from.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App())})
     with pytest.raises(InvalidJobError, match="pass target='celery'"):
@@ -289,14 +287,10 @@ class App:
     """
 
     def send_task(self):
-        """
-        Do nothing: it is never called.
-        """
+        pass
 
     def close(self):
-        """
-        Do nothing: nothing is open.
-        """
+        pass
 
 
 class Broker:
@@ -308,9 +302,7 @@ class Broker:
     actor_options = frozenset({"of_its_own"})
 
     def enqueue(self):
-        """
-        Do nothing: it is never called.
-        """
+        pass
 
     kick = enqueue
 
@@ -325,7 +317,7 @@ class Connection:
 
 def test_a_queue_that_no_actor_may_declare():
     """
-    A Dramatiq target refuses queue names that Dramatiq refuses.
+    A Dramatiq target refuses the same queue names as Dramatiq.
     """
     with pytest.raises(InvalidJobError, match="queue is 'slow jobs': begin with a letter or _"):
         DramatiqTarget(Broker(), queue="slow jobs")
@@ -334,7 +326,7 @@ def test_a_queue_that_no_actor_may_declare():
 @pytest.mark.parametrize("target", [CeleryTarget, RqTarget, DramatiqTarget, TaskiqTarget])
 def test_what_they_are_made_of(target):
     """
-    A target is made only of its library's own objects.
+    A target accepts only objects of its library.
     """
     with pytest.raises(InvalidJobError, match=r"pass (the|a) "):
         target("redis://localhost")

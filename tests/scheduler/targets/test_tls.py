@@ -1,7 +1,7 @@
 """
-A scheme that promises TLS refuses a server without it, after sending only the beginning of a handshake.
+If a scheme promises TLS and the server has none, the connection ends after the beginning of a handshake.
 
-The server greets like the plain one, and records all data that it gets.
+The test's server greets like the real one without TLS, and records all data that it gets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GREETINGS = {"tls": NATS}
 
 class Plain:
     """
-    A server on the loopback without TLS, and the data that it received.
+    A server without TLS on the loopback, and the data that it has received.
     """
 
     def __init__(self, greeting):
@@ -58,7 +58,7 @@ class Plain:
     def _answer(data):
         if b"PING\r\n" in data:
             return b"PONG\r\n"
-        return b"N" if data[4:8] == b"\x04\xd2\x16/" else b"+OK\r\n"  # PostgreSQL's answer to a request for TLS
+        return b"N" if data[4:8] == b"\x04\xd2\x16/" else b"+OK\r\n"  # PostgreSQL's "no" to a request for TLS
 
     def close(self):
         """

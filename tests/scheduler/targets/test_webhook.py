@@ -1,5 +1,5 @@
 """
-Webhooks, sent to a real server on the loopback interface.
+Webhooks that are sent to a real server on the loopback interface.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specificati
 
 class Receiver(ThreadingHTTPServer):
     """
-    Answers by path according to `answers`, and records the requests.
+    A server that answers by path from `answers`, and records the requests.
     """
 
     daemon_threads = True
@@ -70,7 +70,7 @@ class Answering(BaseHTTPRequestHandler):
         self.server.received.append((self.path, dict(self.headers), body))
         status, headers, text = self.server.answer_to(self.path, self.headers["webhook-id"])
         if status == "slow":
-            self.server.is_released.wait(60)  # longer than the sender's timeout
+            self.server.is_released.wait(60)  # the test releases it after the sender's timeout
             status = 204
         self.send_response(status)
         for name, value in headers.items():
@@ -85,9 +85,7 @@ class Answering(BaseHTTPRequestHandler):
             self.wfile.write(text.encode())
 
     def log_message(self, *_):
-        """
-        Say nothing.
-        """
+        pass
 
 
 @pytest.fixture
@@ -120,7 +118,7 @@ def firing(url, payload=b'{"a":1}', trace=None):
 
 def sent(url, *, timeout_s=5.0, **options):
     """
-    Send one firing and return the target's result.
+    Send one firing, and return the result.
     """
     target = WebhookTarget(timeout_s=timeout_s, **options)
 
@@ -138,7 +136,7 @@ LOOPBACK = {"allow": ["127.0.0.0/8", "::1"]}
 
 def test_what_is_sent(receiver):
     """
-    The payload is sent unchanged and signed, with ids by which a receiver can deduplicate.
+    The payload is sent unchanged and signed, with ids by which a receiver can recognise repeats.
     """
     assert sent(f"{receiver.url}/hook?x=1", secrets=[SECRET], **LOOPBACK) is None
     ((path, headers, body),) = receiver.received
@@ -154,7 +152,7 @@ def test_what_is_sent(receiver):
 
 def test_unsigned(receiver):
     """
-    Without a secret there is an id and no signature.
+    Without a secret, a message has an id and no signature.
     """
     sent(receiver.url, **LOOPBACK)
     ((_, headers, _),) = receiver.received
@@ -174,7 +172,7 @@ def test_success(receiver, status):
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 501])
 def test_failure(receiver, status):
     """
-    Any other status is a failed attempt that shows the beginning of the answer.
+    Any other status is a failed attempt, whose error shows the beginning of the answer.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     with pytest.raises(WebhookError, match=f"answered {status} .*: no no") as caught:
@@ -185,7 +183,7 @@ def test_failure(receiver, status):
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_not_taken(receiver, status):
     """
-    A receiver that is full, or unreachable for its gateway, costs no attempt, and the job says why it waits.
+    If a receiver is full, or its gateway cannot reach it, no attempt is used, and the job says why it waits.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -217,7 +215,7 @@ def test_it_waits_for_a_day(receiver):
 
 def test_gone(receiver):
     """
-    The answer 410 ends the job.
+    The answer 410 makes the job a dead letter.
     """
     receiver.answers["/"] = (410, {}, "unsubscribed")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -233,13 +231,13 @@ def test_gone(receiver):
         ("99999999", 86_400, 86_400),
         (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), 3_600, 7_200),
     ],
-    # ids without the time, which differs between the processes that share the tests
+    # the ids omit the time, which differs between the processes that share the tests
     ids=["seconds", "too long", "date"],
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after(receiver, status, value, least, most):
     """
-    A receiver that names a time gets the next attempt at that time, at most a day later.
+    If a receiver names a time, the next attempt is at that time, but at most a day later.
     """
     receiver.answers["/"] = (status, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -250,7 +248,7 @@ def test_retry_after(receiver, status, value, least, most):
 @pytest.mark.parametrize("text", ["stalls", "breaks off"])
 def test_a_body_that_does_not_come(receiver, monkeypatch, text):
     """
-    The status counts, even if the body of a refusal does not arrive.
+    The status of a refusal counts even if its body does not arrive.
     """
     monkeypatch.setattr(webhook, "_BODY_S", 0.1)
     receiver.answers["/gone"] = (410, {}, text)
@@ -266,7 +264,7 @@ def test_a_body_that_does_not_come(receiver, monkeypatch, text):
 
 def test_an_unreadable_answer(receiver):
     """
-    The error for an unreadable answer contains no header of the request, and so no signature.
+    The error for an unreadable answer has no header of the request, and so no signature.
     """
     receiver.answers["/"] = (200, {"x": "a" * 20_000}, "")
     with pytest.raises(WebhookError, match="sent an answer that cannot be read: Got more than") as caught:
@@ -286,7 +284,7 @@ def test_an_unreadable_answer(receiver):
 )
 def test_unreadable_retry_after(receiver, value):
     """
-    A Retry-After without a valid time, or with one in the past, is ignored.
+    A Retry-After header is ignored if its time is invalid or in the past.
     """
     receiver.answers["/"] = (503, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -295,7 +293,7 @@ def test_unreadable_retry_after(receiver, value):
 
 def test_redirects_are_not_followed(receiver):
     """
-    A redirect is a failure, and its target is not called.
+    A redirect is a failed attempt, and is not followed.
     """
     receiver.answers["/"] = (307, {"location": f"{receiver.url}/elsewhere"}, "")
     with pytest.raises(WebhookError, match="307"):
@@ -305,7 +303,7 @@ def test_redirects_are_not_followed(receiver):
 
 def test_no_answer(receiver):
     """
-    A receiver that does not answer in time costs no attempt.
+    If a receiver does not answer in time, no attempt is used.
     """
     receiver.answers["/"] = ("slow", {}, "")
     assert "did not answer within 0.1 s" in sent(f"{receiver.url}/", timeout_s=0.1, **LOOPBACK).reason
@@ -321,7 +319,7 @@ def other():
 
 def sent_all(urls, **options):
     """
-    Send a firing to each of *urls* at once, and return the answers and errors.
+    Send a firing to each of *urls* at the same time, and return the answers and errors.
     """
     target = WebhookTarget(**options, **LOOPBACK)
 
@@ -338,7 +336,7 @@ def sent_all(urls, **options):
 
 def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     """
-    A hanging receiver has its own places: requests to other receivers are sent and answered without delay.
+    A hanging receiver has connections of its own: requests to other receivers are sent and answered without delay.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 2)
     receiver.answers["/"] = ("slow", {}, "")
@@ -351,7 +349,7 @@ def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
 
 def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
     """
-    The timeout of an attempt begins when its receiver has a place for it.
+    The timeout of an attempt begins when its receiver has a free connection for it.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/slow"] = ("slow", {}, "")
@@ -363,7 +361,7 @@ def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
 
 def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
     """
-    Jobs that wait for a receiver are postponed when it fails too often, and the breaker opens.
+    If a receiver fails too often, its breaker opens and the jobs that wait for it are postponed.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/"] = ("slow", {}, "")
@@ -375,7 +373,7 @@ def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
 
 def test_a_lack_of_files(receiver, monkeypatch):
     """
-    If this process may open no more sockets, the attempt fails and the breaker stays closed.
+    If this process cannot open more sockets, the attempt fails, and the breaker stays closed.
     """
 
     def refuse(_address):
@@ -389,7 +387,7 @@ def test_a_lack_of_files(receiver, monkeypatch):
 
 def test_nobody_there(receiver):
     """
-    A port without a listener costs no attempt, and the job says so.
+    If no process listens on the port, no attempt is used, and the job says so.
     """
     url = receiver.url
     receiver.shutdown()
@@ -400,7 +398,7 @@ def test_nobody_there(receiver):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
 def test_the_inside_is_refused(receiver, host):
     """
-    However loopback is spelled, nothing is sent there unless it is allowed, and the job ends.
+    However loopback is spelled, nothing is sent to it unless it is allowed, and the job ends.
     """
     answer = sent(f"http://{host}:{receiver.server_address[1]}/")
     assert isinstance(answer, DeadLetter)
@@ -435,7 +433,7 @@ def test_bad_urls(url):
 
 def test_good_hosts():
     """
-    A trailing dot, labels of 63 characters, addresses, and names in other scripts are possible.
+    A host may have a trailing dot, labels of 63 characters, or other scripts, or be an address.
     """
     for host in ("example.com.", f"{'a' * 63}.com", "[::1]:80", "[fe80::1%25lo]", "127.0.0.1", "bücher.de"):
         WebhookTarget().check(f"http://{host}/")
@@ -461,7 +459,7 @@ def test_a_host_that_is_too_long_when_it_is_encoded():
 )
 def test_impossible_options(options, said):
     """
-    Options with which no request or breaker can work are refused by name when the target is made.
+    Options with which no request or breaker could work are refused by name when the target is made.
     """
     with pytest.raises(InvalidJobError, match=said):
         WebhookTarget(**options)
@@ -469,7 +467,7 @@ def test_impossible_options(options, said):
 
 def test_passwords_in_urls():
     """
-    A URL with a password is refused, and the password is not repeated.
+    A URL with a password is refused, and the error does not repeat the password.
     """
     with pytest.raises(InvalidJobError, match="leave the password out") as caught:
         WebhookTarget().check("https://user:hunter2@example.com/")
@@ -478,7 +476,7 @@ def test_passwords_in_urls():
 
 def test_through_the_scheduler(receiver, make, url, events):
     """
-    A webhook job is delivered, retried after a failure, and parked after 410.
+    A webhook job is delivered, retried after a failure, and becomes a dead letter after 410.
     """
     scheduler = make(url, targets={"webhook": WebhookTarget(**LOOPBACK)}).start()
     told = events(scheduler)
@@ -501,7 +499,7 @@ def test_through_the_scheduler(receiver, make, url, events):
 
 class Limited(Receiver):
     """
-    Accepts a fixed number of requests per second of its clock, and refuses the rest as APIs do.
+    Accepts a fixed number of requests per second of its clock, and refuses the others as APIs do.
     """
 
     limit, status, after = 20, 429, "1"
@@ -533,7 +531,7 @@ class Limited(Receiver):
 )
 def test_a_full_receiver(make, events, status, after, addresses):
     """
-    A burst to a rate-limited receiver arrives at that rate, without costing attempts and with few repeats.
+    A burst to a rate-limited receiver arrives at that rate, uses no attempts, and needs few repeats.
     """
     with contextlib.contextmanager(listening)(Limited()) as server:
         server.status, server.after = status, after

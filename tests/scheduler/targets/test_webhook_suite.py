@@ -22,7 +22,7 @@ BODY_MAX = 500_000
 
 class Keeping(BaseHTTPRequestHandler):
     """
-    Records its input, unless that is too large.
+    Records the requests, except those that are too large.
     """
 
     protocol_version = "HTTP/1.1"
@@ -42,9 +42,7 @@ class Keeping(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """
-        Say nothing.
-        """
+        pass
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ class TestWebhook(LongOutage, TargetSuite):
     library, extra = "aiohttp", "webhook"
     bad_handlers = ("", "no url", "ftp://example.com/", "http://")
     takes_largest = False
-    connections_at_once = 100  # maximum number of concurrent requests to one receiver
+    connections_at_once = 100  # the target's maximum number of requests to one receiver at a time
 
     @pytest.fixture(autouse=True)
     def _receiver(self, receiver):

@@ -14,5 +14,5 @@ asyncio.unix_events._UnixDefaultEventLoopPolicy._loop_factory = EventLoop
 asyncio.unix_events.SelectorEventLoop = asyncio.SelectorEventLoop = EventLoop
 if hasattr(asyncio, "EventLoop"):
     asyncio.unix_events.EventLoop = asyncio.EventLoop = EventLoop
-# It has a plugin of pytest's, which would remark that it was imported before.
+# pytest would warn that tickwheel, which has a pytest plugin, was imported too early.
 tickwheel.__doc__ = f"{tickwheel.__doc__}\nPYTEST_DONT_REWRITE"
