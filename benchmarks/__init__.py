@@ -1,5 +1,5 @@
 """
-Measures tickwheel beside its peers, in one run, on this machine.
+Measures tickwheel and its peers in one run, on this machine.
 
     python -m benchmarks timers --quick --json timers.json
 """

@@ -1,5 +1,5 @@
 """
-`python -m benchmarks NAME`: measure, print, and compare with the bars.
+`python -m benchmarks NAME`: measures, prints, and compares the results with the bars.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ NAMES = ("timers", "aio", "cache", "durable", "http", "lab", "observe", "page", 
 
 
 def main() -> None:
-    """
-    Read the command line and carry it out.
-    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES, help="what to measure")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and shorter waits")

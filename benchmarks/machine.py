@@ -1,5 +1,5 @@
 """
-The machine on which the figures were measured.
+A description of the machine on which the figures were measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["describe", "file_system", "versions"]
 
 def describe() -> dict[str, Any]:
     """
-    Return processor, cores, memory, system, and how busy it was at the start.
+    Return the processor, cores, memory and system, and how busy the machine was at the start.
     """
     return {
         "processor": _processor(),
@@ -35,7 +35,7 @@ def _processor() -> str:
 
 def file_system(folder: Path) -> str:
     """
-    Return the kind of file system that *folder* is on.
+    Return the type of the file system of *folder*.
     """
     mounts = (line.split()[1:3] for line in Path("/proc/self/mounts").read_text("utf-8").splitlines())
     kinds = {Path(place): kind for place, kind in mounts}
@@ -44,7 +44,7 @@ def file_system(folder: Path) -> str:
 
 def versions() -> dict[str, str]:
     """
-    Return the versions of Python and of every distribution that is installed there.
+    Return the versions of Python and of every installed distribution.
     """
     found = {dist.name.lower(): dist.version for dist in importlib.metadata.distributions()}
     return {"python": f"{platform.python_implementation()} {platform.python_version()}"} | dict(sorted(found.items()))

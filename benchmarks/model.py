@@ -1,5 +1,5 @@
 """
-The nouns of a benchmark: a case that is run, a measure that comes back, a row of medians, a bar to clear.
+The data of a benchmark: the cases that are run, the measures that they return, the rows of medians, and the bars.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["Bar", "Case", "Measure", "Row", "Verdict"]
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One work of one subject, run in a process of its own by `MODULE.measure(work, subject, pending, **settings)`.
+    A work of a subject, which `MODULE.measure(work, subject, pending, **settings)` runs in a separate process.
 
-    It is repeated *reps* times, or as often as the whole run where that is None.
+    It is repeated *reps* times or, if that is None, as often as the whole run.
     """
 
     module: str
@@ -30,13 +30,13 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Measure:
     """
-    What one run of a case found; a case may find several.
+    A result of one run of a case, which may have several.
 
     Attributes:
         work: A stable name.
-        value: How much of the unit.
+        value: The amount, in the unit.
         unit: "ns", "bytes", "per second", ...
-        clock: "cpu" (of the whole process, all threads), "wall", or "" where no time was taken.
+        clock: "cpu" (of the whole process, all threads), "wall", or "" if no time was measured.
     """
 
     work: str
@@ -48,7 +48,7 @@ class Measure:
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    The median of a measure over the repetitions.
+    The median of a measure over all repetitions.
     """
 
     work: str
@@ -61,7 +61,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """
-        Return the row as it is in the JSON.
+        Return the row in its JSON form.
         """
         return asdict(self)
 
@@ -69,7 +69,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    What a bar asks and what the rows say.
+    A bar, with the measured figure.
     """
 
     text: str
@@ -82,7 +82,7 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """
-        Return the verdict as it is in the JSON.
+        Return the verdict in its JSON form.
         """
         return asdict(self)
 
@@ -90,21 +90,21 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Bar:
     """
-    A bar that a subject has to clear: a limit on one row, or on the ratio of a peer's row to it.
+    A bar for a subject: a limit on one of its rows, or on the ratio of a peer's row to it.
 
-    Without a limit the figure is only shown.
+    Without a limit, the figure is only shown.
 
     Attributes:
-        work: The row of the subject.
-        clock: Of both rows.
-        subject: The contender that has to clear it.
+        work: The work of the subject's row.
+        clock: The clock of both rows.
+        subject: The contender that has to meet the bar.
         against: The peer; None for a limit on the row itself.
-        against_work: The peer's row, where its work has another name.
-        pending: The one population that is judged; None for each.
-        against_pending: The population of the peer's row, where it is another one.
-        at_least: The least figure that clears it.
-        at_most: The greatest figure that clears it.
-        inverse: Whether the ratio is the subject's over the peer's, as for rates.
+        against_work: The work of the peer's row, if it has another name.
+        pending: The only number of timers that is judged; None for each of them.
+        against_pending: The number of timers in the peer's row, if it is another one.
+        at_least: The smallest figure that meets the bar.
+        at_most: The largest figure that meets the bar.
+        inverse: True if the ratio is that of the subject to the peer, as for rates.
     """
 
     work: str
@@ -120,7 +120,7 @@ class Bar:
 
     def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """
-        Return a verdict for each population that was measured; none where a row is missing.
+        Return a verdict for each number of timers that was measured, or none if a row is missing.
         """
         verdicts = []
         for row in self._find(rows, self.work, self.subject):

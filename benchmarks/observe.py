@@ -1,5 +1,5 @@
 """
-The cost of observability for a firing: all of it on, against off, in turns within one process.
+The cost of observability for a firing: with all of it and without any, in turns in one process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ JOBS = 16_000
 SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 0.6
-"""Time in seconds until all jobs are settled and the spans have ended, a tenth of a second after their firings."""
+"""
+Seconds until all jobs are settled and the spans have ended; the spans end a tenth of a second after their firings.
+"""
 CONDITIONS = {
     "fire": (
         f"{JOBS:,} jobs on SQLite that are due, handled by a function that counts; CPU of the process from the start "
@@ -52,16 +54,13 @@ class Counted(SpanExporter):
         self.count = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """
-        Take *spans*.
-        """
         self.count += len(spans)
         return SpanExportResult.SUCCESS
 
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run.
+    Return the cases.
     """
     return [Case(__name__, "fire", "tickwheel", 0, {"rounds": 6 if quick else 12})]
 
@@ -92,7 +91,7 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
 
 def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
     """
-    Fire all jobs once, observed if there is a *tracer*, and return the CPU of a firing in nanoseconds.
+    Fire all jobs once, observed if there is a *tracer*, and return the CPU time of a firing in nanoseconds.
     """
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
         url = f"sqlite:///{folder}/jobs.db"
@@ -128,7 +127,7 @@ def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
 
 def scrape() -> float:
     """
-    Return the CPU of one scrape in nanoseconds.
+    Return the CPU time of one scrape in nanoseconds.
     """
     with Scheduler("memory://") as scheduler:
         begin = time.process_time_ns()

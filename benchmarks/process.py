@@ -1,5 +1,5 @@
 """
-The kernel's figures about the resources that a process has used.
+The kernel's figures about the resources of a process.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ __all__ = ["cpu_s", "most_resident", "parent_of", "resident", "server_cpu_s"]
 
 def resident() -> int:
     """
-    Return the bytes of the resident set of this process.
+    Return the resident memory of this process in bytes.
     """
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def most_resident() -> int:
     """
-    Return the largest resident set of this process in bytes; that of rusage includes the parent's.
+    Return the largest resident memory of this process in bytes, because that of rusage includes the parent's.
     """
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
@@ -27,14 +27,14 @@ def most_resident() -> int:
 
 def cpu_s(pid: int) -> float:
     """
-    Return the processor time of a process, all its threads, in seconds.
+    Return the processor time of a process with all its threads, in seconds.
     """
     return _ticks(pid, 11, 13)
 
 
 def server_cpu_s(pid: int) -> float:
     """
-    Return the processor time of a process, of its children, and of those that have ended, in seconds.
+    Return the processor time of a process and its children, including ended ones, in seconds.
     """
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
     return _ticks(pid, 11, 15) + sum(cpu_s(int(child)) for child in children)
@@ -42,7 +42,7 @@ def server_cpu_s(pid: int) -> float:
 
 def parent_of(pid: int) -> int:
     """
-    Return the process that started *pid*.
+    Return the id of the process that started *pid*.
     """
     return int(_stat(pid)[1])
 
@@ -56,6 +56,6 @@ def _ticks(pid: int, first: int, end: int) -> float:
 
 def _stat(pid: int) -> list[str]:
     """
-    Return the fields behind the name, which may hold anything.
+    Return the fields after the name, which may contain anything.
     """
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()

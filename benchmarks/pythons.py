@@ -1,8 +1,8 @@
 """
-`python -m benchmarks.pythons FILE...`: one table of what the benchmark of timers found on each Python.
+`python -m benchmarks.pythons FILE...`: prints one table of the timer benchmark's results on each Python.
 
-Each figure is how many times less CPU time an operation takes than on asyncio's loop of the same Python, and in
-brackets the nanoseconds: ratios within a Python hold on a busy machine, nanoseconds between two Pythons do not.
+Each figure is how many times less CPU time an operation takes than on asyncio's loop of the same Python, with the
+nanoseconds in brackets. Ratios on one Python are valid on a busy machine; nanoseconds of two Pythons are not.
 """
 
 from __future__ import annotations

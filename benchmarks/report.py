@@ -22,7 +22,7 @@ def print_head(document: dict[str, Any], cases: int, reps: int) -> None:
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:
     """
-    Print a table per work: a line per subject, a column per population.
+    Print a table for each work, with a line for each subject and a column for each number of timers.
     """
     for (work, unit, clock), group in groupby(
         sorted(rows, key=lambda row: _first(rows, row)), key=lambda row: (row["work"], row["unit"], row["clock"])

@@ -1,5 +1,5 @@
 """
-Runs cases: each in a fresh process, the repetitions interleaved, so that a slow minute of the machine hits all alike.
+Runs each case in a new process, with interleaved repetitions, so that a slow minute of the machine affects all alike.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from benchmarks.model import Case, Measure, Row
 __all__ = ["interleaved"]
 
 TIMEOUT_S = 7_200
-"""Ten million jobs are set and scanned, and some of them are cancelled."""
+"""Timeout of a case in seconds: one sets and scans ten million jobs, and cancels some of them."""
 
 
 def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
     """
-    Run every case in turns, every second turn backwards, and return the medians in the order of the cases.
+    Run all cases in turns, every second turn backwards, and return the medians in the order of the cases.
 
     Args:
-        cases: What to run, each *reps* times unless it says how often.
-        reps: How often.
+        cases: The cases; each runs *reps* times, unless it has a number of its own.
+        reps: The number of repetitions.
     """
     found: dict[tuple[str, str, int, str, str], list[float]] = defaultdict(list)
     for rep in range(reps):
@@ -54,10 +54,10 @@ def _show(progress: str) -> None:
 
 def in_fresh_process(case: Case) -> list[Measure]:
     """
-    Run one case in an interpreter of its own.
+    Run one case in a separate interpreter.
 
     Raises:
-        SystemExit: If the case failed; its own words go before.
+        SystemExit: If the case failed; its output comes first.
     """
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(asdict(case))]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -69,7 +69,7 @@ def in_fresh_process(case: Case) -> list[Measure]:
 
 def main(text: str) -> None:
     """
-    Run as the fresh process: run the case in *text* and print its results.
+    Run as the new process: run the case in *text*, and print its results.
     """
     case = Case(**json.loads(text))
     measures = import_module(case.module).measure(case.work, case.subject, case.pending, **case.settings)

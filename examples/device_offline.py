@@ -1,9 +1,10 @@
 """
-Notice devices that have gone silent: each heartbeat moves the device's timer, and the one that is not moved fires.
+Notice silent devices: each heartbeat moves the device's timer, and a timer that is not moved fires.
 
     python examples/device_offline.py [SECONDS [STORE]]
 
-SECONDS is the silence after which a device counts as offline. A restart of this process, or its crash, loses no timer.
+SECONDS is the silence after which a device counts as offline. If this process is restarted or crashes, no timer is
+lost.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tickwheel.scheduler import Scheduler, SetRequest
 
 def main(seconds: str = "30", store: str = "memory://") -> None:
     """
-    Let three devices beat, silence one, and wait until it is noticed.
+    Let three devices send heartbeats, silence one, and wait until that is noticed.
     """
     silence_s = float(seconds)
     noticed = threading.Event()
@@ -30,7 +31,7 @@ def main(seconds: str = "30", store: str = "memory://") -> None:
 
         devices = ["boiler", "door", "lamp"]
         scheduler.set_many(SetRequest(f"silent/{device}", offline.of(device), delay=silence_s) for device in devices)
-        while not noticed.wait(silence_s / 10):  # the others give signs of life
+        while not noticed.wait(silence_s / 10):  # the other devices send heartbeats
             scheduler.move_many([f"silent/{device}" for device in devices if device != "door"], delay=silence_s)
         print("still watched:", [job.key for job in scheduler.drain("silent/")])
 

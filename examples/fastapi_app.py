@@ -3,7 +3,7 @@ Cancel unpaid orders, in FastAPI.
 
     uvicorn fastapi_app:app --app-dir examples --workers 4
 
-Of the four workers one fires, whichever comes first, and another one takes over when it ends.
+The first of the four workers fires jobs, and when it ends, another one takes over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ cancelled: list[int] = []
 @jobs.task(name="cancel-order")
 async def cancel_order(number: int) -> None:
     """
-    Run when nobody has paid in time.
+    Cancel an order that was not paid in time.
     """
     cancelled.append(number)
 
@@ -35,7 +35,7 @@ Scheduler = Annotated[AsyncScheduler, Depends(jobs)]
 @app.post("/orders/{number}", status_code=201)
 async def order(number: int, scheduler: Scheduler, minutes: float = 30) -> dict[str, int]:
     """
-    Take an order, which is cancelled unless it is paid.
+    Accept an order, which is cancelled unless it is paid.
     """
     answer = await scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
     return {"cancelled_at": answer.job.due_at}
@@ -44,7 +44,7 @@ async def order(number: int, scheduler: Scheduler, minutes: float = 30) -> dict[
 @app.post("/orders/{number}/payment", status_code=204)
 async def pay(number: int, scheduler: Scheduler) -> None:
     """
-    Take a payment, unless it comes too late.
+    Accept a payment, unless it comes too late.
     """
     answer = await scheduler.cancel(f"order/{number}")
     if answer.outcome != "cancelled":

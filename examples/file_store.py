@@ -1,8 +1,9 @@
 """
 A store of your own, on plain files: `Scheduler("file_store:FileStore?path=jobs.log")`.
 
-A log of transactions, one line each: a checksum, and the entries as JSON. A transaction is acknowledged once its line
-is on the disk; a line that a power failure has cut short was not, and is dropped. One process at a time has the store.
+The store is a log with one line for each transaction: a checksum, and the entries as JSON. A transaction is
+acknowledged once its line is on the disk. A line that a power failure has cut short was not acknowledged, and is
+dropped. Only one process at a time can open the store.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tickwheel.scheduler import StoreError, StoreInUseError
 from tickwheel.stores import BaseStore
 
 ROOM = 1_000_000
-"""Bytes that the log may have beyond twice its size when it was last rewritten."""
+"""Number of bytes by which the log may exceed twice its size after it was last rewritten."""
 
 
 class FileStore(BaseStore):
@@ -30,7 +31,7 @@ class FileStore(BaseStore):
 
     def __init__(self, path: str, clock: Clock | None = None) -> None:
         """
-        Name the file; it is made by the open, and a second file beside it for the lock.
+        Set the path of the file, which `load` makes, with a second file for the lock.
         """
         super().__init__(clock)
         self.url = f"file_store:FileStore?path={path}"
@@ -41,7 +42,7 @@ class FileStore(BaseStore):
 
     def load(self) -> Iterable[tuple[str, bytes]]:
         """
-        Lock the store, read its log, and write it again: the entries that were read are on the disk then.
+        Lock the store, read its log, and write it again, so that all entries that were read are on the disk.
         """
         try:
             self.lock_file = self.path.with_name(self.path.name + ".lock").open("ab")
@@ -57,7 +58,7 @@ class FileStore(BaseStore):
 
     def unload(self) -> None:
         """
-        Close the log, and let another process have it.
+        Close the log, and release the lock.
         """
         for file in (self.log, self.lock_file):
             if file is not None:
@@ -66,7 +67,7 @@ class FileStore(BaseStore):
 
     def commit(self, entries: Iterable[tuple[str, bytes | None]]) -> None:
         """
-        Append a line, and wait until the disk has it.
+        Append a line, and wait until it is on the disk.
         """
         assert self.log is not None
         line = _line(entries)
@@ -76,12 +77,12 @@ class FileStore(BaseStore):
             self.log.write(line)
             self.log.flush()
             os.fsync(self.log.fileno())
-        except OSError as error:  # the line may be in the file: the base class loads it again before the next call
+        except OSError as error:  # the line may be in the file, which is loaded again before the next call
             raise self.failed(error, is_unknown=True) from error
 
     def read(self) -> dict[str, bytes]:
         """
-        Return the entries up to the last whole line.
+        Return the entries up to the last complete line.
         """
         entries: dict[str, bytes] = {}
         if self.path.exists():
@@ -119,7 +120,7 @@ class FileStore(BaseStore):
 
     def failed(self, error: OSError, *, is_unknown: bool = False) -> StoreError:
         """
-        Return the error to raise for one of the operating system.
+        Return the error of the store for an error of the operating system.
         """
         what, remedy = f"{self.url} cannot be used ({error})", "see that its folder is there, and has room"
         return StoreError(what, remedy, is_transient=is_unknown, is_unknown=is_unknown)
@@ -133,7 +134,7 @@ def _line(entries: Iterable[tuple[str, bytes | None]]) -> bytes:
 
 def _changes(line: bytes) -> list[tuple[str, bytes | None]] | None:
     """
-    Return the entries of a line, or None if it is not whole.
+    Return the entries of a line, or None if it is incomplete.
     """
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):

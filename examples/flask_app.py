@@ -3,7 +3,7 @@ Cancel unpaid orders, in Flask.
 
     flask --app examples/flask_app.py run
 
-Several workers, such as gunicorn's, may run it: one fires, and another one takes over when it ends.
+Several workers, such as those of gunicorn, may run it: one fires jobs, and when it ends, another one takes over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ orders = Blueprint("orders", __name__, url_prefix="/orders")
 @jobs.task(name="cancel-order")
 def cancel_order(number: int) -> None:
     """
-    Run when nobody has paid in time.
+    Cancel an order that was not paid in time.
     """
     current_app.logger.warning("order %s is cancelled", number)
 
@@ -29,7 +29,7 @@ def cancel_order(number: int) -> None:
 @orders.post("/<int:number>")
 def order(number: int) -> tuple[dict[str, int], int]:
     """
-    Take an order, which is cancelled unless it is paid.
+    Accept an order, which is cancelled unless it is paid.
     """
     minutes = request.args.get("minutes", 30.0, float)
     answer = jobs.scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
@@ -39,7 +39,7 @@ def order(number: int) -> tuple[dict[str, int], int]:
 @orders.post("/<int:number>/payment")
 def pay(number: int) -> tuple[str, int]:
     """
-    Take a payment, unless it comes too late.
+    Accept a payment, unless it comes too late.
     """
     answer = jobs.scheduler.cancel(f"order/{number}")
     if answer.outcome != "cancelled":

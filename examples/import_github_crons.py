@@ -1,10 +1,10 @@
 """
-Set a recurring job for every cron line of a JSON file, and say how many were accepted.
+Set a recurring job for every cron line in a JSON file, and print how many were accepted.
 
     python examples/import_github_crons.py crons.json [sqlite:///crons.db]
 
-The file maps repositories to workflow files to lists of {"cron": line}, as crawlers of CI configurations write it.
-A job's key says where its line comes from, so that a second import moves the jobs instead of doubling them.
+The file maps repositories to workflow files, and these to lists of {"cron": line}, as crawlers of CI configurations
+write it. A job's key says where its line comes from, so a second import moves the jobs and makes no new ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwheel.scheduler import RecurrenceError, Scheduler, SetRequest
 
 def requests(path: Path) -> Iterator[SetRequest]:
     """
-    Read the file and yield a request for each of its lines.
+    Read the file, and yield a request for each of its lines.
     """
     for repository, workflows in json.loads(path.read_text("utf-8")).items():
         for workflow, entries in workflows.items():
@@ -32,7 +32,7 @@ def requests(path: Path) -> Iterator[SetRequest]:
 
 def main(path: str, store: str = "memory://") -> int:
     """
-    Import *path* into *store* in one go, print the counts, and return how many lines were refused.
+    Import *path* into *store* in one call, print the counts, and return the number of refused lines.
     """
     accepted: list[SetRequest] = []
     refused = 0

@@ -1,10 +1,10 @@
 """
-Send one mail a quarter of an hour after the last edit, however many edits there were, and at the latest after an hour.
+Send one mail a quarter of an hour after the last edit, however many there were, but at the latest after an hour.
 
     python examples/mail_after_last_edit.py [SECONDS [STORE]]
 
-SECONDS replaces the quarter of an hour. Every edit sets the same key again, which moves the job: a debounce that
-survives a restart. `max_wait` ends it for those who never stop typing.
+SECONDS replaces the quarter of an hour. Every edit sets the same key again, which moves the job: this is a debounce
+that survives a restart. `max_wait` limits it if the edits never stop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ A_QUARTER = 900.0
 
 def main(seconds: str = str(A_QUARTER), store: str = "memory://") -> None:
     """
-    Edit a page five times, and wait for the one mail.
+    Edit a page five times, and wait for the single mail.
     """
     patience_s = float(seconds)
     mailed = threading.Event()
@@ -35,7 +35,7 @@ def main(seconds: str = str(A_QUARTER), store: str = "memory://") -> None:
         for edits in range(1, 6):
             call = mail_edits.of("The wheel", edits)
             scheduler.set("edited/the-wheel", call, delay=patience_s, max_wait=4 * patience_s)
-            time.sleep(patience_s / 10)  # somebody writes
+            time.sleep(patience_s / 10)  # the user is writing
         mailed.wait()
 
 

@@ -1,9 +1,9 @@
 """
-A report every night, in the time of the people who read it, through both changes of the clock.
+Write a report every night, in the time zone of its readers, through both changes of the clock.
 
     python examples/nightly_report.py
 
-It shows the coming runs, and fires the first ones on a clock that is moved by hand, so that a year takes a moment.
+The example prints the next runs, and fires the first ones on a manual clock, so that a year takes a moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ A_DAY = 86_400
 
 def main() -> None:
     """
-    Set the job, show what is coming, and let three nights pass.
+    Set the job, print the next runs, and let three nights pass.
     """
     clock = ManualClock(wall=SATURDAY_NOON.timestamp())
     reported: list[str] = []

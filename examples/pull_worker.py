@@ -3,9 +3,10 @@ Run jobs that a service fires: a worker that needs nothing but HTTP, here with P
 
     python examples/pull_worker.py [QUEUE [COUNT]]
 
-It leases what is due in QUEUE, one long poll after the other, prints it, and acknowledges; after COUNT firings it ends.
-The address of the service is in TICKWHEEL_URL, its write token, if it needs one, in TICKWHEEL_TOKEN. A job for it is
-set with `"target": "pull", "handler": QUEUE`. In another language it is the same three requests.
+The worker leases the due jobs of QUEUE, one long poll after another, prints them, and acknowledges them; it ends after
+COUNT jobs. TICKWHEEL_URL has the address of the service, and TICKWHEEL_TOKEN its write token, if it needs one. A job
+for the worker is set with `"target": "pull", "handler": QUEUE`. A worker in another language makes the same three
+requests.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ WAIT_S, LEASE_S = 20, 60
 
 def ask(action: str, **body: Any) -> Any:
     """
-    Return what the service answers; a refusal is an HTTPError.
+    Send a request to the service, and return its answer; a refusal raises HTTPError.
     """
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {TOKEN}"} if TOKEN else {})
     request = urllib.request.Request(f"{URL}/v1/pull:{action}", json.dumps(body).encode(), headers)  # noqa: S310  ours
@@ -35,7 +36,7 @@ def ask(action: str, **body: Any) -> Any:
 
 def work(payload: Any) -> None:
     """
-    Do what a job is for.
+    Do the work of a job.
     """
     if payload == "cannot be done":
         message = f"{payload!r} is not a piece of work"
@@ -45,7 +46,7 @@ def work(payload: Any) -> None:
 
 def end(action: str, fire_id: str, **more: Any) -> None:
     """
-    Say how a firing ended; what comes too late is somebody else's by now.
+    Report how a firing ended; if the report comes too late, another worker has the job.
     """
     try:
         ask(action, fire_id=fire_id, **more)
@@ -61,9 +62,9 @@ def main(queue: str = "work", count: str = "-1") -> None:
     while left:
         try:
             leases = ask("lease", queue=queue, wait=WAIT_S, seconds=LEASE_S)["leases"]
-        except OSError as error:  # the service is not there: HTTPError and URLError are OSErrors
+        except OSError as error:  # the service cannot be reached (HTTPError and URLError are OSErrors)
             print("no answer, asking again:", error, flush=True)
-            time.sleep(1)  # it may be restarting; asked at once, it would be busy with refusals
+            time.sleep(1)  # the service may be restarting, and requests without a pause would keep it busy
             continue
         for lease in leases:
             left -= 1

@@ -1,11 +1,11 @@
 """
-Delays for RabbitMQ on two levels: the wheel holds each message until its instant, the broker carries it from there.
+Delays for RabbitMQ on two levels: the wheel holds each message until it is due, and then the broker gets it.
 
     python examples/rabbitmq_delay.py [URL]
 
-No plugin, no queue for each delay, and no limit to it: a delay can be moved and cancelled by its key, and what waits is
-durable. Each message is confirmed by the broker and has the same message id however often it is sent; who consumes it
-keeps the ids that it has seen.
+This needs no plugin and no queue for each delay, and a delay has no limit. A waiting message is durable, and can be
+moved and cancelled by its key. The broker confirms each message. A message that is sent again has the same message id,
+so a consumer that keeps the ids it has seen can recognise a repeat.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def consume(url: str, count: int, is_ready: asyncio.Event) -> None:
 
 async def main(url: str = "amqp://guest:guest@localhost/") -> None:
     """
-    Let three orders wait for their payment; one is paid, one gets more time.
+    Let three orders wait for payment; one is paid, and another gets more time.
     """
     is_ready = asyncio.Event()
     consumer = asyncio.create_task(consume(url, 2, is_ready))

@@ -1,5 +1,5 @@
 """
-Call something that fails at first: growing waits, a dead letter, and its replay.
+Call something that fails at first: increasing delays, a dead letter, and its replay.
 
     python examples/retries.py [STORE]
 """
@@ -15,7 +15,7 @@ from tickwheel.scheduler import Firing, RetryPolicy, Scheduler
 
 def main(store: str = "memory://") -> None:
     """
-    Let a job fail three times, mend what was broken, and replay it.
+    Let a job fail three times, repair the cause, and replay the job.
     """
     is_mended, died, done = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,10 +1,10 @@
 """
-Set a job in the transaction that writes its order, in SQLAlchemy: a rollback takes both back.
+Set a job in the transaction that writes its order, in SQLAlchemy: a rollback undoes both.
 
     python examples/sqlalchemy_app.py [STORE]
 
-STORE is sqlite:///shop.db unless it is given. On PostgreSQL, as in postgresql:///shop, an AsyncSession does the same
-after the Session; on SQLite it cannot, because its connection belongs to a thread of its own.
+The default of STORE is sqlite:///shop.db. On PostgreSQL, such as postgresql:///shop, an AsyncSession does the same
+after the Session. On SQLite it cannot, because its connection belongs to another thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler, TaskCall
 
 PATIENCE_S = 0.1
 Cancel = Callable[[int], TaskCall]
-"""Makes the call that cancels the order of a number."""
+"""Makes the call of the task that cancels the order with a number."""
 
 
 class Base(DeclarativeBase):
@@ -44,13 +44,13 @@ class Order(Base):
 
 class CardRefusedError(Exception):
     """
-    What rolls the transaction of an order back.
+    The error that rolls back an order's transaction.
     """
 
 
 def take(session: Session, scheduler: Scheduler, cancel: Cancel, *, is_card_good: bool = True) -> int:
     """
-    Write an order, with the job that cancels it, in the caller's transaction; return its number.
+    Write an order and set the job that cancels it, both in the caller's transaction; return its number.
     """
     order = Order()
     session.add(order)
@@ -80,7 +80,7 @@ async def take_async(
 
 def sell(store: str, url: str) -> None:
     """
-    Take an order, which is cancelled, and another one, which is rolled back.
+    Place an order, which is cancelled, and another one, which is rolled back.
     """
     engine = create_engine(url)
     Base.metadata.create_all(engine)
@@ -135,7 +135,7 @@ async def sell_async(store: str, url: str) -> None:
 
 def main(store: str = "sqlite:///shop.db") -> None:
     """
-    Sell by a Session, and on PostgreSQL by an AsyncSession, too.
+    Sell with a Session and, on PostgreSQL, also with an AsyncSession.
     """
     url = store.replace("postgresql://", "postgresql+psycopg://")
     sell(store, url)

@@ -1,9 +1,9 @@
 """
-Test what jobs do, with the fixtures of tickwheel's plugin for pytest: time moves when the test says so.
+Test jobs with the fixtures of tickwheel's pytest plugin, in which the test controls the time.
 
     cd examples; python -m pytest test_orders.py
 
-The plugin is there where tickwheel is installed; no conftest.py names it.
+Installing tickwheel is enough to have the plugin; no conftest.py has to name it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_an_unpaid_order_is_cancelled_after_half_an_hour(
     shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock
 ) -> None:
     """
-    It waits until then, and not a second longer.
+    An unpaid order waits half an hour, and is then cancelled without further delay.
     """
     shop.place("17")
     scheduler.assert_scheduled(shop.expire_order.of("17"), "order/17", delay="30m")
@@ -42,7 +42,7 @@ def test_an_unpaid_order_is_cancelled_after_half_an_hour(
 
 def test_a_paid_order_is_not_cancelled(shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock) -> None:
     """
-    Paying takes its job away.
+    A payment cancels the job that would cancel the order.
     """
     shop.place("18")
     assert shop.pay("18")
@@ -53,7 +53,7 @@ def test_a_paid_order_is_not_cancelled(shop: Shop, scheduler: InlineScheduler, m
 
 def test_timers_and_jobs_are_on_one_clock(shop: Shop, wheel: TimerWheel, manual_clock: ManualClock) -> None:
     """
-    A reminder by a timer comes before the cancel by a job, in one call that moves the time.
+    In one call that moves the time, a timer's reminder comes before the job's cancel.
     """
     seen: list[str] = []
     shop.place("19")

@@ -1,11 +1,11 @@
 """
-Share jobs among three nodes, kill one of them, and count that none is lost.
+Share jobs among three nodes, kill one of them, and check that no job is lost.
 
     python examples/three_nodes.py STORE
 
-STORE is a URL of PostgreSQL or Redis, as in postgresql:///jobs or redis://127.0.0.1:6379/0. Each node is a process
-that fires the jobs of its shards. When one dies, its lease (the expiring lock on a shard) runs out, and the others take
-its shards over.
+STORE is a URL of PostgreSQL or Redis, such as postgresql:///jobs or redis://127.0.0.1:6379/0. Each node is a process
+that fires the jobs of its shards. When a node dies, its lease (a lock on a shard that expires) runs out, and the other
+nodes take over its shards.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LEASE = "lease_s=2"
 
 def fire(store: str) -> None:
     """
-    Be a node: print the number of each job that fires, until standard input ends.
+    Run as a node: print the number of each job that fires, until standard input ends.
     """
     scheduler = Scheduler(store)
 
     @scheduler.handler("work")
     def work(number: int) -> None:
-        print(f"{number}\n", end="", flush=True)  # one write: handlers run in several threads
+        print(f"{number}\n", end="", flush=True)  # a single write, because handlers run in several threads
 
     with scheduler:
         sys.stdin.read()
@@ -40,7 +40,7 @@ def fire(store: str) -> None:
 
 def listen(name: str, node: subprocess.Popen[str], fired: SimpleQueue[tuple[str, int]]) -> None:
     """
-    Pass on what a node has fired.
+    Put what a node prints into the queue.
     """
     assert node.stdout
     for line in node.stdout:
@@ -65,7 +65,7 @@ def main(store: str) -> None:
     for number, node in enumerate(nodes, 1):
         Thread(target=listen, args=(f"node {number}", node, fired), daemon=True).start()
 
-    client = Scheduler(store)  # it is not started, so it fires nothing
+    client = Scheduler(store)  # this scheduler is not started, so it fires nothing
     while len({shard.owner for shard in client.shards()} - {None}) < NODES:
         time.sleep(0.1)
     for number in range(JOBS):
@@ -75,7 +75,7 @@ def main(store: str) -> None:
     killed = False
     while len(by) < JOBS:
         name, number = fired.get()
-        by[number] = name  # a job that ran when its node died comes again: at least once
+        by[number] = name  # a job that ran when its node died fires again
         if len(by) >= JOBS // NODES and not killed:
             killed = True
             nodes[0].kill()

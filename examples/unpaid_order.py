@@ -1,10 +1,10 @@
 """
-Cancel an order that nobody pays for: half an hour after it was placed, unless the payment comes first.
+Cancel an order that is not paid within half an hour after it was placed.
 
     python examples/unpaid_order.py [SECONDS [STORE]]
 
-SECONDS replaces the half hour. The timer of an order is one job, known by the order's number: placing the order sets
-it, paying cancels it, and the answer of the cancel says who was first.
+SECONDS replaces the half hour. The timer of an order is one job whose key is the order's number. Placing the order sets
+the job, paying cancels it, and the answer to the cancel says which of the two came first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HALF_AN_HOUR = 1800.0
 
 class Shop:
     """
-    Orders by number, and what became of them.
+    Orders by number, and the state of each.
     """
 
     def __init__(self, scheduler: Scheduler, patience_s: float) -> None:
@@ -31,23 +31,23 @@ class Shop:
 
     def place(self, number: str) -> None:
         """
-        Take an order, and set its timer.
+        Accept an order, and set its timer.
         """
         self.orders[number] = "waiting for payment"
         self._scheduler.set(f"order/{number}", self.expire_order.of(number), delay=self._patience_s)
 
     def pay(self, number: str) -> bool:
         """
-        Take the money, if the order has not been cancelled.
+        Accept the payment, if the order has not been cancelled.
         """
         if self._scheduler.cancel(f"order/{number}").outcome is not Outcome.CANCELLED:
-            return False  # the timer was faster, or is running now
+            return False  # the timer has fired, or is firing now
         self.orders[number] = "paid"
         return True
 
     def expire(self, number: str) -> None:
         """
-        Give up an order: the task of its timer.
+        Cancel an order; this is the task of its timer.
         """
         self.orders[number] = "cancelled"
         self.expired.set()

@@ -1,5 +1,5 @@
 """
-Write the page `api` of the site: every operation of the service, from its OpenAPI document.
+Writes the page `api` of the site, with every operation of the service, from its OpenAPI document.
 
     python scripts/api.py > api.md
 """
@@ -38,7 +38,7 @@ Written from the document that the service has at `/openapi.json`.
 
 def kind_of(schema: Schema) -> str:
     """
-    Return a schema's type in a few words.
+    Return the type of a schema in a few words.
     """
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
@@ -57,7 +57,7 @@ def kind_of(schema: Schema) -> str:
 
 def bounds_of(schema: Schema) -> str:
     """
-    Return what a schema bounds, and its default.
+    Return the limits of a schema, and its default.
     """
     found = [schema, *schema.get("anyOf", ())]
     words = {
@@ -75,7 +75,7 @@ def bounds_of(schema: Schema) -> str:
 
 def cell(*texts: str) -> str:
     """
-    Return *texts* as sentences of one cell of a table.
+    Return *texts* as sentences in one cell of a table.
     """
     sentences = (text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".") for text in texts if text)
     return " ".join(sentences).replace("\n", " ").replace("|", "\\|")
@@ -83,7 +83,7 @@ def cell(*texts: str) -> str:
 
 def fields(title: str, rows: Mapping[str, Schema], required: frozenset[str]) -> Iterator[str]:
     """
-    Yield a table of named values.
+    Yield the lines of a table of named values.
     """
     if rows:
         yield f"\n| {title} | type | |\n|---|---|---|"

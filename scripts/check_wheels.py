@@ -24,17 +24,19 @@ from elftools.elf.sections import SymbolTableSection
 
 ROOT = Path(__file__).parents[1]
 SIZE_MAX = 2_000_000
-"""Maximum size of the native module in bytes: stripped it has about half of this, with symbols more than twice as
-much."""
+"""
+Maximum size of the native module in bytes. Without symbols it has about half of this size, and with symbols more than
+twice.
+"""
 
 ELF_MACHINES: dict[str, object] = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
-# Libraries that every system of manylinux2014 (PEP 599) has.
+# Libraries that every system has that manylinux2014 (PEP 599) covers.
 ELF_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d")
 MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2|charset\.1)\.dylib|@rpath/.*_core.*")
 ENTRIES = {"PyInit__core", "PyModExport__core"}
-"""Symbols by which Python finds the module: from 3.15 on also the second one (PEP 793)."""
+"""Symbols by which Python finds the module; from 3.15 on also the second one (PEP 793)."""
 LC_ID_DYLIB, LC_LOAD_DYLIB, LC_VERSION_MIN, LC_BUILD_VERSION = 0xD, 0xC, 0x24, 0x32
 
 

@@ -1,11 +1,11 @@
 """
-Put the documentation site together and build it: every warning is an error.
+Collects the pages of the documentation site and builds it, with warnings as errors.
 
     python scripts/docs_site.py [--out build/site] [--serve]
 
-The pages are those of docs/, with the ones of the project's root beside them, a page for each public module, and those
-that scripts write from the code. Nothing is fetched while it builds. Each version has a folder of its own in the site,
-and those of other versions stay: what is published is the folder with all of them, and each page offers the others.
+The pages are those of docs/, those of the project's root, a page for each public module, and those that scripts make
+from the code. Nothing is fetched during the build. Each version has its own folder in the site, and the folders of
+other versions stay. The folder with all of them is published, and each page links to the other versions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 WRITTEN = ("api", "metrics", "reference")
 """Pages that a script of the same name prints."""
 SOURCES = "sources.json"
-"""The file of the staged site from which `conf.py` knows where each page can be edited."""
+"""The file in the staged site from which `conf.py` learns where each page can be edited."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|integrations\.django\.apps)")
 """Modules that users do not import: commands, and the inner modules of the lab, the service and the scheduler."""
@@ -66,7 +66,7 @@ def public_modules() -> Iterator[str]:
 
 def is_ours(kind: type) -> bool:
     """
-    Return whether a class is defined in the package.
+    Return True if a class is defined in the package.
     """
     return kind.__module__.partition(".")[0] == "tickwheel"
 
@@ -75,8 +75,8 @@ def missing_members(inventory: Path) -> list[str]:
     """
     Return the public members of public classes that are not in the *inventory* of the built site.
 
-    A class is on the page of one of its names. Left out are members that a class has from another project, those that
-    its docstring lists as attributes, fields that its signature shows, those that a protocol's page documents, and
+    A class is on the page of one of its names. The result leaves out members from other projects, members that the
+    class's docstring lists as attributes, fields in its signature, members that the page of a protocol documents, and
     tests of a suite, whose names may say everything.
     """
     *_, compressed = inventory.read_bytes().split(b"\n", 4)

@@ -16,7 +16,7 @@ MESSAGE = b"x" * 64
 
 def allow_files(connections: int) -> None:
     """
-    Raise the limit of open files as far as needed.
+    Raise the limit of open files as far as necessary.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < connections + 100:
@@ -25,7 +25,7 @@ def allow_files(connections: int) -> None:
 
 def ask(port: int, connections: int, requests: int) -> None:
     """
-    Run the client: connect, ask once on each connection to warm up, then until *requests* have been answered.
+    Run the client: connect, warm up with a request on each connection, and send requests until *requests* are answered.
     """
     allow_files(connections)
     poll = select.epoll()
@@ -43,7 +43,7 @@ def ask(port: int, connections: int, requests: int) -> None:
 
 def answer_all(poll: select.epoll, sockets: dict[int, socket.socket], under_way: int, requests: int) -> None:
     """
-    Ask on every connection, and again after each answer, until *requests* answers have come.
+    Send a request on every connection, and again after each answer, until *requests* answers have arrived.
     """
     for peer in sockets.values():
         peer.send(MESSAGE)

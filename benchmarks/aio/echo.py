@@ -1,5 +1,5 @@
 """
-An echo server with a time limit on every request, many connections on loopback, and the client that asks.
+An echo server with a timeout for every request, and its client, with many connections on loopback.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ CONDITIONS = {
 
 class Echo(asyncio.Protocol):
     """
-    One connection: it echoes data, and closes after a long silence.
+    A connection, which echoes data, and closes after a long silence.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, served: list[int]) -> None:
-        """
-        Count requests in *served*.
-        """
         self._loop = loop
         self._served = served
 
@@ -57,7 +54,7 @@ class Echo(asyncio.Protocol):
 
 def run(loop: asyncio.AbstractEventLoop, connections: int, requests: int, found: list[Measure]) -> None:
     """
-    Serve in this process until the client has had all its answers.
+    Serve in this process until the client has all its answers.
     """
     allow_files(connections)
     rate, cpu = loop.run_until_complete(serve(loop, connections, requests))

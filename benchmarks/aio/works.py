@@ -1,5 +1,5 @@
 """
-The works that only loops have: a batch that is due at once, and timeouts around nothing.
+The works that only loops have: a batch of timers due at once, and timeouts in which nothing happens.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONDITIONS = {
 
 def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Let a batch come due while the loop is held up, then time the turns in which it is called.
+    Let a batch of timers become due while the loop is held up, and time the turns in which they are called.
     """
     yield None
     draw = random.Random(SEED)
@@ -55,7 +55,7 @@ def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[M
             timers.call_at(when, calls.append, None)
         time.sleep(max(0.0, when - contender.now()) + 0.05)
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
-        while len(calls) < BATCH:  # loops differ in how many turns they take
+        while len(calls) < BATCH:  # loops take different numbers of turns
             assert time.perf_counter_ns() - wall < LOST_NS, "some timers of the batch did not fire"
             yield None
         spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
@@ -65,7 +65,7 @@ def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[M
 
 async def timeouts(subject: str, chunks: int, found: list[Measure]) -> None:
     """
-    Enter and leave timeouts.
+    Time entering and leaving timeouts.
     """
     gc.collect()
     gc.disable()

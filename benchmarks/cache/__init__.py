@@ -1,5 +1,5 @@
 """
-TTL caches: tickwheel, which expires actively, beside cachebox, cachetools, theine, and a dict that reads the clock.
+TTL caches: tickwheel, which expires entries actively, compared with cachebox, cachetools, theine and a plain dict.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SIZES = (1_000, 1_000_000)
 MILLION = 1_000_000
 SEED = 20_260_101
 LOOKUPS = 200_000
-"""Operations in one round, on keys drawn with the same chance each."""
+"""Number of operations in one round; each key is equally likely."""
 ROUNDS = 5
-"""Number of rounds, of which the best counts: other processes only add to the time."""
+"""Number of rounds. The best one counts, because other processes only add to the time."""
 CONDITIONS = {
     "get": (
         "look up a key that is there, drawn at random; the cache is full, the keys are strings that have their hash, "
@@ -51,9 +51,9 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run: works by sizes by the subjects that are installed.
+    Return the cases: works by sizes by installed subjects.
 
-    Quick leaves out theine and cachetools at a million.
+    A quick run leaves out theine and cachetools at a million entries.
     """
     here = [name for name in contenders.SUBJECTS if contenders.is_here(name)]
     few = [name for name in here if name not in {"theine", "cachetools"}]
@@ -80,7 +80,7 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 
 def operations(subject: str, keys: list[str]) -> list[Measure]:
     """
-    Fill a cache, weigh it, look up and set.
+    Fill a cache, measure its size, and time lookups and sets.
     """
     draw = random.Random(SEED)
     cache = contenders.make(subject, len(keys))
@@ -104,10 +104,10 @@ def operations(subject: str, keys: list[str]) -> list[Measure]:
 
 def expire(subject: str, keys: list[str]) -> Measure:
     """
-    Let every entry's life end, then remove them in one call.
+    Let the lifetimes of all entries end, and remove the entries in one call.
 
-    The lifetime is longer than the fill, so that no entry expires before the call; ours is lazy here, or its thread
-    would remove them before.
+    The lifetime is longer than the fill, so that no entry expires before that call. Our cache is lazy here, because its
+    thread would remove entries before the call.
     """
     life_s = 0.2 + 5e-6 * len(keys)
     if subject == "tickwheel":
@@ -133,7 +133,7 @@ def fill_with(cache: Any, keys: list[str]) -> None:
 
 def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
     """
-    Set every key to itself, for a life of its own.
+    Set every key to itself, with the given lifetime.
     """
     for key in keys:
         cache.set(key, key, ttl=ttl)
@@ -141,7 +141,7 @@ def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
 
 def timed(work: Callable[[], object]) -> int:
     """
-    Return the nanoseconds of CPU that a work takes, in all threads.
+    Return the nanoseconds of CPU that the call takes, in all threads.
     """
     before = time.process_time_ns()
     work()

@@ -1,5 +1,5 @@
 """
-The contenders: caches of a bounded number of entries that live for an hour, made as their users would make them.
+The contenders: caches with a maximum number of entries that live for an hour, made as their users make them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LIFE_S = 3600.0
 
 class DictCache(dict[Any, Any]):
     """
-    A common home-made cache: a dict of (deadline, value) that reads the clock; no bound, no order, no callback.
+    A common home-made cache: a dict of (deadline, value) that reads the clock, without a limit, an order or callbacks.
     """
 
     def __init__(self, life_s: float) -> None:
@@ -41,7 +41,7 @@ class DictCache(dict[Any, Any]):
 
 class TheineCache:
     """
-    theine has methods instead of items.
+    A cache of theine, which has methods in place of item access.
     """
 
     def __init__(self, size: int, life_s: float) -> None:
@@ -60,7 +60,7 @@ class TheineCache:
 
 def tickwheel_cache(size: int, life_s: float) -> Any:
     """
-    Make ours, expiring actively: a thread removes what is due.
+    Make our cache with active expiry: a thread removes due entries.
     """
     return import_module("tickwheel.cache").TTLCache(size, life_s, wheel=import_module("tickwheel").TimerWheel())
 
@@ -76,13 +76,10 @@ SUBJECTS: dict[str, tuple[str, Callable[[int, float], Any]]] = {
 
 def is_here(subject: str) -> bool:
     """
-    Return whether the library of a subject is installed.
+    Return True if the library of a subject is installed.
     """
     return find_spec(SUBJECTS[subject][0]) is not None
 
 
 def make(subject: str, size: int, life_s: float = LIFE_S) -> Any:
-    """
-    Make a cache by its name.
-    """
     return SUBJECTS[subject][1](size, life_s)

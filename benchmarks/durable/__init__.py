@@ -1,5 +1,5 @@
 """
-The durable scheduler on SQLite and PostgreSQL, beside a bare loop of the same SQL and three peers.
+The durable scheduler on SQLite and PostgreSQL, compared with a bare loop of the same SQL and three peers.
 """
 
 from __future__ import annotations
@@ -150,14 +150,14 @@ BARS = (
         against="tickwheel-postgres",
         against_work=far_cycle.NEAR_CYCLE,
         inverse=True,
-        at_least=0.77,  # at most 30 % slower
+        at_least=0.77,  # that is at most 30 % slower
     ),
 )
 
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run.
+    Return the cases.
     """
     sizes = (0, 100_000) if quick else (0, MILLION)
     count = 20_000 if quick else 60_000

@@ -1,5 +1,5 @@
 """
-Jobs far ahead in no order: what sets, moves and cancels of random keys at random instants write and read.
+Jobs far ahead in random order: what sets, moves and cancels of random keys at random due times write and read.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ MEMORY: Final = "far memory then"
 
 LOT: Final = 20_000
 _SINGLE: Final = 100
-"""Number of single sets for each file, which take turns."""
+"""Number of single sets into each of two files, which take turns."""
 SPAN_MS: Final = 30 * 86_400_000
 _SOON_MS: Final = 18_000_000
-"""No job is due in the first hours: firings would also be measured, and the jobs would not be far."""
+"""No job is due in the first hours, because such jobs would not be far, and their firings would be measured, too."""
 
 _FILL_CACHE_KIB: Final = 2_097_152
 
 
 def instants(seed: int, count: int) -> list[int]:
     """
-    Return *count* instants of the next 30 days, none of them soon.
+    Return *count* random instants in the next 30 days, none of them soon.
     """
     draw = random.Random(seed)
     now = time.time_ns() // 1_000_000
@@ -75,16 +75,16 @@ def instants(seed: int, count: int) -> list[int]:
 
 def chosen(pending: int, count: int) -> list[int]:
     """
-    Return the numbers of the *pending* jobs to move and of those to cancel: at most *count* each, in random order.
+    Return the numbers of the pending jobs to move and of those to cancel, in random order, at most *count* of each.
     """
     return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
 
 
 def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
     """
-    Make the file, with *pending* jobs in pages as sets in no order leave them; nothing of it stays in memory.
+    Make the file with *pending* jobs, in pages as random sets leave them, and remove it from the page cache.
 
-    Return those with *numbers*, in that order.
+    Return the jobs with *numbers*, in that order.
     """
     found = dict.fromkeys(numbers)
     store = SqliteStore(path)
@@ -114,7 +114,7 @@ def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
 
 def _forget(path: Path) -> None:
     """
-    Drop the file from memory; no store may have it open, since a close releases SQLite's locks.
+    Remove the file from the page cache. No store may have it open, because a close releases SQLite's locks.
     """
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -158,7 +158,7 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def packed(url: str) -> None:
     """
-    Rewrite the table of jobs in full pages, and then its log.
+    Rewrite the table of jobs with full pages, and then its log.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
@@ -167,9 +167,9 @@ def packed(url: str) -> None:
 
 def _singles(url: str, empty: str, keys: list[str]) -> Measure:
     """
-    Set jobs one a call from one thread, into the file at *url* and into an *empty* one in turns; compare the rates.
+    Set single jobs from one thread, in turns into the file at *url* and into an *empty* one, and compare the rates.
 
-    The first of each is not counted.
+    The first set into each is not counted.
     """
     seconds = [instant / 1000 for instant in instants(SEED + 5, len(keys))]
     taken = {url: 0.0, empty: 0.0}
@@ -197,7 +197,7 @@ def _far_row(job: Job) -> tuple[object, ...]:
 
 def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> None:
     """
-    Set jobs with *keys* in batches, set half of the *there* jobs to other instants, and cancel the other half.
+    Set jobs with *keys* in batches, set half of the jobs in *there* to other due times, and cancel the other half.
     """
     half = len(there) // 2
     with Scheduler(url) as scheduler:
@@ -235,10 +235,10 @@ def _cascade(meter: Meter, path: Path) -> None:
 
 def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
     """
-    Do the same with the store's statements, a thousand jobs in a transaction, and nothing else.
+    Do the same with the store's statements alone, a thousand jobs in each transaction.
 
-    It is one thread that holds all jobs in lists and knows what each key has: it looks the keys up as the store does,
-    and throws away what it finds. SQLite moves the log into the file in the commit that takes it past its limit.
+    A single thread has all jobs in lists and knows what each key has. It looks the keys up as the store does, and
+    ignores the result. SQLite moves the log into the file in the commit that takes the log past its limit.
     """
     now = time.time_ns() // 1_000_000
     half = len(there) // 2
@@ -273,7 +273,7 @@ def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
 
 def _in_order(meter: Meter, path: Path, pending: int, keys: list[str]) -> None:
     """
-    Do the same with a prototype that writes in order, a thousand jobs in a transaction, and bring one day near.
+    Do the same with a prototype that writes in order, a thousand jobs in each transaction, and bring one day near.
     """
     draw = random.Random(SEED + 1)
     now = time.time_ns() // 1_000_000

@@ -1,5 +1,5 @@
 """
-Jobs far ahead, measured from the set until they are settled, beside jobs that are due at once.
+Far jobs from their set to their acknowledgement, compared with jobs that are due at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NEAR_CYCLE: Final = "near set+fire+settle"
 
 def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Set far jobs among *pending* ones, fire as many overdue ones, and do the same with jobs that are due now.
+    Set far jobs among *pending* ones and fire as many overdue ones; then do the same with jobs that are due now.
 
-    As many pending jobs as there are *keys* fell due while no process ran. They are fired in place of the new jobs,
+    As many pending jobs as there are *keys* came due while no process ran. They are fired in place of the new jobs,
     which are due in days.
     """
     late = SPAN_MS * len(keys) // pending
@@ -38,7 +38,9 @@ def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def _cycle(url: str, keys: list[str], seconds: list[float]) -> float:
     """
-    Set all jobs while no process fires, then fire due jobs until they are settled; return the jobs per second of both.
+    Set all jobs while no process fires, then fire due jobs until they are settled.
+
+    Return both rates, in jobs per second.
     """
     begin = time.perf_counter()
     client = Scheduler(url)  # the client is not started, so it fires nothing

@@ -1,5 +1,5 @@
 """
-Jobs set, fired and settled on SQLite: by the scheduler, and by a bare loop of the very same SQL.
+Jobs that are set, fired and settled on SQLite, by the scheduler and by a bare loop of the same SQL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ YEAR_MS = 31_536_000_000
 
 def drawn(count: int) -> list[str]:
     """
-    Return *count* random keys, the same each time.
+    Return *count* random keys, which are the same each time.
     """
     draw = random.Random(SEED)
     return [f"{draw.getrandbits(64):016x}" for _ in range(count)]
@@ -48,7 +48,7 @@ def batched(things: Sequence[_Thing], size: int) -> Iterator[Sequence[_Thing]]:
 
 def fill(path: Path, pending: int) -> None:
     """
-    Make the file, with *pending* jobs due in a year.
+    Make the file, with *pending* jobs that are due in a year.
     """
     store = SqliteStore(path)
     store.open()
@@ -75,9 +75,6 @@ class connected:  # noqa: N801 - a context manager, used as a verb
     """
 
     def __init__(self, path: Path) -> None:
-        """
-        Open it.
-        """
         self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=64)
         for pragma in (
             "journal_mode=WAL",
@@ -90,24 +87,18 @@ class connected:  # noqa: N801 - a context manager, used as a verb
             self._connection.execute(f"PRAGMA {pragma}")
 
     def __enter__(self) -> sqlite3.Connection:
-        """
-        Lend it.
-        """
         return self._connection
 
     def __exit__(self, *_error: object) -> None:
-        """
-        Close it.
-        """
         self._connection.close()
 
 
 def bare(path: Path, keys: list[str], size: int) -> None:
     """
-    Set, begin and end the jobs, *size* in a transaction, with the statements of the store, and nothing else.
+    Set, claim and settle the jobs, *size* in each transaction, with nothing but the statements of the store.
 
-    It is one thread that holds all jobs in a list, and knows that they are new, due and side by side: no request is
-    checked, no payload encoded or decoded, no handler called, nobody notified, nothing kept apart that could go wrong.
+    A single thread has all jobs in a list, and knows that they are new, due and adjacent. It checks no request, encodes
+    and decodes no payload, calls no handler, notifies no caller, and guards against nothing that could go wrong.
     """
     now = time.time_ns() // 1_000_000
     with connected(path) as connection:
@@ -144,7 +135,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
     """
-    Run the jobs with the scheduler, wait until all are settled, and return the duration in seconds.
+    Run the jobs with the scheduler until all are settled, and return the duration in seconds.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -159,7 +150,7 @@ def wait_for(scheduler: Scheduler, count: int) -> None:
     Wait until *count* jobs are settled.
 
     Raises:
-        RuntimeError: If one of them failed.
+        RuntimeError: If a job failed.
     """
     while (stats := scheduler.stats())["succeeded"] < count or stats["running"]:
         if stats["failed"]:
@@ -170,14 +161,12 @@ def wait_for(scheduler: Scheduler, count: int) -> None:
 
 
 def do_nothing(_payload: object) -> None:
-    """
-    Do nothing, as a handler.
-    """
+    pass
 
 
 def in_bulk(scheduler: Scheduler, keys: list[str]) -> None:
     """
-    Set all jobs, a thousand a call.
+    Set all jobs, a thousand in each call.
     """
     for part in batched(keys, BATCH):
         scheduler.set_many([SetRequest(key, delay=0.0, payload=PAYLOAD, handler="nothing") for key in part])
@@ -185,7 +174,7 @@ def in_bulk(scheduler: Scheduler, keys: list[str]) -> None:
 
 def by_callers(scheduler: Scheduler, keys: list[str]) -> None:
     """
-    Set all jobs, one a call, from many threads.
+    Set all jobs from many threads, one in each call.
     """
     with ThreadPoolExecutor(CALLERS) as pool:
         for _ in pool.map(lambda key: scheduler.set(key, delay=0.0, payload=PAYLOAD, handler="nothing"), keys):

@@ -1,5 +1,5 @@
 """
-The cost of the history for a job that fires once and succeeds, of which it keeps nothing by default.
+The cost of the history for a one-time job that succeeds, of which it keeps nothing by default.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ROUNDS: Final = 16
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Set, fire and settle *keys* in rounds that keep the usual history, none, or all, in turns.
+    Set, fire and settle *keys* in rounds that keep the default history, none, or all, in turns.
 
-    The figure of each kind is the lower quartile of its rounds, since other processes only add to the time.
+    The result for each kind is the lower quartile of its rounds, because other processes only add to the time.
     """
     kinds = ["none", "default", "all"]
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    _round(url, "none", keys)  # the first round also pays for one-time work
+    _round(url, "none", keys)  # the first round also does one-time work
     for number in range(ROUNDS):
         for kind in kinds[number % 3 :] + kinds[: number % 3]:
             found[kind].append(_round(url, kind, keys))
@@ -38,7 +38,7 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
 
 def _round(url: str, kind: str, keys: list[str]) -> float:
     """
-    Return the processor time of this process for a job, in ns.
+    Return the processor time that this process takes for one job, in ns.
     """
     options = SchedulerOptions(history=HistoryOptions(keep=kind))
     with Scheduler(url, options=options) as scheduler:

@@ -1,5 +1,5 @@
 """
-The cost of a job by its kind: plain, with a column, a condition, a hook or a span, by bulk verbs, and recurring.
+The cost of a job by its kind: plain, with a column, a condition, a hook or a span, in bulk verbs, and recurring.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SERIES_S: Final = 5
 
 class _Kind(NamedTuple):
     """
-    A kind of job that is set, fired and settled.
+    A kind of job, which is set, fired and settled.
 
     Attributes:
-        fields: Returns the fields of the job of a number.
+        fields: Returns the fields of the job with a number.
         options: Options of the scheduler.
-        has_hook: True if a hook receives all events.
+        has_hook: True if a hook gets all events.
         is_burst: True if one call sets all jobs.
     """
 
@@ -60,10 +60,10 @@ _CYCLES: Final = {
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Measure cycles of all kinds in turns, then bulk verbs on jobs an hour away, then jobs that recur each second.
+    Measure cycles of all kinds in turns, then bulk verbs on jobs an hour ahead, then jobs that recur each second.
 
-    Each figure is the processor time of the process for a job, the lower quartile of the rounds, since other processes
-    only add.
+    Each result is the processor time of this process for one job. It is the lower quartile of the rounds, because other
+    processes only add to the time.
     """
     names = count()
     found: dict[str, list[float]] = {}
@@ -97,7 +97,7 @@ def _cycle(url: str, kind: _Kind, keys: list[str]) -> float:
 
 def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]:
     """
-    Yield bulk verbs and their costs: sets, sets of which four of five keys have a job, moves, and cancels.
+    Yield bulk verbs and their costs: sets, sets where four of five keys already have a job, moves, and cancels.
     """
     known = [key if number % 5 else f"{key}/new" for number, key in enumerate(keys)]
 
@@ -127,7 +127,7 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
 
 def _series(url: str, keys: list[str]) -> Measure:
     """
-    Let one job for each key recur each second, and return the cost of a run, the wait for the next second included.
+    Let a job for each key recur each second, and return the cost of a run, including the wait for the next second.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -146,7 +146,7 @@ def _series(url: str, keys: list[str]) -> Measure:
 @contextmanager
 def _metered(jobs: int) -> Iterator[list[float]]:
     """
-    Lend a list that has, at the end, the processor time of this process for each of *jobs*, in ns.
+    Yield a list that gets, at the end, this process's processor time for each of *jobs*, in ns.
     """
     found: list[float] = []
     gc.collect()

@@ -1,5 +1,5 @@
 """
-Counts the bytes that a process writes and reads during repeated work, by the kernel's own accounting.
+Counts the bytes that a process writes and reads during repeated work, from the kernel's accounting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Meter:
 
     def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
         """
-        Measure against the file *path*, or the log of the server at *url*.
+        Count for the file at *path*, or for the log of the server at *url*.
         """
         self._pending, self._path, self._url = pending, path, url
         self.found: list[Measure] = []
@@ -32,7 +32,9 @@ class Meter:
     @contextmanager
     def of(self, work: str, count: int) -> Iterator[None]:
         """
-        Measure *work*, done *count* times within the context; after its time, only the written bytes are counted.
+        Measure *work*, which is done *count* times in the context.
+
+        After the time is taken, only written bytes are counted.
         """
         before, begin = self._counters(), time.perf_counter()
         yield
@@ -44,7 +46,7 @@ class Meter:
 
     def weigh(self, more: int) -> None:
         """
-        Measure the size of the file for each of its jobs and of *more* jobs; a server's files are not measured.
+        Measure the size of the file for each of its jobs and of *more* jobs; the files of a server are not measured.
         """
         if self._path is not None:
             size = self._path.stat().st_size / (self._pending + more)
@@ -52,7 +54,7 @@ class Meter:
 
     def _move_log(self) -> None:
         """
-        Move the log into the file, since that has to be done at some time: deferred work is not saved.
+        Move the log into the file, because that work has to be done at some time, and must not seem to be saved.
         """
         if self._path is not None:
             with closing(sqlite3.connect(self._path)) as connection:

@@ -34,7 +34,7 @@ def key_of(number: int) -> str:
 
 def fill(url: str, pending: int, *, first: int | None = None, span: int = 0) -> None:
     """
-    Make the tables, with *pending* jobs due in a year, or at random instants of the *span* ms after *first*.
+    Make the tables with *pending* jobs due in a year, or at random times in the *span* ms after *first*.
     """
     ahead = f"(random() * {span})::bigint" if span else "number"
     start = time.time_ns() // 1_000_000 + _YEAR_MS if first is None else first

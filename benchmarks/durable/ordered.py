@@ -1,15 +1,15 @@
 """
-A layout that writes in order, as a prototype beside the store: the decision "the wheel on disk" has what it found.
+A prototype of a store's layout that writes in order; the decision "the wheel on disk" has the results.
 
 | what | where it is written |
 |---|---|
 | a far job | at the end of its day's rows, in the order of sets |
-| its key | on a small shelf; a full shelf becomes a sorted run, and eight runs of a size become one of the next |
+| its key | into a small shelf; a full shelf becomes a sorted run, and eight runs of one size become one of the next |
 | a move | as a new row and a new key; the newest run wins, and a short record says that the old row is gone |
 | a cancel | as a key without a place, and such a record |
-| a day that comes near | sorted into the table of near jobs, in one go |
+| a day that comes near | sorted into the table of near jobs, at once |
 
-It knows its runs, and which keys may be in them, from memory: one process writes, nothing is listed, nothing fires.
+It keeps its runs, and a filter of the keys in them, in memory. One process writes; nothing is listed and nothing fires.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["DAY_MS", "OrderedWheel"]
 
 DAY_MS: Final = 86_400_000
 _SHELF_MAX: Final = 40_000
-"""Keys on the shelf: some 500 pages, of which a commit of a thousand rewrites three quarters."""
+"""Maximum number of keys on the shelf, some 500 pages, of which a commit of a thousand keys rewrites three quarters."""
 _MERGED: Final = 8
 _AT_ONCE: Final = 500
 _BITS_A_KEY: Final = 16
@@ -72,12 +72,12 @@ ORDER BY due_at, generation
 
 class _Filter:
     """
-    The keys that may be in a run: one bit for each, in sixteen times as many bits.
+    A filter of the keys in a run: it has sixteen bits for each key, one of which the key sets.
     """
 
     def __init__(self, keys: Iterable[str], size: int) -> None:
         """
-        Hold *size* *keys*.
+        Make a filter of *size* *keys*.
         """
         self._mask = (1 << (size * _BITS_A_KEY).bit_length()) - 1
         self._bits = bytearray((self._mask + 1) // 8)
@@ -87,7 +87,7 @@ class _Filter:
 
     def within(self, keys: Iterable[str]) -> list[str]:
         """
-        Return the *keys* that may be in the run.
+        Return those of the *keys* that may be in the run.
         """
         bits, mask = self._bits, self._mask
         places = ((key, zlib.crc32(key.encode()) & mask) for key in keys)
@@ -104,24 +104,21 @@ class _Run:
 
 class OrderedWheel:
     """
-    Far jobs in a file; the caller begins and commits, and may give it another connection in between.
+    Far jobs in a file. The caller begins and commits, and may give another connection in between.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """
-        Make the tables.
-        """
         self.connection = connection
         self._shelf = 0
-        """How many keys are on the shelf, which is run 0."""
+        """Number of keys on the shelf, which is run 0."""
         self._runs: list[_Run] = []
-        """Newest first."""
+        """The runs, newest first."""
         self._last = 0
         connection.executescript(_TABLES)
 
     def set(self, jobs: Sequence[Job]) -> None:
         """
-        Set *jobs*, whatever their keys have.
+        Set *jobs*, whether or not their keys have jobs.
         """
         before = self._find([job.key for job in jobs])
         self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
@@ -146,7 +143,7 @@ class OrderedWheel:
 
     def count_of(self, day: int) -> int:
         """
-        Return how many far jobs *day* has, row by row.
+        Return the number of far jobs of *day*, counted row by row.
         """
         counts = "SELECT (SELECT count(*) FROM far WHERE day = ?) - (SELECT count(*) FROM gone WHERE day = ?)"
         return int(self.connection.execute(counts, (day, day)).fetchone()[0])

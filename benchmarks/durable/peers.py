@@ -1,5 +1,5 @@
 """
-The same work by other schedulers: jobs due now, set, run and removed, by each one's calls for many jobs.
+The same work with other schedulers: jobs due now are set, run and removed, with each scheduler's bulk calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 300
 
 def is_here(peer: str) -> bool:
     """
-    Return whether all that *peer* needs is installed.
+    Return True if everything that *peer* needs is installed.
     """
     needs = {"apscheduler": ("apscheduler", "sqlalchemy")}.get(peer, (peer,))
     return all(find_spec(module) for module in needs)
@@ -32,28 +32,22 @@ def is_here(peer: str) -> bool:
 
 class _Counter:
     """
-    Counts runs, and reports when all are done.
+    Counts runs, and reports when all have ended.
     """
 
     def __init__(self) -> None:
-        """
-        Begin with no expected runs.
-        """
         self.left = 0
         self.done = threading.Event()
         self._lock = threading.Lock()
 
     def expect(self, count: int) -> None:
         """
-        Wait for *count* runs.
+        Expect *count* runs.
         """
         self.left = count
         self.done.clear()
 
     def run(self) -> None:
-        """
-        Count one.
-        """
         with self._lock:
             self.left -= 1
             if not self.left:
@@ -61,7 +55,7 @@ class _Counter:
 
     def wait(self) -> None:
         """
-        Wait for the last.
+        Wait for the last run.
 
         Raises:
             RuntimeError: If it does not come.
@@ -76,7 +70,7 @@ _RUNS: Final = _Counter()
 
 def count_one(*_arguments: Any) -> None:
     """
-    Count one run, as a job.
+    Count a run; this is the function of the jobs.
     """
     _RUNS.run()
 
@@ -157,4 +151,4 @@ PEERS: Final[dict[str, Callable[[list[str]], float]]] = {
     "huey": _huey,
     "procrastinate": _procrastinate,
 }
-"""By name, what takes the keys and returns the seconds."""
+"""By name, a function that takes the keys and returns the seconds."""

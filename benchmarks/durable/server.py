@@ -1,5 +1,5 @@
 """
-A PostgreSQL server, with fsync on, in a folder of its own, for as long as a case lasts.
+A PostgreSQL server with fsync on, in a temporary folder, which runs as long as a case.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ import psycopg
 __all__ = ["SETTINGS", "postgres"]
 
 SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min", "wal_compression=lz4")
-"""
-Settings that an operator would change first on any server; all others, including the safety settings, are defaults.
-"""
+"""Settings that an operator would change first on any server. All others, including those for safety, are defaults."""
 
 _PATIENCE_S = 60.0
 _PLACES = Path(__file__).parents[2] / "scripts" / "servers"
@@ -32,7 +30,7 @@ _PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 @contextmanager
 def postgres(*settings: str) -> Iterator[str]:
     """
-    Start a server on a Unix socket, also with *settings*, lend the URL of an empty database, and stop the server.
+    Start a server on a Unix socket with these additional *settings*, yield the URL of an empty database, and stop it.
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
@@ -64,7 +62,7 @@ def _wait_for(url: str, process: subprocess.Popen[str] | subprocess.Popen[bytes]
         except psycopg.OperationalError:
             if process.poll() is not None or time.monotonic() > give_up:
                 raise RuntimeError(log.read_text()) from None
-            time.sleep(0.05)  # a server gives no other signal when it is up
+            time.sleep(0.05)  # no signal reports that the server is up
         else:
             return
 

@@ -1,5 +1,5 @@
 """
-Jobs set over HTTP, one by one and in bulk, beside a bare ASGI application that takes the same bodies.
+Jobs set over HTTP, one by one and in bulk, compared with a bare ASGI application that accepts the same bodies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.process import cpu_s
 __all__ = ["BARS", "CONDITIONS", "cases", "measure", "serving"]
 
 BULK = 500
-"""Jobs in one batch."""
+"""Number of jobs in a batch."""
 
 SINGLE = "single sets"
 BULK_SETS = "bulk sets"
@@ -49,7 +49,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run.
+    Return the cases.
     """
     reps = 1 if quick else 5
     pending = 10_000 if quick else 100_000
@@ -87,7 +87,7 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
 @contextmanager
 def serving(subject: str, path: Path) -> Iterator[tuple[int, int]]:
     """
-    Start a server on the file at *path*, and lend its port and process; at the end it is stopped.
+    Start a server on the file at *path*, and yield its port and process; the server is stopped at the end.
     """
     command = [sys.executable, "-m", "benchmarks.http.servers", subject, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

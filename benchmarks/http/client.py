@@ -1,8 +1,8 @@
 """
 The client: `python -m benchmarks.http.client PORT KIND REQUESTS RATE`.
 
-One process with a selector and plain sockets, so that it takes less than any server. It prints the seconds, and, at a
-rate, how late answers came, counted from the instant at which each request was to be sent.
+It is one process with a selector and plain sockets, so that it takes less CPU than any server. It prints the duration
+in seconds and, if there is a rate, how late answers came, counted from the time when each request was to be sent.
 """
 
 from __future__ import annotations
@@ -40,13 +40,10 @@ def _requests(kind: str) -> Iterator[bytes]:
 
 class _Connection:
     """
-    One socket with at most one request under way.
+    A socket with at most one request in progress.
     """
 
     def __init__(self, port: int) -> None:
-        """
-        Connect.
-        """
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sent_at = 0.0
@@ -54,7 +51,7 @@ class _Connection:
 
     def is_answered(self) -> bool:
         """
-        Read the available data, and return whether the answer is complete.
+        Read the available data, and return True if the answer is complete.
 
         Raises: RuntimeError: If the answer is not a success.
         """
@@ -73,13 +70,10 @@ class _Connection:
 
 class _Load:
     """
-    Sends requests over all connections and times the answers.
+    Sends requests over all connections, and times the answers.
     """
 
     def __init__(self, port: int, kind: str) -> None:
-        """
-        Connect.
-        """
         connections = [_Connection(port) for _ in range(_CONNECTIONS[kind])]
         self._all = {each.socket.fileno(): each for each in connections}
         self._idle = deque(connections)
@@ -90,7 +84,7 @@ class _Load:
 
     def run(self, bodies: list[bytes], at: Callable[[int], float]) -> float:
         """
-        Send each of *bodies* at its instant, or as soon as a connection is free; return the seconds it took.
+        Send each of *bodies* at its time, or as soon as a connection is free; return the duration in seconds.
         """
         begin = time.perf_counter()
         sent = done = 0
@@ -113,7 +107,7 @@ class _Load:
 
 def main(port: int, kind: str, count: int, rate: float) -> None:
     """
-    Warm up, send *count* requests, at *rate* a second or as fast as they are answered (0), and print what was found.
+    Warm up, send *count* requests, *rate* per second or (0) as fast as they are answered, and print the results.
     """
     source = _requests(kind)
     bodies = [next(source) for _ in range(count)]

@@ -51,7 +51,7 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
 
 def bare() -> None:
     """
-    Run an ASGI application that decodes the same bodies, and answers.
+    Run an ASGI application that decodes the same bodies, and answers them.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)

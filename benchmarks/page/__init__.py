@@ -1,5 +1,5 @@
 """
-The service's page in Chromium while many jobs are pending and many fire: the length of its frames and tasks.
+The service's page in Chromium while many jobs are pending and many fire: the lengths of its frames and tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOONEST_S = 900
 """Seconds until the first waiting job is due; the case ends before that."""
 BATCH = 1_000
 BLANK_S = 5
-"""Seconds on an empty page: a browser that has just started is busy with its own work."""
+"""Seconds on an empty page, because a browser that has just started is busy with its own work."""
 LOOK = "the page"
 CONDITIONS = {
     LOOK: (
@@ -73,7 +73,7 @@ return [performance.getEntriesByType("paint")[0].startTime, files.reduce((sum, e
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run.
+    Return the cases.
     """
     return [Case(__name__, LOOK, "tickwheel", PENDING, {"warm_s": 10, "watch_s": 10 if quick else 60}, 1)]
 
@@ -99,7 +99,7 @@ def measure(_work: str, _subject: str, pending: int, *, warm_s: int, watch_s: in
 
 def fill(path: Path, pending: int) -> None:
     """
-    Set the jobs that wait, and those that fire.
+    Set the jobs that wait, and the jobs that fire.
     """
     draw = random.Random(pending)
     waiting = [
@@ -157,7 +157,7 @@ def watch(browser: Any, seconds: int) -> list[Measure]:
 
 def work_ms(browser: Any) -> float:
     """
-    Return the CPU that the main thread has used for tasks.
+    Return the CPU time in ms that the main thread has used for tasks.
     """
     metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return 1000 * float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
@@ -165,7 +165,7 @@ def work_ms(browser: Any) -> float:
 
 def stats(browser: Any) -> dict[str, Any]:
     """
-    Ask the service for its figures, through the page.
+    Return the service's stats, requested through the page.
     """
     found: dict[str, Any] = browser.execute_async_script(
         "fetch('/v1/stats').then((answer) => answer.json()).then(arguments[0])"

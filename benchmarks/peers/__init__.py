@@ -1,7 +1,7 @@
 """
-Timers of other languages, each a small program beside this file, and ours, pinned to one core.
+Timers of other languages, each in a small program in this folder, compared with ours, all pinned to one core.
 
-What is measured where a toolchain or a library cannot be had is the rest; the reasons are among the conditions.
+If a toolchain or a library is not available, the other peers are measured, and the conditions name the reason.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ CONDITIONS = {
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Build the programs and return what to run; what cannot be built is named, and goes into the conditions.
+    Build the programs and return the cases; programs that cannot be built are named in the conditions.
     """
     subjects = ["tickwheel"]
     for subject, peer in PEERS.items():
@@ -94,10 +94,10 @@ def cases(*, quick: bool) -> list[Case]:
 
 def measure(work: str, subject: str, pending: int) -> list[Measure]:
     """
-    Run one case on one core: ours in this process, a peer's in its own.
+    Run one case on one core: ours in this process, a peer's in a process of its own.
 
     Raises:
-        SystemExit: If the peer's program failed; its own words go before.
+        SystemExit: If the peer's program failed; its output comes first.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if subject == "tickwheel":
@@ -113,7 +113,7 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 
 def measures(figures: dict[str, float], pending: int) -> list[Measure]:
     """
-    Return what a program has printed, with its units; no weights of a few pages.
+    Return the figures that a program has printed, with their units; sizes of a few pages are left out.
     """
     found = [Measure(work, value, *UNITS[work]) for work, value in figures.items()]
     return [measure for measure in found if measure.unit != "bytes" or pending >= SIZES[1]]

@@ -1,7 +1,7 @@
 """
-The works for `TimerWheel`, as the programs beside this file have them for their timers.
+The works for `TimerWheel`; the other programs in this folder have the same works for their timers.
 
-The wheel runs on its own thread, and the collector is on.
+The wheel runs on its own thread, and the garbage collector is on.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Step = Callable[[], object]
 
 def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Weigh a population, let it wait for a second, then set and cancel one more timer, and move those that wait.
+    Measure the size of a population; after a second, set and cancel another timer, and move those that wait.
     """
     draw = random.Random(SEED)
     delays = [draw.uniform(LATEST_S / 4, LATEST_S) for _ in range(count)]
-    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # creates everything that is made at first use
+    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # so that everything that is made at first use exists
     handles[0].cancel()
     time.sleep(0.01)
     gc.collect()
@@ -80,7 +80,9 @@ def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
 
 def each(make: Callable[[int], Step], size: int) -> float:
     """
-    Return the CPU nanoseconds of one operation, from a window of steps of *size* each; making them does not count.
+    Return the CPU nanoseconds of one operation, measured over a window of steps of *size* each.
+
+    The time to make the steps does not count.
     """
     chunk = 0
     figure = 0.0
@@ -95,7 +97,7 @@ def each(make: Callable[[int], Step], size: int) -> float:
 
 def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set that number of timers for one instant, and wait until the last has been called.
+    Set that number of timers for one instant, and wait until the last one was called.
     """
     spent = []
     for _ in range(max(3, min(20, 500_000 // count))):
@@ -114,7 +116,7 @@ def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
 
 def lateness(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set short timers at an even pace, each of whole milliseconds, and note how late each is called.
+    Set short timers of whole milliseconds at a steady pace, and record how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []

@@ -1,7 +1,7 @@
 """
-The peers' programs: what each is built from and with, and how it is started.
+The programs of the peers: how each is built and started.
 
-All that is built, and all that a build fetches, goes into `target/peers`.
+Everything that is built or fetched goes into `target/peers`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 OUT = HERE.parents[1] / "target" / "peers"
 BUILD_TIMEOUT_S = 1200
 JVM = ("java", "-XX:+UseSerialGC", "-XX:-UseDynamicNumberOfCompilerThreads", "-Xmx4g")
-"""On one core the JVM chooses this collector; a compiler's thread that ends would take its CPU time out of the sum."""
+"""Options for the JVM: on one core it chooses this collector, and compiler threads that end would not be counted."""
 
 Command = tuple[str, ...]
 
@@ -26,12 +26,12 @@ Command = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Program:
     """
-    What is built once for all of its peers.
+    A program that is built once for all of its peers.
 
     Attributes:
-        tools: What has to be on the PATH.
+        tools: Programs that have to be on the PATH.
         steps: The commands that build it.
-        folder: Where they run: a folder of this package, copied if Go would write its sums there.
+        folder: Where the commands run: a folder of this package, which is copied if Go would write its sums there.
     """
 
     tools: Command
@@ -42,11 +42,11 @@ class Program:
 @dataclass(frozen=True, slots=True)
 class Peer:
     """
-    One kind of timer.
+    A kind of timer.
 
     Attributes:
-        program: What has to be built for it.
-        command: What is started, with the work and the number of timers behind it.
+        program: The program that has to be built for it.
+        command: The command to start; the work and the number of timers are appended.
     """
 
     program: Program
@@ -55,7 +55,7 @@ class Peer:
 
 def go(name: str, *, modfile: str) -> Program:
     """
-    Return the program of a file in Go, with a list of modules of its own, so that one lacking stops no other.
+    Return the program of a Go file, with its own list of modules, so that a missing module stops no other peer.
     """
     build = ("go", "build", "-mod=mod", f"-modfile={modfile}", "-tags", name, "-o", str(OUT / name), ".")
     return Program(("go",), (build,), OUT / "go")
@@ -63,7 +63,7 @@ def go(name: str, *, modfile: str) -> Program:
 
 def java(name: str) -> Program:
     """
-    Return the program of a class in Java, with a list of libraries of its own.
+    Return the program of a Java class, with its own list of libraries.
     """
     out = OUT / name
     fetch = ("mvn", "-q", "-B", "-f", f"{name}.xml", "dependency:copy-dependencies", f"-DoutputDirectory={out}")
@@ -74,7 +74,7 @@ def java(name: str) -> Program:
 
 def on_java(name: str, tick_ms: int) -> Peer:
     """
-    Return the peer of a class in Java, at a length of its ticks.
+    Return the peer of a Java class with this length of a tick.
     """
     place = OUT / name
     return Peer(java(name), (*JVM, "-cp", f"{place}:{place}/*", "Bench", name.capitalize(), str(tick_ms)))
@@ -101,7 +101,7 @@ PEERS: dict[str, Peer] = {
 @cache
 def missing(program: Program) -> str:
     """
-    Build a program and return why it cannot be run; "" if it can.
+    Build a program, and return the reason why it cannot be run, or "" if it can.
     """
     for tool in program.tools:
         if not shutil.which(tool):
@@ -120,7 +120,7 @@ def missing(program: Program) -> str:
 
 def cause(output: str) -> str:
     """
-    Return the line of a failed command's output that says why.
+    Return the line of a failed command's output that gives the reason.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "without a word")

@@ -112,7 +112,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return what to run.
+    Return the cases.
     """
     rounds, seconds = (4, 60) if quick else (12, 600)
     shape = {"jobs": owners.JOBS, "counts": owners.COUNTS}
@@ -164,7 +164,7 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
 @contextmanager
 def _store(subject: str, seconds: int) -> Iterator[tuple[str, Callable[[], int]]]:
     """
-    Lend the URL of a store, and a function that measures its size.
+    Yield the URL of a store, and a function that measures its size.
     """
     if subject == "tickwheel-postgres":
         looks = [f"autovacuum_naptime={seconds // 10}s"] if seconds else []

@@ -1,5 +1,5 @@
 """
-Jobs that come and go at a steady rate: whether the database and the process stop growing after a while.
+Jobs that come and go at a steady rate: whether the database and the process stop growing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ __all__ = ["CHURN", "RATE", "SETS_AT_ONCE", "WAIT_S", "measure", "vacuumed"]
 
 CHURN: Final = "churn"
 RATE: Final = 500
-"""Sets per second: three in five fire within seconds, one is moved there later, and one is cancelled then."""
+"""
+Number of sets per second. Three in five fire within seconds; one is later moved to be due; one is later cancelled.
+"""
 WAIT_S: Final = 10
 _TOMORROW_S: Final = 86_400.0
 _LONG_S: Final = 300
-"""The least that is compared: logs grow for the first minute, and autovacuum begins then."""
+"""Minimum length in seconds of a comparison, because logs grow for the first minute, and then autovacuum begins."""
 _TURNS: Final = 5
 """Turns per second."""
 SETS_AT_ONCE: Final = RATE // _TURNS
@@ -33,11 +35,11 @@ SETS_AT_ONCE: Final = RATE // _TURNS
 
 def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]:
     """
-    Set, move, cancel and fire for the given seconds, and compare the end with the end of the first fifth.
+    Set, move, cancel and fire for *seconds*, and compare the end with the end of the first fifth.
     """
     draw = random.Random(SEED)
     later: deque[list[str]] = deque()
-    """The keys of the lots that are due tomorrow, unless they are moved or cancelled."""
+    """The keys of the batches that are due tomorrow, unless they are moved or cancelled."""
     sizes: list[tuple[int, int]] = []
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -78,7 +80,7 @@ def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]
 
 def vacuumed(url: str) -> list[Measure]:
     """
-    Read the dead rows of PostgreSQL's tables, and the number of vacuums.
+    Return the number of dead rows in PostgreSQL's tables, and the number of vacuums.
     """
     with psycopg.connect(url) as connection:
         counts = "SELECT sum(n_dead_tup), sum(autovacuum_count) FROM pg_stat_user_tables"

@@ -1,5 +1,5 @@
 """
-Cost of pending jobs and of a steady rate of jobs on each store: bytes kept, bytes written, and processor time.
+The cost of pending jobs and of a steady rate of jobs on each store: bytes kept and written, and processor time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["COST", "PENDING", "RATE", "STORES", "measure"]
 COST: Final = "cost"
 PENDING: Final = 100_000
 RATE: Final = 1_000
-"""Jobs a second."""
+"""Number of jobs per second."""
 CALLS: Final = 10
-"""Calls a second."""
+"""Number of calls per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Meter:
     """
-    A store that is measured: its URL, and functions for bytes kept, bytes written, and its server's processor seconds.
+    A store under measurement: its URL, and functions for bytes kept and written, and the server's processor seconds.
     """
 
     url: str
@@ -91,7 +91,7 @@ STORES: Final = {"tickwheel": _sqlite, "tickwheel-postgres": _postgres, "tickwhe
 
 def measure(subject: str, pending: int, seconds: int) -> list[Measure]:
     """
-    Set *pending* jobs for far days, and then set and fire `RATE` a second beside them.
+    Set *pending* jobs for days far ahead, and then set and fire `RATE` jobs per second at the same time.
     """
     with STORES[subject]() as meter:
         client = Scheduler(meter.url)
@@ -133,7 +133,7 @@ def _steady(meter: _Meter, seconds: int) -> list[Measure]:
 
 def _fire(scheduler: Scheduler, seconds: int) -> int:
     """
-    Set `RATE` jobs a second that are due within a second, wait until all have fired, and return their number.
+    Set `RATE` jobs per second that are due within a second, wait until all have fired, and return their number.
     """
     size = RATE // CALLS
     before, begin = scheduler.stats()["pending"], time.monotonic()
@@ -144,9 +144,9 @@ def _fire(scheduler: Scheduler, seconds: int) -> int:
                 for number in range(size)
             ]
         )
-        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # the rate of the load
+        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # keeps the rate of the load
     while (counts := scheduler.stats())["pending"] > before or counts["running"]:
-        time.sleep(0.05)  # often enough to notice the end, and rarely enough not to affect the cost
+        time.sleep(0.05)  # short enough to notice the end, and long enough not to affect the cost
     return seconds * CALLS * size
 
 

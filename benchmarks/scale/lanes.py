@@ -1,5 +1,5 @@
 """
-Cost of very many lanes without progress: the start of an owner, its memory, and the lateness of one healthy lane.
+The cost of very many lanes that make no progress: an owner's start and memory, and the lateness of a healthy lane.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUBJECTS: Final = {"tickwheel-redis": redis_server, "tickwheel-redis-partitions"
 
 def measure(subject: str, count: int) -> list[Measure]:
     """
-    Set a due job for each of *count* pull queues without workers, start an owner, and fire jobs of a handler.
+    Set a due job for each of *count* pull queues without workers, start an owner, and fire the jobs of a handler.
     """
     with SUBJECTS[subject]() as (url, _):
         client = Scheduler(url)  # the client is not started, so it fires nothing

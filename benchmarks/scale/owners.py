@@ -1,5 +1,5 @@
 """
-Cost of a job for the clients and the server as its store gets more owners, each a separate node.
+The cost of a job for clients and server if the store has more owners, each of which is a node of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SUBJECTS: Final = {
 
 def measure(subject: str, rounds: int, jobs: int, counts: Sequence[int]) -> list[Measure]:
     """
-    Measure the store of *subject* with each of *counts* of owners, in turns.
+    Measure the store of *subject* with each of *counts* as number of owners, in turns.
     """
     costs: dict[int, list[tuple[float, float]]] = {count: [] for count in counts}
     with SUBJECTS[subject]() as (url, servers):
@@ -65,7 +65,7 @@ def measure(subject: str, rounds: int, jobs: int, counts: Sequence[int]) -> list
 
 def own(url: str) -> None:
     """
-    Run as an owner, until standard input ends.
+    Run as an owner until standard input ends.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -74,7 +74,9 @@ def own(url: str) -> None:
 
 def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[float, float]:
     """
-    Set and fire all jobs once, and return the CPU of a job in nanoseconds: of the setter and owners, of the servers.
+    Set and fire all jobs once, and return the CPU time of a job in ns.
+
+    Of the setter and the owners, and of the servers.
     """
     with ExitStack() as stack:
         store = open_store(url)
@@ -96,17 +98,17 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
 
 def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> list[int]:
     """
-    Start *count* owners, which stop with *stack*, and return their processes once they have divided all shards.
+    Start *count* owners, which *stack* stops, and return their processes once they have shared all shards.
     """
     nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
     while not _is_shared(Counter(each.owner for each in setter.shards()), count):
-        time.sleep(0.1)  # the owners take their shards one by one
+        time.sleep(0.1)  # the owners acquire their shards one by one
     return nodes
 
 
 def _is_shared(owned: Counter[str | None], count: int) -> bool:
     """
-    Return whether *count* nodes have all shards, and none has two more than another.
+    Return True if *count* nodes have all shards, and none has two more than another.
     """
     return None not in owned and len(owned) == count and max(owned.values()) - min(owned.values()) <= 1
 
@@ -114,7 +116,7 @@ def _is_shared(owned: Counter[str | None], count: int) -> bool:
 @contextmanager
 def _owner(url: str) -> Iterator[int]:
     """
-    Start an owner, and lend its process; at the end it stops.
+    Start an owner, and yield its process; the owner stops at the end.
     """
     command = [sys.executable, "-c", f"from benchmarks.scale.owners import own; own({url!r})"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)

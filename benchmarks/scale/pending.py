@@ -1,5 +1,5 @@
 """
-Many jobs that wait: the rate of sets, their size, the time to the first firing, and the time of a list and a cancel.
+Many waiting jobs: the rate of sets, their size, the first firing, and the time of a list and a cancel.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["LOOKS", "PARTS", "PENDING", "RARE", "measure"]
 
 PENDING: Final = "pending"
 PARTS: Final = 100
-"""Prefixes, each of as many jobs, one after the other as they were set."""
+"""Prefixes of the keys; each has the same number of jobs, set one prefix after another."""
 RARE: Final = 100
-"""One job in this number has another handler."""
+"""One job in this many has another handler."""
 PART: Final = "77"
-"""Text within a few of a hundred keys."""
+"""A text that occurs in a few of a hundred keys."""
 LOOKS: Final = 50
 
 
 def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     """
-    Set *count* jobs, look at them, and cancel one part of them by a walk, and another by a drain.
+    Set *count* jobs, list them, and cancel one part of them page by page, and another part by a drain.
     """
     with_none = size_of()
     client = Scheduler(url)  # the client is not started, so it fires nothing
@@ -59,7 +59,7 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
 
 def _request(number: int, count: int, at: float) -> SetRequest:
     """
-    Return a job whose key sorts after the keys of all smaller numbers.
+    Return a request for a job whose key sorts after the keys of all smaller numbers.
     """
     key = f"{number * PARTS // count:02}/{number:010}"
     return SetRequest(key, at=at, payload=PAYLOAD, handler="nothing" if number % RARE else "rare")
@@ -67,7 +67,7 @@ def _request(number: int, count: int, at: float) -> SetRequest:
 
 def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> list[Measure]:
     """
-    Measure the time of a first page, the median of several.
+    Return the time of a first page, as the median of several.
     """
     times = []
     for prefix in prefixes:
@@ -80,7 +80,7 @@ def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> 
 
 def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
     """
-    Measure the number of jobs changed in a second, and the cost of one for this process.
+    Return the number of jobs changed per second, and the cost of one for this process.
     """
     begin, cpu = time.perf_counter(), time.process_time()
     count = change()

@@ -1,5 +1,5 @@
 """
-Redis servers that keep a log of their commands, each in a folder of its own, for as long as a case lasts.
+Redis servers that log their commands, in temporary folders; each runs as long as a case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATIENCE_S: Final = 60.0
 @contextmanager
 def redis_server() -> Iterator[tuple[str, list[int]]]:
     """
-    Start a server, and lend the URL of an empty database and the process; at the end it is stopped.
+    Start a server, and yield the URL of an empty database and the process; the server is stopped at the end.
     """
     with _server() as (port, pid):
         yield f"redis://127.0.0.1:{port}/0", [pid]
@@ -32,7 +32,7 @@ def redis_server() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def redis_cluster() -> Iterator[tuple[str, list[int]]]:
     """
-    Start three masters that are one cluster, and lend its URL and the processes; at the end they are stopped.
+    Start a cluster of three masters, and yield its URL and the processes; they are stopped at the end.
     """
     with ExitStack() as stack:
         own = ("--cluster-enabled", "yes")
@@ -45,14 +45,14 @@ def redis_cluster() -> Iterator[tuple[str, list[int]]]:
             if time.monotonic() > give_up:
                 message = "the masters have not found each other"
                 raise RuntimeError(message)
-            time.sleep(0.05)  # a server gives no signal when it has found the others
+            time.sleep(0.05)  # no signal reports that the servers have found each other
         yield f"redis+cluster://{','.join(hosts)}", [pid for _, pid in servers]
 
 
 @contextmanager
 def redis_partitions() -> Iterator[tuple[str, list[int]]]:
     """
-    Do the same, for a store with a partition on each master.
+    Do the same for a store with a partition on each master.
     """
     with redis_cluster() as (url, processes):
         yield f"{url}?partitions={MASTERS}", processes
@@ -61,7 +61,7 @@ def redis_partitions() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def _server(*settings: str) -> Iterator[tuple[int, int]]:
     """
-    Start a server with *settings*, and lend its port and process.
+    Start a server with *settings*, and yield its port and process.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         port = _free_port()
@@ -84,7 +84,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         except redis.ConnectionError:
             if process.poll() is not None or time.monotonic() > give_up:
                 raise
-            time.sleep(0.05)  # a server gives no other signal when it is up
+            time.sleep(0.05)  # no signal reports that the server is up
         else:
             return
 
@@ -97,7 +97,7 @@ def _is_whole(port: int) -> bool:
 
 def _free_port() -> int:
     """
-    Return a port that nobody listens on.
+    Return a port on which no process listens.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

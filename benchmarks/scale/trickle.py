@@ -1,5 +1,5 @@
 """
-Jobs that come one by one from a process that owns nothing: the number of the owners' queries, and their cost.
+Single jobs from a process that owns no shard: the number of queries that the owners make, and their cost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _JOBS_TO_BEGIN: Final = 50
 
 def measure(subject: str, seconds: int) -> list[Measure]:
     """
-    Set a job each `EACH_S` for *seconds*, once with each number of owners in `COUNTS`.
+    Set a job each `EACH_S` for *seconds*, with each number of owners in `COUNTS` in turn.
     """
     with SUBJECTS[subject]() as (url, servers):
         return [each for count in COUNTS for each in _trickle(subject, url, servers, count, round(seconds / EACH_S))]
@@ -60,7 +60,7 @@ def _trickle(subject: str, url: str, servers: Sequence[int], count: int, jobs: i
 
 def _set(setter: Scheduler, jobs: int) -> None:
     """
-    Set jobs one by one, each in its own time, however long the one before took.
+    Set jobs one by one, each at its own time, however long the previous set took.
     """
     begin = time.monotonic()
     for number in range(jobs):
@@ -70,7 +70,7 @@ def _set(setter: Scheduler, jobs: int) -> None:
 
 def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return a function that counts the transactions of all sessions, which lags by up to a second.
+    Return a function that counts the transactions of all sessions; the count lags by up to a second.
     """
     connection: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
     stack.callback(connection.close)

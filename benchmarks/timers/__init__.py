@@ -1,5 +1,5 @@
 """
-In-process timers: tickwheel beside asyncio, uvloop, rloop and a plain heap.
+In-process timers: tickwheel compared with asyncio, uvloop, rloop and a plain heap.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: works by populations by the installed subjects.
+    Return the cases: works by numbers of timers by installed subjects.
 
-    Quick leaves out the size of a million timers, and runs slow cases once.
+    A quick run leaves out the size of a million timers, and runs slow cases once.
     """
     here = [name for name in contenders.SUBJECTS if contenders.is_here(name)]
     if quick:

@@ -1,8 +1,8 @@
 """
-The contenders: each gives the same few verbs, and drives a work in the way its users would.
+The contenders: each has the same few methods, and runs a work as its users would.
 
 A work is a generator. It calls `timers.call_later(delay, callback)` and the like, and yields where it lets time pass:
-None for one turn of a loop, a number for so many seconds, an Event until it is set.
+None for one turn of a loop, a number for that many seconds, or an Event to wait until it is set.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Work: TypeAlias = Iterator[float | Event | None]
 
 class Contender:
     """
-    One way to hold timers.
+    A way to hold timers.
 
     Attributes:
-        timers: What has `call_later(delay, callback, *args)` and `call_at(when, callback, *args)`, each returning
-            a handle with `cancel()`.
+        timers: An object with `call_later(delay, callback, *args)` and `call_at(when, callback, *args)`, each of which
+            returns a handle with `cancel()`.
     """
 
     timers: Any
 
     def drive(self, work: Work) -> None:
         """
-        Run *work* to its end, letting time pass where it yields; here for those that have a thread of their own.
+        Run *work* to its end, and let time pass where it yields; this version is for contenders with their own thread.
         """
         for wait in work:
             if isinstance(wait, Event):
@@ -44,7 +44,7 @@ class Contender:
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Give `handles[place]` a new instant, for each place; here as asyncio's users do: cancel, and set again.
+        Give `handles[place]` a new time for each place; this version cancels and sets again, as asyncio's users do.
         """
         timers = self.timers
         for place, when in zip(places, whens, strict=True):
@@ -53,49 +53,42 @@ class Contender:
 
     def now(self) -> float:
         """
-        Read the clock that `call_at` goes by.
+        Return the time of the clock that `call_at` uses.
         """
         return time.monotonic()
 
     def fill(self, delays: Sequence[float], callback: Callable[[], object]) -> list[Any]:
         """
-        Set one timer for each of *delays* and return the handles.
+        Set a timer for each of *delays*, and return the handles.
         """
         timers = self.timers
         return [timers.call_later(delay, callback) for delay in delays]
 
     def start(self) -> None:
         """
-        Let it wait for timers in the background.
+        Begin to wait for timers in the background.
         """
 
     def set_from_outside(self, delay: float, callback: Callable[[], object]) -> None:
         """
-        Set a timer from another thread than the one it waits in.
+        Set a timer from another thread than the one that waits for timers.
         """
         self.timers.call_later(delay, callback)
 
     def close(self) -> None:
-        """
-        End it.
-        """
+        pass
 
 
 def do_nothing() -> None:
-    """
-    Do nothing, as a timer's callback.
-    """
+    pass
 
 
 class LoopContender(Contender):
     """
-    An asyncio event loop: the works run as a coroutine on it.
+    An asyncio event loop, on which the works run as coroutines.
     """
 
     def __init__(self, factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-        """
-        Make the loop.
-        """
         self.loop = factory()
         self.timers = self.loop
 
@@ -122,20 +115,17 @@ class LoopContender(Contender):
 
     def set_from_outside(self, delay: float, callback: Callable[[], object]) -> None:
         """
-        Hand the timer over to the loop's thread.
+        Pass the timer to the loop's thread.
         """
         self.loop.call_soon_threadsafe(self.timers.call_later, delay, callback)
 
     def now(self) -> float:
         """
-        Read the loop's clock: rloop's begins with the loop, uvloop's stops within a turn.
+        Return the loop's time; rloop's clock begins with the loop, and uvloop's stops during a turn.
         """
         return self.loop.time()
 
     def close(self) -> None:
-        """
-        Close the loop.
-        """
         self.loop.close()
 
 
@@ -147,34 +137,30 @@ class HeapTimer:
     __slots__ = ("args", "callback")
 
     def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """
-        Store the callback.
-        """
         self.callback: Callable[..., object] | None = callback
         self.args = args
 
     def cancel(self) -> None:
         """
-        Leave the tuple in the heap, to be dropped when it comes up.
+        Leave the tuple in the heap, where it is dropped when it is due.
         """
         self.callback = None
 
 
 class HeapTimers:
     """
-    A common home-made solution: a heap of (when, number, timer), where cancelled timers are dropped when they come up.
+    A common home-made solution.
+
+    A heap of (when, number, timer), in which cancelled timers are dropped when they are due.
     """
 
     def __init__(self) -> None:
-        """
-        Begin empty.
-        """
         self._heap: list[tuple[float, int, HeapTimer]] = []
         self._count = 0
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> HeapTimer:
         """
-        Call back at *when*.
+        Call *callback* at *when*.
         """
         timer = HeapTimer(callback, args)
         self._count += 1
@@ -183,13 +169,13 @@ class HeapTimers:
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> HeapTimer:
         """
-        Call back in *delay* seconds.
+        Call *callback* in *delay* seconds.
         """
         return self.call_at(time.monotonic() + delay, callback, *args)
 
     def run_due(self) -> None:
         """
-        Call what is due.
+        Call the due timers.
         """
         now = time.monotonic()
         while self._heap and self._heap[0][0] <= now:
@@ -204,14 +190,11 @@ class HeapContender(Contender):
     """
 
     def __init__(self) -> None:
-        """
-        Make the heap.
-        """
         self.timers = HeapTimers()
 
     def drive(self, work: Work) -> None:
         """
-        Run what is due wherever the work yields.
+        Run due timers wherever the work yields.
         """
         for wait in work:
             if isinstance(wait, float | int):
@@ -227,22 +210,16 @@ class WheelContender(Contender):
     """
 
     def __init__(self) -> None:
-        """
-        Make the wheel.
-        """
         self.timers = import_module("tickwheel").TimerWheel()
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Move the timers that there are.
+        Move the timers in the wheel.
         """
         for place, when in zip(places, whens, strict=True):
             handles[place].reschedule(when)
 
     def close(self) -> None:
-        """
-        Close the wheel.
-        """
         self.timers.close()
 
 
@@ -253,14 +230,14 @@ class WheelOnLoopContender(LoopContender):
 
     def __init__(self) -> None:
         """
-        Make the loop, and the wheel on it.
+        Make the loop.
         """
         super().__init__(asyncio.new_event_loop)
         self.timers = None
 
     def drive(self, work: Work) -> None:
         """
-        Run the work on the loop, the wheel made at the first step.
+        Run the work on the loop; the wheel is made at the first step.
         """
         self.loop.run_until_complete(self._with_wheel(work))
 
@@ -274,14 +251,14 @@ class WheelOnLoopContender(LoopContender):
 
     def start(self) -> None:
         """
-        Make the wheel, then run the loop in a thread of its own.
+        Make the wheel, and run the loop in a thread of its own.
         """
         self.drive(iter([None]))
         super().start()
 
     def close(self) -> None:
         """
-        Close the wheel, then the loop.
+        Close the wheel, and then the loop.
         """
         self.timers.close()
         super().close()
@@ -299,14 +276,11 @@ SUBJECTS: dict[str, tuple[str, Callable[[], Contender]]] = {
 
 def is_here(subject: str) -> bool:
     """
-    Return whether the library of a subject is installed.
+    Return True if the library of a subject is installed.
     """
     library = SUBJECTS[subject][0]
     return find_spec(library) is not None and (library != "tickwheel" or hasattr(import_module(library), "TimerWheel"))
 
 
 def make(subject: str) -> Contender:
-    """
-    Make a contender by its name.
-    """
     return SUBJECTS[subject][1]()

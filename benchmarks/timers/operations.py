@@ -1,9 +1,9 @@
 """
-The works of single operations: a set population waits in the background while the operation is measured.
+The works of single operations, which are measured while a given number of timers waits in the background.
 
-Every chunk is timed whole, by the CPU clock of the process (all threads) and by the wall; the median chunk counts.
-The collector is off while measuring, for all alike.
-Between chunks a loop gets a turn, untimed, unless the work says so.
+Each chunk is timed as a whole, by the process's CPU clock (all threads) and by the wall clock; the median chunk counts.
+The garbage collector is off during measurements, for all contenders alike. Between chunks a loop gets a turn, which is
+not timed, unless the work says otherwise.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CONDITIONS = {
 
 def timed(step: Callable[[], object]) -> tuple[int, int]:
     """
-    Return how many CPU and wall nanoseconds *step* took.
+    Return the CPU and wall nanoseconds that *step* takes.
     """
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     step()
@@ -76,7 +76,7 @@ def timed(step: Callable[[], object]) -> tuple[int, int]:
 
 def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[Measure]:
     """
-    Return the median chunk by both clocks, per operation.
+    Return the median chunk by both clocks, for one operation.
     """
     cpu, wall = (statistics.median(clock) / size for clock in zip(*chunks, strict=True))
     return [Measure(work, cpu, "ns", "cpu"), Measure(work, wall, "ns", "wall")]
@@ -84,7 +84,7 @@ def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[M
 
 def filled(contender: Contender, pending: int, draw: random.Random) -> list[object]:
     """
-    Set *pending* timers, due between half an hour and two hours from now, and return their handles.
+    Set *pending* timers that are due in half an hour to two hours, and return their handles.
     """
     delays = [draw.uniform(1800, 7200) for _ in range(pending)]
     gc.collect()
@@ -94,13 +94,13 @@ def filled(contender: Contender, pending: int, draw: random.Random) -> list[obje
 
 class Length(float):
     """
-    A float in disguise.
+    A subclass of float.
     """
 
 
 def delays_of_types(timers: object) -> list[tuple[str, Any]]:
     """
-    Return a delay of each type that *timers* take, by the type's name.
+    Return a delay of each type that *timers* accepts, by the name of the type.
     """
     delays: list[tuple[str, Any]] = [("int", 7200)]
     if isinstance(timers, TimerWheel):
@@ -115,7 +115,7 @@ def delays_of_types(timers: object) -> list[tuple[str, Any]]:
 
 def call_later_cancel(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Set a timer and cancel it, as every request with a time limit does.
+    Set a timer and cancel it, as a request with a timeout does.
     """
     yield None
     draw = random.Random(SEED)
@@ -148,13 +148,13 @@ def call_later_cancel(contender: Contender, pending: int, chunks: int, found: li
 
 def reschedule(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Move pending timers: later, as every sign of life on a connection does; anywhere; and ones not touched for long.
+    Move pending timers: to later, as traffic on a connection does; to any time; and timers not used for a long time.
     """
     yield None
     draw = random.Random(SEED)
     handles = filled(contender, pending, draw)
-    # Numbers, not objects: objects would be scattered over as much memory as the timers, and the figure would include
-    # fetching them.
+    # These are numbers and not objects, because objects would be scattered over as much memory as the timers, and the
+    # figure would include fetching them.
     whens = array("d", [contender.now() + 7200]) * pending
 
     def later(place: int) -> float:
@@ -185,13 +185,13 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
             spent.append(timed(partial(contender.move, held, everyone if is_own else places, targets)))
         if is_own:
             for place, handle in zip(busy, held, strict=True):
-                handles[place] = handle  # a move may make a new handle
+                handles[place] = handle  # because a move may make a new handle
         found += per_operation(work, spent, CHUNK)
 
 
 def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Set a batch for one instant and let it fire, with a population waiting behind it.
+    Set a batch of timers for one instant and let it fire, while others wait.
     """
     yield None
     draw = random.Random(SEED)
@@ -209,7 +209,7 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
         timers.call_at(when + 0.002, fired.set)
         time.sleep(max(0.0, due + 0.005 - time.monotonic()))
         yield fired
-        for _ in range(100):  # rloop does not always keep the order
+        for _ in range(100):  # repeated, because rloop does not always keep the order
             if len(called) == BATCH:
                 break
             yield 0.01
@@ -221,7 +221,7 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
 
 def fill(contender: Contender, pending: int, _chunks: int, found: list[Measure]) -> Work:
     """
-    Set a whole population: by a loop of calls, and by one call where there is one, with both populations then pending.
+    Set all timers, by a loop of calls and, if there is one, by a bulk call; both sets are pending at the end.
     """
     yield None
     draw = random.Random(SEED)

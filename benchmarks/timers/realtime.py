@@ -33,7 +33,7 @@ CONDITIONS = {
 
 def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
     """
-    Set *count* short timers at an even pace and note how late each is called.
+    Set *count* short timers at a steady pace, and record how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []
@@ -86,7 +86,7 @@ def by_hand(count: int, found: list[Measure]) -> None:
 
 def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> None:
     """
-    Count how often a waiting driver wakes with no timer, and with one that is due at the end.
+    Count how often a waiting driver wakes up without a timer, and with one that is due at the end.
     """
     contender.start()
     contender.set_from_outside(0.001, do_nothing)
@@ -103,7 +103,7 @@ def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> Non
 
 def switches() -> int:
     """
-    Return how often all threads but this one have gone to sleep, which is once for every time they were woken.
+    Return how often all threads except this one have gone to sleep, which equals their number of wake-ups.
     """
     own = str(threading.get_native_id())
     total = 0

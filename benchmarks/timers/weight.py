@@ -1,5 +1,5 @@
 """
-The size of a population in bytes, the time of a full collection, and the longest pause while it churns.
+The size of many timers in bytes, the time of a full collection, and the longest pause while timers come and go.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ CONDITIONS = {
 
 def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Weigh a population with its handles, and time a full collection over it.
+    Measure the size of *pending* timers with their handles, and the time of a full garbage collection.
     """
     yield None
     draw = random.Random(SEED)
     delays = [draw.uniform(1800, 7200) for _ in range(pending)]
     handles: list[object] = [None] * pending
     timers = contender.timers
-    timers.call_later(7200, do_nothing)  # creates everything that is made at first use
+    timers.call_later(7200, do_nothing)  # so that everything that is made at first use exists
     yield 0.1
     gc.collect()
     before = resident()
@@ -59,7 +59,7 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
 
 def collections(work: str) -> list[Measure]:
     """
-    Time full collections.
+    Return the time of full collections.
     """
     cpu, wall = (statistics.median(clock) for clock in zip(*(timed(gc.collect) for _ in range(3)), strict=True))
     return [Measure(work, cpu / 1e6, "ms", "cpu"), Measure(work, wall / 1e6, "ms", "wall")]
@@ -67,7 +67,7 @@ def collections(work: str) -> list[Measure]:
 
 def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Weigh a population that is known by its ids, if the subject has ids.
+    Measure the size of *pending* timers that are known by their ids, if the subject has ids.
     """
     yield None
     timers = contender.timers
@@ -85,7 +85,7 @@ def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Wo
 
 def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Churn a full population and keep the longest turn.
+    Set and cancel timers while others wait, and return the longest turn.
     """
     yield None
     draw = random.Random(SEED)

@@ -14,7 +14,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": Path(os.environ.get("SHOP", ".")).absolute() / "shop.db",
-        "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # a transaction that writes waits for its turn at its begin
+        "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # a writing transaction waits at its begin until it may write
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -33,7 +33,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "tickwheel.integrations.django.middleware.RuleMiddleware",  # 422 for a rule that a user wrote and nobody can read
+    "tickwheel.integrations.django.middleware.RuleMiddleware",  # answers 422 for a rule of a user that cannot be parsed
 ]
 TEMPLATES = [
     {

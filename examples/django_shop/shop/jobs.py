@@ -11,6 +11,6 @@ from tickwheel.integrations.django import jobs
 @jobs.task
 def cancel_order(number: int) -> None:
     """
-    Run when nobody has paid in time.
+    Cancel an order that was not paid in time.
     """
     Order.objects.filter(pk=number, state="open").update(state="cancelled")

@@ -1,5 +1,5 @@
 """
-Tests of the shop: time is the test's own, and no process fires but this one.
+Tests of the shop, in which the test controls the time, and no other process fires.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tickwheel.testing import InlineScheduler, ManualClock
 
 class OrderTest(TestCase):
     """
-    What becomes of orders.
+    The shop's orders, paid and unpaid.
     """
 
     def setUp(self) -> None:
         """
-        Let jobs fire as the clock moves.
+        Let jobs fire when the clock moves.
         """
         self.clock = ManualClock()
         scheduler = self.enterContext(InlineScheduler(self.clock))
@@ -28,7 +28,7 @@ class OrderTest(TestCase):
 
     def test_an_unpaid_order_is_cancelled(self) -> None:
         """
-        One that is paid in time is not.
+        An order is cancelled unless it is paid in time.
         """
         self.client.post("/orders/17")
         self.client.post("/orders/18")

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     """
-    Make it.
+    Create the table.
     """
 
     operations = (

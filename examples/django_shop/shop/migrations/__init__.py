@@ -1,3 +1,3 @@
 """
-How the tables came to be.
+The migrations of the tables.
 """
