@@ -1,7 +1,5 @@
 """
-Futures for results of system threads. A greenlet that waits for such a future lets other greenlets run.
-
-Internal: other packages use it, users do not.
+Internal: futures for results of system threads. A greenlet that waits for such a future lets other greenlets run.
 """
 
 from __future__ import annotations

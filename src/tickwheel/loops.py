@@ -1,7 +1,5 @@
 """
-Event loops and pools that run on system threads, even if gevent has replaced threads by greenlets.
-
-Internal: other packages use it, users do not.
+Internal: event loops and pools that run on system threads, even if gevent has replaced threads by greenlets.
 """
 
 from __future__ import annotations

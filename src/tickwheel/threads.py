@@ -1,12 +1,10 @@
 """
-System threads and their locks, even if gevent has replaced threads by greenlets.
+Internal: system threads and their locks, even if gevent has replaced threads by greenlets.
 
 gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that
 waited there would stop its whole hub. So our threads, and the locks between them and their callers, are always those of
 the system, which gevent keeps. A caller waits for one of our threads by a `Gate`, which lets other greenlets run.
 eventlet does not keep the originals, so it is refused.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-A length of time as text: `90s`, `2h30m`, `PT30M`.
-
-Internal: other packages use it, users do not.
+Internal: durations as text: `90s`, `2h30m`, `PT30M`.
 """
 
 from __future__ import annotations

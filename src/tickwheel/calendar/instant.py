@@ -1,7 +1,5 @@
 """
-A caller's instant of the wall clock.
-
-Internal: other packages use it, users do not.
+Internal: a caller's instant of the wall clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The policies for missed runs.
-
-Internal: other packages use it, users do not.
+Internal: the policies for missed runs.
 """
 
 from __future__ import annotations

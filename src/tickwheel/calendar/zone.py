@@ -1,7 +1,5 @@
 """
-A caller's time zone.
-
-Internal: other packages use it, users do not.
+Internal: a caller's time zone.
 """
 
 from __future__ import annotations

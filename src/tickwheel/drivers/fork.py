@@ -1,7 +1,5 @@
 """
-Empties all wheels in the child of a fork, so that pending timers fire once, in the parent.
-
-Internal: other packages use it, users do not.
+Internal: the pending timers are emptied in the child of a fork, so that they fire once, in the parent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The late driver: a manual driver that also fires timers which threads set after the clock has passed them.
-
-Internal: other packages use it, users do not.
+Internal: a manual driver that also fires timers which threads set after the clock has passed them.
 """
 
 from __future__ import annotations

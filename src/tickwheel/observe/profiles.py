@@ -1,10 +1,8 @@
 """
-The stacks of the process's threads and tasks, and a sampling profile.
+Internal: the stacks of the process's threads and tasks, and a sampling profile.
 
 The profiler reads the frames of each thread a hundred times per second, which costs the process about one percent. Its
 output is lines of "collapsed stacks", which every flame graph tool reads.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
-The engine in Python, for any wheel of the protocol.
+Internal: the engine in Python, for any wheel of the protocol.
 
 Callbacks, the clock and destructors of users' objects run outside of its lock.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
-Copies of one error for several waiters.
+Internal: copies of one error for several waiters.
 
 If several waiters raised the same error object, its traceback would collect the frames of all waiters.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

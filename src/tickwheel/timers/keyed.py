@@ -1,13 +1,11 @@
 """
-Timers by key. Each key has at most one timer, with a value. One function is called for all keys that expire.
+Internal: timers by key. Each key has at most one timer, with a value. One function is called for all keys that expire.
 
 Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `__hash__` and `__eq__` may raise or
 re-enter, but must not wait for another thread that uses the same wheel.
 
 On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So
 code that holds the lock must not read a pending entry twice, and must end its timer before anything else.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """
-Locks that are free in the child of a fork.
+Internal: locks that are free in the child of a fork.
 
 The child of a fork has one thread. A lock that another thread held at the fork would stay locked in the child forever,
 and the guarded data could be half changed. So the forking thread first takes all these locks, outer before inner, in
 the order that all threads use.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The log for errors that no handler receives.
-
-Internal: other packages use it, users do not.
+Internal: the log for errors that no handler receives.
 """
 
 from __future__ import annotations

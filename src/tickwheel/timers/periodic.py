@@ -1,7 +1,5 @@
 """
-Timers that fire repeatedly: at an interval, or by the wall clock.
-
-Internal: other packages use it, users do not.
+Internal: timers that fire repeatedly: at an interval, or by the wall clock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The times of a series at an interval, in fixed phase.
+Internal: the times of a series at an interval, in fixed phase.
 
 The time of firing n is first + n * interval. The interval is rounded to whole nanoseconds, like a delay. So
 call_every(0.1) fires at the times of call_later(n * 0.1), and errors do not add up. The user chooses the policy for
@@ -9,8 +9,6 @@ missed firings, as in tokio's `MissedTickBehavior`:
     skip       x    x-----------)  x    x        continues with the next one in phase
     burst      x    x-----------)xxx    x        makes up for each, at once
     delay      x    x-----------)    x    x      continues an interval later, in a new phase
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

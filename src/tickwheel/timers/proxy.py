@@ -1,7 +1,5 @@
 """
-Internal callbacks that wrap a callback of the user's.
-
-Internal: other packages use it, users do not.
+Internal: callbacks that wrap a callback of the user's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The times of a series that follows the wall clock.
+Internal: the times of a series that follows the wall clock.
 
 The wheel counts monotonic time, but the wall clock may be set at any moment. So a series reads the wall clock at least
 once a minute, and computes its deadline again. It fires when the wall clock shows the instant, never before:
@@ -10,8 +10,6 @@ once a minute, and computes its deadline again. It fires when the wall clock sho
     there and back between reads    is not noticed
 
 All series of a machine read the clock at the whole minutes of the monotonic clock, so they share wake-ups.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The card of a design: its name, its options, its limits, and the geometry that suits a load.
+Internal: the card of a design: its name, its options, its limits, and the geometry that suits a load.
 
 Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
 about geometry follows from three costs:
@@ -9,8 +9,6 @@ about geometry follows from three costs:
 * Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
   each slot to hold only a handful of timers at the peak.
 * Levels cause cascades. A hierarchical wheel files each entry again at most once per level.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Entries of the designs in Python, and their order of delivery.
-
-Internal: other packages use it, users do not.
+Internal: entries of the designs in Python, and their order of delivery.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The base of the designs with a tick: a pointer, the run of due entries, and a place for entries that are never due.
+Internal: the base of the designs with a tick: a pointer, the run of due entries, and a place for never-due entries.
 
     deadline     0        1..tick      tick+1..2 tick        an entry expires at the end of its tick,
     tick         0            1              2     ...       which is never before its deadline
@@ -11,8 +11,6 @@ inside the run.
 
 A design consists of its `Slots`, which decide where an entry waits and which entries expire next. Empty slots are
 skipped, so ticks cost nothing: `next_expiration` returns the next time to call, or None for an idle wheel.
-
-Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-A picture of a wheel's rings, for drawing.
-
-Internal: other packages use it, users do not.
+Internal: a picture of a wheel's rings, for drawing.
 """
 
 from __future__ import annotations

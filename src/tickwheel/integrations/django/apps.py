@@ -1,7 +1,5 @@
 """
-The application's configuration, which Django reads for the entry of `INSTALLED_APPS`.
-
-Internal: Django uses it, users do not.
+Internal: the application's configuration, which Django reads for the entry of `INSTALLED_APPS`.
 """
 
 from __future__ import annotations
