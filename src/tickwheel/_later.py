@@ -13,9 +13,7 @@ __all__ = ["later"]
 
 def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return a `__getattr__` for *package* that imports names on first use and keeps them, and a matching `__dir__`.
-
-    *homes* has the names in each module. The names listed for the package itself are its modules.
+    Return a `__getattr__` and `__dir__` for *package*, which import names on first use. *homes* lists them by module.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

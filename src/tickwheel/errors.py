@@ -58,9 +58,7 @@ class TickwheelError(Exception):
     """True if the same call may succeed later, unchanged."""
 
     def __new__(cls, *_facts: object, **_named: object) -> Self:
-        """
-        Refuse to create the base class itself, because an error must name its cause.
-        """
+        # the base class itself is never raised, because an error must name its cause
         if cls is TickwheelError:
             message = "TickwheelError is the base class: raise one of its children"
             raise TypeError(message)

@@ -30,10 +30,9 @@ class WakeUp:
 
 class Scheduled(Sequence[TimerHandle]):
     """
-    A view of a loop's pending timers, the earliest first. Each iteration reads the wheel again.
+    A live view of a loop's pending timers, the earliest first. It is not a list, so `heapq` refuses it.
 
-    `len` costs O(1), everything else O(n log n). It is not a list, so `heapq` refuses it. It needs no cleanup, because
-    cancelled timers are removed at once.
+    `len` costs O(1), everything else O(n log n). Cancelled timers are removed at once.
     """
 
     def __init__(self, loop: TimerLoop) -> None:

@@ -31,9 +31,9 @@ _AGAIN_S: Final = 0.05
 
 class Alarm(TimerProxy):
     """
-    Removes expired entries of a cache when a timer fires. The cache uses the clock of *wheel*.
+    Removes expired entries of a cache when a timer fires, on the clock of *wheel*. It does not keep the cache alive.
 
-    It does not keep the cache alive. After its wheel is closed, the cache still expires entries when it is used.
+    After its wheel is closed, the cache still expires entries when it is used.
     """
 
     def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:
@@ -72,9 +72,7 @@ class Alarm(TimerProxy):
         self.set()
 
     def failed(self) -> None:
-        """
-        Set the timer again after any error, so that the expiry continues.
-        """
+        # try again after any error, so that the expiry continues
         self.set()
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
@@ -90,9 +88,7 @@ class Alarm(TimerProxy):
             cache._disarm()
 
     def refused(self) -> None:
-        """
-        Try again soon, because a full pool must not end the expiry.
-        """
+        # try again soon, because a full pool must not end the expiry
         held(self._lock, self._restart)
 
     def _restart(self) -> None:

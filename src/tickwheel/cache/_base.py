@@ -141,17 +141,13 @@ class BaseCache(NativeCache[K, V]):
         return self._timer
 
     def __missing__(self, key: K) -> V:
-        """
-        Called by `cache[key]` if *key* is missing; a subclass may return a value.
-        """
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[K]:
         """
-        Iterate over the current keys, least recently used first.
+        Iterate over the current keys, least recently used first. This does not count as a use.
 
-        Keys that leave, expire or are added during the iteration are not yielded. The iteration does not count as a
-        use.
+        Keys that leave, expire or are added during the iteration are not yielded.
         """
         return self._iterate(KEYS)
 
@@ -321,9 +317,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __getstate__(self) -> dict[str, Any]:
         """
-        Return the state for a pickle. It has remaining lifetimes, because monotonic clocks of two machines differ.
-
-        The copy expires entries only when it is used, because the wheel and the clock are not pickled.
+        Return the state with remaining lifetimes, because monotonic clocks differ. The copy has no wheel and no clock.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         state: Any = super().__getstate__()

@@ -89,9 +89,7 @@ class _Bound:
         return hash((id(self._instance), self._method))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """
-        Pickle only the object, because the copy looks up the method again.
-        """
+        # only the object, because the copy looks up the method again
         return getattr, (self._instance, self._method.__name__)
 
     def __repr__(self) -> str:

@@ -53,10 +53,11 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    A load that ended with an error. Each waiter gets a copy of the error.
+    A load that ended with an error, of which each waiter gets a copy.
 
-    *outer* is the error that the thread was handling when it called the loader. If *is_given*, the loading thread
-    raises the error itself; if not, the first waiter gets the original.
+    *outer* is the error that the thread was handling when it called the loader. The loading thread raises the error
+    itself
+    if *is_given*; otherwise the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -85,9 +86,7 @@ def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
 
 class Flight:
     """
-    One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
-
-    If *is_background*, it continues without waiters. *timeout_s* is the maximum time that a waiter waits.
+    A call of a loader, in a thread (*loop* is None) or in a task. If *is_background*, it continues without waiters.
     """
 
     __slots__ = (
@@ -154,7 +153,7 @@ class Flight:
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
-        Return True if this thread, or a task of *loop* in this thread, can wait for the end.
+        Return True if this caller can wait for the end.
 
         A thread cannot wait for a task of the loop that it runs itself, or of a loop that is blocked.
         """

@@ -50,9 +50,9 @@ class Flights:
     """
     The running loads of one cache, by key.
 
-    The cache is an argument of each call, because a reference to it here would make a cycle. A load holds its error,
-    and the error holds the frames that it has passed. So these frames delete their references to loads; otherwise both
-    would stay until the next garbage collection.
+    The cache is an argument of each call, because a reference to it would make a cycle. The frames that an error has
+    passed
+    delete their references to loads, because these would make cycles, too.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:
@@ -82,9 +82,7 @@ class Flights:
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*. Call `load_all`, in this thread, for the keys without a running load.
-
-        A FailedLoadError has the error of a load of this or another caller.
+        Return the values of *keys*. Call `load_all` here for the keys without a load. Failures raise FailedLoadError.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -183,9 +181,7 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Register a background load for each of the *keys* without a running load, and return their number.
-
-        The caller holds the lock and the flight's gate.
+        Register a load for each of *keys* without one, and return their number. The caller holds lock and gate.
         """
         self._tidy(cache)
         mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]

@@ -26,9 +26,7 @@ __all__ = ["Leaving", "Options"]
 @dataclass(frozen=True, slots=True)
 class Options:
     """
-    The options of a cache; `TTLCache` and `TLRUCache` describe them.
-
-    The constructor raises a ValueError or TypeError for an invalid option.
+    The options of a cache; see `TTLCache` and `TLRUCache`. An invalid option raises a ValueError or TypeError.
     """
 
     maxsize: float
@@ -100,9 +98,7 @@ def _check_number(name: str, value: object, remedy: str) -> None:
 
 class Leaving:
     """
-    Calls the callbacks for each entry that has left. Errors of callbacks are logged, so that no lookup fails.
-
-    `on_expire` is called for expired entries, and `on_evict` for all others.
+    Calls `on_expire` or `on_evict` for each entry that has left. Errors are logged, so that no lookup fails.
     """
 
     def __init__(self, options: Options) -> None:

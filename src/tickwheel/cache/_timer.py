@@ -71,11 +71,11 @@ class CacheTimer:
 
 class TimerClock:
     """
-    The readings of a time function in nanoseconds, as a clock for the wheel.
+    The readings of a time function in nanoseconds since the first reading, at least 0, as a clock for the wheel.
 
-    The time is the difference to the first reading (a number of seconds or a timedelta), and 0 before it. It may be
-    larger than 292 years of seconds, because a timer may count in milliseconds or microseconds. A TypeError is raised
-    if *timer* returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
+    The time may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is raised if
+    *timer*
+    returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
@@ -116,10 +116,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return the lifetime of an entry in nanoseconds; `inf` becomes NEVER.
-
-        A ValueError is raised if *duration* is NaN or negative, or, with a timer of numbers, over 146 years but not
-        endless.
+        Return a lifetime in nanoseconds; `inf` is NEVER. A ValueError is raised for NaN, negatives, or over 146 years.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -179,10 +176,9 @@ def _refuse_nanoseconds(timer: CacheTimer) -> None:
 
 def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
-    Convert a duration to nanoseconds, rounded up; `inf` becomes NEVER.
+    Convert a number of seconds or a timedelta to nanoseconds, rounded up; `inf` becomes NEVER.
 
-    It is a number of seconds, or a timedelta of Python, NumPy or pandas. If *is_signed*, a negative duration counts as
-    0.
+    Timedeltas of NumPy and pandas are allowed. If *is_signed*, a negative duration counts as 0.
     """
     if duration is None:
         message = f"{name} is None: pass seconds as a number, math.inf for no end"

@@ -120,8 +120,8 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     """
     Return the end of the range around *wall* that *line* matches, or None if it does not match.
 
-    The finest field of *line* that omits a value of *among* decides. The range ends at the next omitted value, or with
-    the minute, the hour or the day. If no field omits a value, the range ends with the last matching day.
+    The finest field that omits a value of *among* decides. Without such a field, the range ends with the last matching
+    day.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

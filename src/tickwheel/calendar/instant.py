@@ -33,10 +33,9 @@ def from_iso(text: str) -> datetime:
 
 def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
-    Convert *when* to nanoseconds since the epoch, and the zone for display.
+    Convert *when* to nanoseconds, and the zone for display.
 
-    The result is never before *when*. At the result, the float that `time.time()` returns is not before *when* either.
-    The errors are those of `call_at_wall`.
+    Neither the result nor its float is before *when*. The errors are those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -41,9 +41,9 @@ class CrontabLine:
     """
     One job of a crontab.
 
-    *text* is the command as written. It identifies the job when the file is imported again. *command* and *stdin* are
-    the parts of *text*. *user* is the account, if the file has a column for accounts. *env* has the variables that
-    precede the line.
+    *text* is the whole command, and identifies the job at the next import. *command* and *stdin* are its parts. *user*
+    is
+    the account, if the file has accounts. *env* has the variables that precede the line.
     """
 
     line: int

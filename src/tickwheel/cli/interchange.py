@@ -61,8 +61,7 @@ class Imported(NamedTuple):
     """
     The contents of a line.
 
-    *request* is the request for `set`. *pause* is the note of the job's pause, or None if the job is not paused. A dead
-    letter (*is_dead*) is not set.
+    *request* is for `set`. *pause* is the note of the pause, or None. A dead letter (*is_dead*) is not set.
     """
 
     number: int
@@ -176,9 +175,7 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
 
 def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
-    Read a table whose first line names its columns. An empty cell is a field that is not given.
-
-    The columns are the fields of a line, and `attempts`, a field of `retry`. Payload, retry and pause are JSON.
+    Read a table whose first line names fields of a line, or `attempts` of `retry`. An empty cell is a missing field.
     """
     reader = csv.DictReader(lines, strict=True)
     try:

@@ -22,9 +22,7 @@ def jobs_of(
     **asked: Any,
 ) -> Iterator[Job]:
     """
-    Yield the jobs whose key begins with *prefix*, in the order of their keys; *asked* are the filters of `list`.
-
-    Begin after *cursor*. After each page, call *on_page* with the last key that was searched.
+    Yield the matching jobs in the order of their keys, after *cursor*. *on_page* gets the last key of each page.
     """
     while True:
         page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)

@@ -47,10 +47,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes about a schedule, collected while it is read.
-
-    *remarks* are differences between the schedule and its import. *next_at* is the other scheduler's next run, if it is
-    overdue or was moved, and so may differ from the rule.
+    Notes about a schedule. *remarks* are differences of the import; *next_at* is an overdue or moved next run.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -62,8 +59,9 @@ class Found:
     """
     A schedule of the other scheduler.
 
-    *request* is None if the schedule cannot be imported; then *remarks* has the reason, otherwise the differences.
-    *next_at* is the due time of the first run if the job is created; None keeps the rule's.
+    *remarks* has the differences, or, if *request* is None, the reason why it cannot be imported. *next_at* is the
+    first due
+    time if the job is created; None keeps the rule's.
     """
 
     name: str
@@ -117,9 +115,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series whose next run is *due*. If this run is overdue by at most *grace*, it is due at once.
-
-    A *grace* of None has no limit.
+    Return the start of a series: *due*, or now if *due* has passed by at most *grace* (None: any time).
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)

@@ -68,9 +68,7 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return the stats, the last firings, the fleet, and the firing rate since the last poll.
-
-        At the first poll, the rate is the sum of the nodes' reports.
+        Return stats, last firings, fleet, and the firing rate since the last poll; at first the nodes' reported rates.
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")

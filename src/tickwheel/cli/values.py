@@ -161,9 +161,7 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 
 def epoch_seconds(text: str) -> float | None:
     """
-    Parse *text* as seconds since the epoch, or return None if it is not a number.
-
-    Raise ValueError if the text may be meant as a date, which would be another day if read as seconds.
+    Parse *text* as seconds since the epoch, or return None. A text that may mean a date raises a ValueError.
     """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"

@@ -50,9 +50,7 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    The part of a declaration in one partition. *key* is any key of the partition.
-
-    *before* and *after* are the manifest as stored and as declared. *members* are the manifest's jobs by key.
+    The part of a declaration in the partition of *key*: the manifest *before* and *after*, and its jobs, *members*.
     """
 
     store: Store
@@ -134,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Some partitions may already be written then. The next try finds their jobs unchanged, so it keeps earlier outcomes.
+    Some partitions may be written then. The next try finds their jobs unchanged and keeps their outcomes.
     """
     for part in parts:
         gone = part.gone()

@@ -121,11 +121,7 @@ class AsyncioDriver(DriverInLoop):
             raise
 
     def _watch(self, handle: asyncio.Handle) -> _Watched:
-        """
-        Detect the close of the loop by a weak reference, because most loops then drop all handles.
-
-        If the loop's handles do not support weak references, every call that sets a timer checks the loop.
-        """
+        # by a weak reference, because most loops drop all handles at their close; other loops are checked at each call
         try:
             return weakref.ref(handle, self._dropped)
         except TypeError:

@@ -22,9 +22,7 @@ WINDOW: Final = 4_096
 
 class HotKeys:
     """
-    Counts operations by key, and reports hot keys. The caller must hold a lock for every call.
-
-    A key is hot from a *share* of the operations on, which is more than 1/64.
+    Counts operations by key, under the caller's lock. A hot key has more than *share* (over 1/64) of the operations.
     """
 
     def __init__(self, share: float) -> None:

@@ -17,12 +17,13 @@ __all__ = ["KeyShard", "OnExpire", "jump_hash", "stable_hash"]
 
 class KeyShard:
     """
-    The shard of a key that is pending or expiring. Its wheel stores (`KeyShard`, value) as the value of the key.
+    The shard of a key that is pending or expiring.
 
-    *lives* counts the timers of the key that are pending, or whose `on_expire` has not returned. A timer that has left
-    the wheel before `on_expire` is called is in no list, so the number must be counted. A key changes its wheel only if
-    the number is 0. The wheel's thread holds pending timers, and so this object. This object must not hold the wheel,
-    or the wheel would never be released.
+    *lives* counts its timers that are pending, or whose `on_expire` has not returned. Timers that have just expired are
+    in
+    no list, so they must be counted. A key changes its wheel only if the number is 0. This object must not hold the
+    wheel,
+    because the wheel's thread holds this object.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -69,9 +70,7 @@ class OnExpire(KeyedTimerProxy):
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a hash of *key*. For text, bytes and integers it is the same in every process.
-
-    Equal keys have equal hashes, including 1, 1.0 and True.
+    Return a hash of *key*, equal for equal keys. For text, bytes and integers it is the same in every process.
     """
     if isinstance(key, str):
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
@@ -82,9 +81,9 @@ def stable_hash(key: Hashable) -> int:
 
 def jump_hash(number: int, shards: int) -> int:
     """
-    Return the shard (0..*shards* - 1) of a number. If a shard is added, only the numbers that it receives move.
+    Return the shard of a number; if a shard is added, only numbers that it receives move. O(log n).
 
-    J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014. O(log shards).
+    J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014.
     """
     state = number
     chosen, candidate = -1, 0

@@ -18,10 +18,9 @@ _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
 
 class LoopClock:
     """
-    The time of an event loop, as its own timers see it. It may be read from any thread.
+    The time of an event loop, as its own timers see it, for any thread. *read_s* returns it in seconds.
 
-    Its wall-clock time starts at the system's time, and advances with the loop's time. *read_s* returns the loop's time
-    in seconds.
+    Its wall-clock time starts at the system's time, and advances with the loop's time.
     """
 
     def __init__(self, read_s: Callable[[], float]) -> None:

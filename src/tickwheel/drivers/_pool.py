@@ -70,11 +70,7 @@ class _Queue:
             self.has_room.notify_all()
 
     def after_fork(self) -> None:
-        """
-        Empty the queue in the child if a worker forked, because waiting callbacks run in the parent.
-
-        The lock is not used, because another thread may have held it at the fork.
-        """
+        # without the lock, which another thread may have held at the fork; waiting callbacks run in the parent
         self.is_forked = True
         self.waiting.clear()
 

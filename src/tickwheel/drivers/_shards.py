@@ -286,10 +286,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move *key* to *home* if it is pending and no `on_expire` of it is running or about to run.
-
-        Return True if it was pending. A key that expires at the same time is not moved; the wheel's methods decide
-        which came first.
+        Move *key* to *home* if it is pending and no `on_expire` of it runs or begins. Return True if it was pending.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:

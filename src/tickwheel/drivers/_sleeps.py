@@ -23,11 +23,11 @@ __all__ = ["Sleep", "Ticks"]
 
 class Sleep(TimerProxy):
     """
-    An awaitable timer: the result of `TimerWheel.sleep`.
+    The result of `TimerWheel.sleep`: an awaitable timer with the methods of `Timer`.
 
-    Any number of coroutines of asyncio or trio may await it, also after its end. All get the same result: True if it
-    fired, False if it was cancelled, by `cancel` or by a drain or close of its wheel. It has the methods of `Timer`,
-    which may be called from any thread.
+    Any number of coroutines of asyncio or trio may await it, also after its end. The result is True if it fired, False
+    if
+    it was cancelled, also by a drain or close of its wheel.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -122,10 +122,9 @@ class Sleep(TimerProxy):
 
 class Ticks:
     """
-    An asynchronous iterator over the times of a series: the result of `TimerWheel.every`.
+    The result of `TimerWheel.every`: an asynchronous iterator over the times of a series. It ends with its wheel.
 
-    Each item is the scheduled time of its tick, in seconds of the wheel's clock. The iteration ends with its wheel. It
-    may be abandoned at any point, because no timer is pending while the body of the loop runs.
+    A time is in seconds of the wheel's clock. No timer is pending during the loop's body, so the loop may be abandoned.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:

@@ -412,11 +412,7 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
 
 
 def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
-    """
-    Wrap *on_error* so that its object is held weakly, because that object may hold the wheel.
-
-    The driver's thread holds the engine. So a strong reference would keep such a wheel alive indefinitely.
-    """
+    # weakly, because that object may hold the wheel, which the driver's thread would then keep alive
     if not isinstance(on_error, MethodType):
         return on_error
     method = weakref.WeakMethod(on_error)

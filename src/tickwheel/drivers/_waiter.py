@@ -37,11 +37,11 @@ class Waiter(Protocol):
 
 class ClockWaiter:
     """
-    Waits on any clock. It reads the clock once, and waits in real time until the deadline.
+    Waits on any clock, which the caller must read again afterwards.
 
-    The caller must read the clock again afterwards. A coarse clock may still show the same time after a wait. Then the
-    pauses double until the clock moves, so that a tick of the clock costs few wake-ups, and no wait is longer than
-    twice the tick.
+    It waits in real time. If a coarse clock shows the same time again, the pauses double until it moves. So a tick
+    costs
+    few wake-ups, and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -24,11 +24,10 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires when a manual clock is moved, and also fires timers that threads set after the clock has passed them.
+    Fires as a manual clock moves, and also fires timers that threads set just after the clock has passed them.
 
-    A move of the clock does not wait for threads. If a thread sets a timer just after the clock has passed its
-    deadline, the timer would wait for the next move, and a test may never move the clock again. *call_every* starts a
-    series of calls in real time, such as `TimerWheel().call_every`.
+    Without it, such a timer would wait for the next move, which a test may never make. *call_every* starts a series of
+    calls in real time, such as `TimerWheel().call_every`.
     """
 
     def __init__(self, call_every: Callable[[float, Callable[[], object]], _Series]) -> None:

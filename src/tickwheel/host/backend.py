@@ -35,9 +35,9 @@ __all__ = ["Backend", "Jobs"]
 
 class Jobs(Protocol):
     """
-    The operations on jobs. All methods may be called from any thread. A method blocks unless it returns a `Reply`.
+    The operations on jobs, for any thread, with the errors that `Scheduler` documents. All values are checked first.
 
-    They raise the errors that `Scheduler` documents, and check all values before they change anything.
+    A method blocks unless it returns a `Reply`.
     """
 
     @property

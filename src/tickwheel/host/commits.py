@@ -37,9 +37,7 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
     """
-    Return the jobs of callers' writes that are pending now, and the keys of jobs that are no longer pending.
-
-    The jobs at the indexes *begun* are left out.
+    Return the pending jobs of callers' writes and the keys that no longer have one, without the indexes *begun*.
     """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
@@ -61,10 +59,9 @@ def elapsed_of(
     writes: Sequence[Write], answers: Sequence[Answer], clock: StoreClock
 ) -> tuple[dict[int, list[Job]], bool]:
     """
-    Return the callers' pending jobs whose due times count elapsed time, by the step of *clock*.
+    Return the callers' pending jobs whose due times count elapsed time, and True if a job was omitted.
 
-    If the store counted a job by a clock that was set afterwards, the job is omitted until *clock* has detected the
-    step. The second value is True if any job was omitted.
+    A job is omitted if the store counted it by a newer setting of its clock than *clock* has detected.
     """
     found: dict[int, list[Job]] = {}
     if _TIMED_KINDS.isdisjoint(map(type, writes)):

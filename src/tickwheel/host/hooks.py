@@ -56,9 +56,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Hooks:
     """
-    The subscribed hooks. Without a hook, events cost nothing.
-
-    Callers check `is_active` before they create an event, and `is_curious` before they create a routine event.
+    The subscribed hooks. Check `is_active` before you create an event, and `is_curious` before a routine event.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")
@@ -112,10 +110,9 @@ class Hooks:
 
     def emit(self, event: Event) -> None:
         """
-        Call every hook with *event*, in order of subscription.
+        Call every hook with *event*, in order of subscription. Errors of hooks are logged, even SystemExit.
 
-        Errors of hooks are logged, even SystemExit. KeyboardInterrupt propagates, because it does not come from the
-        hook.
+        KeyboardInterrupt propagates, because it does not come from the hook.
         """
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:

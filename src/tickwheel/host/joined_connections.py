@@ -27,8 +27,7 @@ def unwrapped(connection: Any) -> object:
     """
     Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
-    SQLAlchemy begins its transaction now, as before any statement. An async object, or an object that cannot join a
-    transaction, raises a `TransactionError`.
+    SQLAlchemy begins its transaction now. A connection that cannot join a transaction raises a `TransactionError`.
     """
     names = _names(connection)
     if names & _DJANGO:

@@ -31,11 +31,11 @@ _T = TypeVar("_T")
 
 def one_life(name: str, token: Callable[[int], str]) -> str:
     """
-    Append a random end to *name*, so that each start of a scheduler has a different name.
+    Append a random end to *name*, so that each start has a name of its own.
 
-    Host and process id are not unique, because a restarted container keeps them and two schedulers can share a process.
-    A scheduler with an earlier scheduler's name would treat its running jobs as its own, and never recover them. The
-    end comes from the system's random generator, which a program cannot seed.
+    Host and process id are not unique. A scheduler with an earlier name would treat its running jobs as its own, and
+    never
+    recover them. The end comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 
@@ -65,10 +65,9 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop*, unless an earlier call has completed, and return its result.
+        Call *stop*, which enforces its own timeout, unless an earlier call has completed.
 
-        *stop* enforces its own timeout. *timeout* is the maximum wait for a concurrent call. A caller that is a handler
-        (*is_inside*) does not wait.
+        A concurrent call waits up to *timeout*, unless the caller is a handler (*is_inside*).
         """
         is_first = False
         try:

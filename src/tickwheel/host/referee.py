@@ -33,9 +33,7 @@ Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 class LocalAttempts(Protocol):
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the attempt status of each of *jobs*, which are running in the store; None if it is unknown here.
-
-        A withdrawn attempt will not start, and the caller must call `resolved` with its status.
+        Return the status of each of *jobs*, or None if unknown. Call `resolved` with the status of a withdrawn attempt.
         """
 
     def is_waiting(self, job: Job) -> bool: ...
@@ -70,10 +68,9 @@ class UndecidedBatch:
 
 class WithdrawalArbiter:
     """
-    Decides whether counted attempts can still be withdrawn for undecided writes.
+    Decides from this process's memory, on the writer's thread, whether counted attempts can still be withdrawn.
 
-    It decides on the writer's thread, from the memory of this process. If an attempt is unknown there, withdrawal
-    requests decide about the batch.
+    If an attempt is unknown here, withdrawal requests decide about the batch.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

@@ -120,9 +120,7 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers and tasks on *scheduler*, each wrapped by *around*, except handlers that run in processes.
-
-        Handlers that *scheduler* already has are not replaced.
+        Register all handlers and tasks on *scheduler*, unless it has them, each wrapped by *around* (not in processes).
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():

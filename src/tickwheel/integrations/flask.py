@@ -150,9 +150,7 @@ def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
 
 def _will_fork() -> bool:
     """
-    Return True if a server loads the application in the parent of the processes that serve it.
-
-    gunicorn with `--preload` does this, and uWSGI without `lazy-apps`.
+    Return True if a server loads the application before it forks: gunicorn `--preload`, uWSGI without `lazy-apps`.
     """
     if (uwsgi := sys.modules.get("uwsgi")) is not None:
         return bool(uwsgi.worker_id() == 0)

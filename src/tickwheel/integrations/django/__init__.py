@@ -116,8 +116,7 @@ def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     Wrap *function* like a view of Django: connections that are too old or broken are closed before and after it.
 
-    A connection with an open transaction stays open, because it belongs to the caller, such as a test that moves the
-    clock.
+    A connection with an open transaction stays open, because it belongs to the caller, such as a test.
     """
     if not is_async(function):
         return within(function, _fresh_connections)

@@ -32,9 +32,7 @@ _OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_thresh
 
 class _JoiningScheduler(Scheduler):
     """
-    A scheduler in one of Django's databases.
-
-    Its writes join an open transaction of that database, or are refused in it.
+    A scheduler in one of Django's databases. Its writes join an open transaction of that database, or are refused.
     """
 
     def __init__(self, store: str, alias: str, **options: Any) -> None:

@@ -94,9 +94,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """
-        Set the job of a call of *task*, due at its `run_after` or now.
-
-        A TypeError means that JSON cannot hold the arguments.
+        Set the job of a call of *task*, due at its `run_after` or now. Arguments that JSON cannot hold are a TypeError.
         """
         self.validate_task(task)
         result = self._result(task, get_random_string(32), args, kwargs)

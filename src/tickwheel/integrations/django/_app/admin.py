@@ -37,9 +37,7 @@ class JobAdmin(admin.ModelAdmin):
     actions: ClassVar[list[str]] = []
 
     def has_add_permission(self, request: Any) -> bool:
-        """
-        Refuse, because code sets a job, with a payload that its handler understands.
-        """
+        # code sets a job, with a payload that its handler understands
         return False
 
     def get_urls(self) -> list[Any]:
