@@ -130,7 +130,7 @@ Taken: TypeAlias = tuple[int, str, HandlerLimit]
 
 class Reservation:
     """
-    Places for jobs that a commit sets and begins. Only the writer's thread may use it.
+    Places for jobs that a commit sets and begins. Only the thread that commits may use it.
 
     *claim* is the write that begins the jobs, *taken* the reserved places, and *begun* the indexes of the writes whose
     jobs were begun.
@@ -462,7 +462,7 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Sort the entries by the store's answers; on the writer's thread.
+        Sort the entries by the store's answers; on the thread that commits.
 
         An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
         """

@@ -148,7 +148,7 @@ be many, each with its own commit.
 
 class Completer:
     """
-    Acknowledges finished attempts. `add` may be called from any thread; answers arrive in the writer's thread.
+    Acknowledges finished attempts. `add` may be called from any thread; answers arrive in the thread that commits.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Completer:
         """
         Write that *entry* ended with *verdict*; return False if it had already ended.
 
-        The writer's thread calls *on_answer* with the store's answer.
+        The thread that commits calls *on_answer* with the store's answer.
         """
         ended = self.end(entry, verdict)
         if ended is None:

@@ -100,7 +100,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Figures:
     """
-    Counters of firings. Only the writer's thread writes, so counts need no lock; any thread may read.
+    Counters of firings. Only the thread that commits writes, so no count needs a lock; any thread may read.
     """
 
     def __init__(self) -> None:

@@ -117,11 +117,10 @@ class Writer:
         """
         Start the thread.
 
-        The callbacks run on the writing thread: *reserve* before each commit of callers' writes, *on_commit* after the
-        commit and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the
-        error. *batch_max* limits the callers' writes per commit, and also the scheduler's own writes. *waiting_max*
-        limits the callers' waiting writes. Transient errors are retried for *retry_s* seconds. Writers may share a
-        *tally*.
+        The callbacks run on the committing thread: *reserve* before each commit of callers' writes, *on_commit* after it
+        and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the error.
+        *batch_max* limits the callers' writes per commit, and the scheduler's own; *waiting_max* the waiting writes of
+        callers; *retry_s* the seconds of retries after transient errors. Writers that share a *tally* count together.
         """
         self._store = store
         self._runtime = runtime
@@ -339,9 +338,9 @@ class Writer:
         """
         Write the waiting batches of the scheduler in this thread, unless the writer is busy or callers wait for it.
         """
+        thread, entries = self._runtime.current_thread(), list[_Entry]()
         if any(self._own_rivals) or not self._own_turn.acquire(blocking=False):
             return
-        thread, entries = self._runtime.current_thread(), list[_Entry]()
         try:
             self._inside.add(thread)
             if not (self._closing.is_set() or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
