@@ -125,10 +125,6 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
 
     Returns:
         An integer in 0..NEVER.
-
-    Raises:
-        InvalidDelayError: If *when* is NaN or NaT.
-        TypeError: If *when* is neither a number nor a timedelta of a fixed length.
     """
     return max(to_ns(when, name), 0)
 
@@ -136,10 +132,6 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
 def to_delay(delay: Seconds) -> int:
     """
     Return the least number of nanoseconds that is not below *delay*. A negative delay counts as zero.
-
-    Raises:
-        InvalidDelayError: If *delay* is NaN.
-        TypeError: If *delay* is not a number.
     """
     return max(to_ns(delay, "delay"), 0)
 
@@ -147,10 +139,6 @@ def to_delay(delay: Seconds) -> int:
 def to_timeout(timeout: Seconds | None) -> float | None:
     """
     Return the maximum wait in seconds, within the limits of Python's locks, or None for no limit.
-
-    Raises:
-        InvalidDelayError: If *timeout* is NaN.
-        TypeError: If *timeout* is not a number.
     """
     if timeout is None:
         return None

@@ -133,9 +133,7 @@ class ContextCancelledError(TickwheelError, RuntimeError):
 
 class DeadlineExceededError(TickwheelError, TimeoutError):
     """
-    The deadline of the context, or of one of its ancestors, has passed.
-
-    `deadline` is in seconds of the wheel's clock.
+    The deadline of the context, or of an ancestor, has passed. `deadline` is in seconds of the wheel's clock.
     """
 
     is_transient = True
@@ -149,9 +147,7 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
 
 class LoadTimeoutError(TickwheelError, TimeoutError):
     """
-    A load took longer than the cache's `load_timeout`.
-
-    `timeout` is this limit in seconds.
+    A load took longer than the cache's `load_timeout`. `timeout` is this limit in seconds.
     """
 
     is_transient = True
@@ -165,7 +161,7 @@ class LoadTimeoutError(TickwheelError, TimeoutError):
 
 class InvalidDelayError(TickwheelError, ValueError):
     """
-    The delay or time is NaN or NaT.
+    The delay or time is NaN or NaT. Every function that takes a delay or a time raises it.
     """
 
     def __init__(self, name: str, value: object) -> None:
@@ -267,7 +263,7 @@ class RecurrenceError(InvalidValueError):
 
 class MissingExtraError(TickwheelError, ImportError):
     """
-    A library that is needed is not installed.
+    A library that is needed is not installed. Every function that needs an optional library raises it.
     """
 
     def __init__(self, library: str, extra: str) -> None:

@@ -142,8 +142,7 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """
     Run *main* on a new loop and return its result, like `asyncio.run`, with timers in the wheel.
 
-    Raises:
-        RuntimeError: If a loop is running in this thread.
+    It cannot be called while a loop runs in this thread.
     """
     try:
         asyncio.get_running_loop()

@@ -33,7 +33,6 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
 
     Raises:
         TimeoutError: If *timeout* has passed, after *fut* was cancelled.
-        InvalidDelayError: If *timeout* is NaN.
     """
     wait_s = None if timeout is None else to_seconds(timeout, "timeout")
     if sys.version_info < (3, 12):
@@ -80,9 +79,6 @@ async def sleep(delay: Seconds, result: Any = None) -> Any:
 
     On `EventLoop` it uses a timer in the wheel, on another loop the loop's own timer. If that timer wakes early, as on
     uvloop, it waits for the rest of the delay. At 0 or below, the other tasks get one turn.
-
-    Raises:
-        InvalidDelayError: If *delay* is NaN.
     """
     delay_s = to_seconds(delay, "delay")
     begin = monotonic()

@@ -1,8 +1,5 @@
 """
-The base of all caches: a mapping whose entries expire automatically.
-
-Storage, expiry and eviction are native (`tickwheel._core.Cache`). This module converts arguments, and has the methods
-that need no native code.
+The base of all caches. It converts arguments; storage, expiry and eviction are native (`tickwheel._core.Cache`).
 """
 
 from __future__ import annotations
@@ -192,10 +189,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Remove and return the least recently used key with its value.
 
-        If a subclass overrides this method, each eviction calls it.
-
-        Raises:
-            KeyError: If the cache is empty.
+        If a subclass overrides this method, each eviction calls it. An empty cache raises a KeyError.
         """
         item = self._pop_least()
         if item is None:
@@ -207,10 +201,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Remove all expired entries and return them, in order of their deadlines.
 
-        If a subclass overrides this method, each set first calls it.
-
-        Args:
-            time: The time to use instead of now, in the units of `timer`; None for now.
+        *time* replaces now, in the units of `timer`. If a subclass overrides this method, each set first calls it.
         """
         return self._expire(None if time is None else self._time_ns(time))
 
@@ -260,12 +251,10 @@ class BaseCache(NativeCache[K, V]):
 
     def take_many(self, keys: Iterable[K], loader: Callable[[list[K]], Mapping[K, V]]) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*. Load the missing values together, and store them.
+        Return a dict of the values of *keys*. Load the missing values together, each once, and store them.
 
-        Args:
-            keys: The keys; each is loaded once.
-            loader: Called at most once, with the list of missing keys that no other caller is loading. It returns a
-                mapping of the keys that it has found. Keys that it has not found are neither returned nor stored.
+        *loader* is called at most once, with the list of missing keys that no other caller is loading. It returns a
+        mapping of the keys that it has found. Keys that it has not found are neither returned nor stored.
 
         Raises:
             ReentrantError: If the loader takes a key that it is loading.

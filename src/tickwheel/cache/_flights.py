@@ -350,9 +350,6 @@ class Flights:
         self.end(cache, flight)
 
     def _strike(self, cache: Loading, flight: Flight) -> None:
-        """
-        Remove a flight's loads, and stop watching their keys. The caller holds the lock.
-        """
         for key, load in list(flight.loads.items()):
             if self._loads.get(key) is load:
                 del self._loads[key]

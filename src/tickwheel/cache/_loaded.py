@@ -22,7 +22,6 @@ class Loaded(NamedTuple, Generic[V]):
             return Loaded(answer.address, ttl=answer.ttl)
 
     Attributes:
-        value: The value.
         ttl: The lifetime, in seconds or a timedelta; None for the cache's default, 0 to store nothing.
     """
 

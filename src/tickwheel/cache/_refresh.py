@@ -42,7 +42,6 @@ class Refresh:
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
-        TypeError: If a duration is neither a number nor a timedelta, or *loads_max* is not an int.
     """
 
     ahead: float | timedelta = 0.0

@@ -43,12 +43,6 @@ class LoadStats:
 class CacheInfo(NamedTuple):
     """
     The counters of `cache_info()`, like those of `functools.lru_cache`.
-
-    Attributes:
-        hits: Calls that were answered from the cache.
-        misses: All other calls.
-        maxsize: The maximum size of the cache.
-        currsize: Its current size.
     """
 
     hits: int
@@ -69,7 +63,6 @@ class CacheStats:
             `Refresh.stale_if_error` does a second lookup after a failed load.
         expirations: Expired entries, counted when they were removed.
         evictions: Other entries that have left, by reason.
-        loads: Counters of the loaders.
     """
 
     hits: int

@@ -92,9 +92,6 @@ class TimerClock:
         return self.monotonic_ns()
 
     def to_ns(self, reading: Any) -> int:
-        """
-        Convert a reading to nanoseconds, at least 0. The conversion preserves the order of readings.
-        """
         passed = self._passed(reading)
         ns = duration_ns(passed, "time", is_signed=True)
         if ns <= _STEP_S * 10**9:

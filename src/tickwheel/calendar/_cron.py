@@ -73,7 +73,6 @@ class Cron:
 
     Attributes:
         line: The five or six fields, in upper case, with aliases resolved.
-        tz: The IANA name of the zone.
         day_match: Meaning of a line that restricts both day fields.
         dst_gap: Policy for times in a gap; None for the default of the line's dialect.
         dst_overlap: Policy for times that are shown twice; None for the default of the line's dialect.
@@ -93,7 +92,6 @@ class Cron:
         Raises:
             RecurrenceError: If the line cannot be read, never fires, or the zone is unknown; the message names the
                 part.
-            MissingExtraError: If cronsim is not installed.
         """
         if not isinstance(text, str):
             raise RecurrenceError("cron", text, "pass a line of five or six fields")
@@ -152,9 +150,6 @@ class Cron:
     def words(self) -> str | None:
         """
         The line in English without its zone, such as "at 09:00 on Monday through Friday"; None for Quartz's days.
-
-        Raises:
-            MissingExtraError: If cronsim is not installed.
         """
         return _fields.words_of(six_fields(self.line), has_seconds=len(self.line.split()) == WITH_SECONDS)
 

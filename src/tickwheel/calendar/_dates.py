@@ -61,10 +61,7 @@ class Step(NamedTuple):
 
     def checked(self, every: object) -> Step:
         """
-        Return the step if it is within the bounds.
-
-        Raises:
-            RecurrenceError: If it is out of bounds; the message shows *every*.
+        Return the step if it is within the bounds. Otherwise raise a RecurrenceError that shows *every*.
         """
         if self.days + self.months <= 0 or self.days > _DAYS_MAX or self.months > _MONTHS_MAX:
             raise RecurrenceError("every", every, "with time= it is at least a day or a month, and at most 100 years")
@@ -85,7 +82,6 @@ class Dates:
         step: The distance between two dates.
         time: The time of day, in whole seconds.
         anchor_on: The first date. If a later month lacks this day, the run is on the last day of that month.
-        tz: The IANA name of the zone.
         dst_gap: Policy for a time in a gap; None for a run at the end of the gap.
         dst_overlap: Policy for a time that is shown twice; None for a run at the first time.
     """
@@ -104,8 +100,7 @@ class Dates:
         """
         Return the series whose first run is the first time *at* from *start* on, in ms since the epoch.
 
-        Raises:
-            RecurrenceError: If the zone is unknown.
+        An unknown zone raises a RecurrenceError.
         """
         daily = cls(Step(1, 0), at, _FIRST, tz, gap, overlap)
         first = daily.next(start - 1)
@@ -213,10 +208,7 @@ class Dates:
 
 def time_of(value: object) -> dt.time:
     """
-    Parse a time of day: `02:00`, `2:00`, `23:59:30`, or a `time` without a zone.
-
-    Raises:
-        RecurrenceError: For another value.
+    Parse a time of day: `02:00`, `23:59:30`, or a `time` without a zone. Other values raise a RecurrenceError.
     """
     if isinstance(value, str) and (found := _TIME.fullmatch(value)) is not None:
         try:

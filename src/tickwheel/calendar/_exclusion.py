@@ -34,9 +34,6 @@ class Exclusion:
 
     Attributes:
         first: The first excluded day, or None for a line.
-        last: The last excluded day.
-        line: The excluded cron line, or None.
-        tz: The IANA name of the exclusion's zone.
     """
 
     first: date | None
@@ -51,7 +48,6 @@ class Exclusion:
 
         Raises:
             RecurrenceError: If *text* cannot be read, or a line names another zone.
-            MissingExtraError: If *text* is a cron line and cronsim is not installed.
         """
         tz = check_zone(tz)
         if type(text) is date and text < date.max:

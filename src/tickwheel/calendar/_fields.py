@@ -1,8 +1,5 @@
 """
-The wall-clock times that a cron line matches, computed by cronsim.
-
-cronsim is used as a pure calendar, without a zone. `_zones` converts its times to instants.
-docs/decisions/cron-calendar.md compares cronsim and croniter.
+The wall-clock times, without a zone, that a cron line matches, by cronsim (see docs/decisions/cron-calendar.md).
 """
 
 from __future__ import annotations

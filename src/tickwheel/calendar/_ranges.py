@@ -1,7 +1,5 @@
 """
-Ranges of a cron field that wrap around, such as `FRI-MON`, `22-4`, `NOV-FEB` and `25-5`.
-
-cronsim refuses them, so they are converted to lists of values. With a step, as in `22-4/2`, every second value is kept.
+Converts ranges of a cron field that wrap around (`FRI-MON`, `22-4/2`) to lists, because cronsim refuses them.
 """
 
 from __future__ import annotations

@@ -68,7 +68,6 @@ def local_zone() -> str:
 
     Raises:
         RecurrenceError: If the name is unknown, as with TZ=CET-1CEST.
-        MissingExtraError: If tzlocal is not installed.
     """
     try:
         import tzlocal  # noqa: PLC0415  on use: the extra is optional
@@ -92,9 +91,6 @@ def local_zone() -> str:
 
 @lru_cache(maxsize=1)
 def _names(_path: tuple[str, ...]) -> dict[str, str]:
-    """
-    Return the names of all zones by their lower-case forms. It reads the names of about a thousand files.
-    """
     return {name.lower(): name for name in available_timezones()}
 
 
@@ -113,9 +109,6 @@ def _remedy(tz: str) -> str:
 
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
-    """
-    Return the zone of that name. UTC also works without a zone database.
-    """
     try:
         return ZoneInfo(tz)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):

@@ -1,8 +1,5 @@
 """
-The command line. Each command is a file.
-
-`app` is the group of commands, which imports a command when it is called. `exits`, `options`, `values` and `output` are
-shared by the commands.
+The command line. Each command is a file. `app`, the group of commands, imports a command when it is called.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
-Reads the jobs of APScheduler 3 or 4.
-
-The jobs of version 3 are in a SQLAlchemyJobStore or RedisJobStore. APScheduler and the code in the pickles are not
-needed, because triggers are read from their states.
+Reads the jobs of APScheduler 3 or 4. Triggers are read from their states, so no code of the pickles is run.
 """
 
 from __future__ import annotations
@@ -37,10 +34,6 @@ _REDIS_KEY: Final = "apscheduler.jobs"
 
 
 class _Rows(NamedTuple):
-    """
-    The rows of a table and, for APScheduler 4, the functions of its tasks.
-    """
-
     rows: Sequence[Any]
     functions: Mapping[str, str | None] | None = None
 

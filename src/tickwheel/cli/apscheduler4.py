@@ -1,7 +1,5 @@
 """
-Reads the schedules of APScheduler 4 from the tables of its SQLAlchemyDataStore, as version 4.0.0a6 writes them.
-
-They may be pickles or JSON. No code of the pickles is run.
+Reads the schedules of APScheduler 4.0.0a6 from its tables, as pickles or JSON. No code of the pickles is run.
 """
 
 from __future__ import annotations

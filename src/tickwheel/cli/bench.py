@@ -1,7 +1,5 @@
 """
-`tickwheel bench`: quick benchmarks of this machine.
-
-They run once, in one process. `python -m benchmarks` in the source tree is thorough.
+`tickwheel bench`: quick benchmarks of this machine, run once. `python -m benchmarks` in the source tree is thorough.
 """
 
 from __future__ import annotations

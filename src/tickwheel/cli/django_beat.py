@@ -1,7 +1,5 @@
 """
-The periodic tasks of django-celery-beat, from its tables.
-
-Django is not needed. Celery is needed, because it reads the fields of crontabs.
+The periodic tasks of django-celery-beat, from its tables. Celery reads the crontabs; Django is not needed.
 """
 
 from __future__ import annotations

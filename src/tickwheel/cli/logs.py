@@ -1,8 +1,7 @@
 """
-The log of a server on standard error: lines for people, or one JSON document per line.
+The log of a server on standard error: lines for people, or JSON documents with the same facts as members.
 
-Events of jobs are logged, too: at `warning` and above if they may need attention, otherwise at `debug`. Both formats
-have the same facts. In JSON these are members: `key`, `generation`, `attempt`, `fire_id`, ...
+Events of jobs are logged at `warning` or above if they may need attention, otherwise at `debug`.
 """
 
 from __future__ import annotations
@@ -137,10 +136,6 @@ def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class _TextFormatter(logging.Formatter):
-    """
-    Formats a record as the message, followed by the facts as `name=value`. Control characters are escaped.
-    """
-
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library
         facts = _facts_of(record)
         text = super().formatMessage(record) + "".join(f" {name}={value!r}" for name, value in facts.items())

@@ -1,7 +1,5 @@
 """
-Output of the commands: a table for people, tab-separated lines for pipes, JSON lines for programs.
-
-Keys and errors may contain any text, so control sequences of terminals are escaped.
+Output of the commands: tables, tab-separated lines, or JSON lines. Control sequences of terminals are escaped.
 """
 
 from __future__ import annotations

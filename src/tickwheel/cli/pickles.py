@@ -1,7 +1,5 @@
 """
-Reads pickles of other programs without running any of their code.
-
-An unknown class is replaced by a subclass of `Foreign`, which keeps the arguments of the original.
+Reads pickles of other programs without running their code. A `Foreign` object replaces one of an unknown class.
 """
 
 from __future__ import annotations

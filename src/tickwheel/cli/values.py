@@ -75,10 +75,6 @@ class DurationRange(_Duration):
 
 
 class _Every(_Duration):
-    """
-    A duration, or a calendar interval, which stays text: `3 days`, `1 month`.
-    """
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and Step.of(value) is not None:
             return value

@@ -41,8 +41,6 @@ class KeyedVerbs(Generic[K, V]):
 
         Raises:
             TypeError: If *key* is not hashable, *delay* is not a number, or the wheel has no `on_expire`.
-            InvalidDelayError: If *delay* is NaN.
-            ClosedError: After `close`.
             TooManyTimersError: If `max_pending` timers are pending, and *key* is not one of them.
         """
         if context is None:
@@ -54,10 +52,6 @@ class KeyedVerbs(Generic[K, V]):
     def move(self, key: K, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now, with its current value. Return True if it was pending.
-
-        Raises:
-            TypeError: If *key* is not hashable or *delay* is not a number.
-            InvalidDelayError: If *delay* is NaN.
         """
         return self._keyed.move(key, delay)
 
@@ -90,9 +84,6 @@ class KeyedVerbs(Generic[K, V]):
     def keys(self, limit: int | None = 100) -> list[K]:
         """
         Return at most *limit* pending keys (None: all), in order of their deadlines. It costs O(n) in any case.
-
-        Raises:
-            ValueError: If *limit* is negative.
         """
         return [key for key, _ in self.items(limit)]
 

@@ -97,7 +97,6 @@ class PoolExecutor(MeasuredExecutor):
 
     Raises:
         ValueError: If *workers* or *queue_max* is below 1, or *when_full* is not one of the three policies.
-        TypeError: If *workers* or *queue_max* is not an integer.
     """
 
     def __init__(

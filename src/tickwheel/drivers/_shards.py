@@ -48,7 +48,6 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     Raises:
         ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is outside of its range.
-        TypeError: If *shards* or *hot_max* is not an integer, or *hot_share* is not a number.
     """
 
     def __init__(
@@ -189,9 +188,6 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
     def add_shard(self) -> None:
         """
         Add a wheel. Keys that belong to it move there with their next `set` or `move`, and no call waits for them.
-
-        Raises:
-            ClosedError: After `close`.
         """
         with self._lock:
             if self._is_closed:

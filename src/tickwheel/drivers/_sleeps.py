@@ -102,15 +102,11 @@ class Sleep(TimerProxy):
         self._end(has_fired=False)
 
     def refused(self) -> None:
-        """
-        Fire in this thread although the pool is full, because no user function is called.
-        """
+        # in this thread although the pool is full, because no user function is called
         self()
 
     def failed(self) -> None:
-        """
-        Wake the waiting tasks again. This is harmless if they are awake.
-        """
+        # harmless if the waiting tasks are awake
         self()
 
     def _end(self, *, has_fired: bool) -> None:

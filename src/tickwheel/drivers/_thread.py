@@ -52,9 +52,6 @@ class ThreadDriver(NonCopyable):
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
     wheel is closed in the child, because the only thread there is the one that runs the callback.
-
-    Args:
-        name: Name of the thread.
     """
 
     fires_itself = True

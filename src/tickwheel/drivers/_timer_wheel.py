@@ -167,7 +167,6 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Return a wheel that fires in the running trio. The arguments are those of `asyncio`.
 
         Raises:
-            MissingExtraError: If trio is not installed.
             RuntimeError: Outside of a trio run.
         """
         from tickwheel.drivers._trio import TrioDriver  # noqa: PLC0415 - few programs use trio
@@ -254,9 +253,6 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Return at most *limit* pending timers (None: all), in order of the deadlines. It costs O(n) in any case.
 
         An item has callback, arguments and handle, or key and value.
-
-        Raises:
-            ValueError: If *limit* is negative.
         """
         # The timer of a series by the wall clock is due at its next reading of the clock, so up to this many series may
         # come before other timers.

@@ -35,7 +35,6 @@ class TrioDriver(DriverInLoop):
     default the logger `tickwheel`; any other exception ends the run, as for any system task.
 
     Raises:
-        MissingExtraError: If trio is not installed.
         RuntimeError: Outside of a trio run.
     """
 

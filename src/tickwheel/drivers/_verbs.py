@@ -106,6 +106,8 @@ class TimerVerbs:
         """
         Call *callback* with *args* every *interval* seconds, in fixed phase, without drift.
 
+        The other errors are those of `call_later`.
+
         Args:
             interval: Seconds between two firings, more than 0.
             callback: The function to call. The next firing is set after it has returned, so a series never runs twice
@@ -126,9 +128,6 @@ class TimerVerbs:
 
         Raises:
             ValueError: If a number is out of its range, or NaN, or *until* is before the first firing.
-            TypeError: If an argument is not a number, or *callback* is not callable.
-            ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending.
         """
         return self._begin(self._phase(interval, first, until, missed, jitter), callback, args, times, context)
 
@@ -200,7 +199,7 @@ class TimerVerbs:
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
         time, so a series reads it once a minute and at each firing. An idle series costs only these readings; `stats()`
         counts each as a firing. If a step of the clock or a suspend skips the time of a firing, it fires up to a minute
-        later.
+        later. The other errors are those of `call_later`.
 
         Args:
             line: Five fields, minute first, or six, second first; or a nickname such as `@daily`.
@@ -223,9 +222,6 @@ class TimerVerbs:
             RecurrenceError: If *line* cannot be read, or never fires, or *tz* is unknown.
             ValueError: If another value is out of its range.
             MissingExtraError: If cronsim is not installed; the extra `cron` installs it.
-            TypeError: If *times* or *jitter* is not a number, or *callback* is not callable.
-            ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending.
         """
         from tickwheel.timers.wall_phase import by_cron  # noqa: PLC0415 - calendars are imported where they are used
 
@@ -238,6 +234,7 @@ class TimerVerbs:
         Call *callback* with *args* once, when the wall clock shows *when*. A past instant fires in the next turn.
 
         The wall clock is read as for `call_cron`. So if the clock is set, the timer fires earlier or later accordingly.
+        The other errors are those of `call_later`.
 
         Args:
             when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
@@ -250,10 +247,6 @@ class TimerVerbs:
 
         Raises:
             InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
-            InvalidDelayError: If *when* is NaN.
-            TypeError: If *when* has another type, or *callback* is not callable.
-            ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending.
         """
         from tickwheel.timers.wall_phase import at_instant  # noqa: PLC0415 - calendars are imported where they are used
 
@@ -290,8 +283,6 @@ class TimerVerbs:
 
         Raises:
             InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
-            TypeError: If a delay or *slack* is not a number, or *callback* is not callable.
-            ClosedError: After `close`.
             TooManyTimersError: If not all of them fit below `max_pending`.
         """
         return self._engine.call_later_many(delays, callback, slack=slack)
@@ -316,8 +307,6 @@ class TimerVerbs:
             delays: Seconds; one for all, or one for each.
 
         Raises:
-            InvalidDelayError: If a delay is NaN.
-            TypeError: If a timer is neither handle nor id, or a delay is not a number.
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
             TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending. The

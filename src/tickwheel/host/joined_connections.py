@@ -1,7 +1,5 @@
 """
-Finds the driver's connection in a connection of SQLAlchemy or Django that was passed as `conn=`.
-
-The connections are recognised by the names of their classes, so that neither library is imported.
+Finds the driver's connection in a `conn=` of SQLAlchemy or Django by class names, so neither library is imported.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ class HistoryOptions:
             everything, including each snooze and each run of a one-time job; each costs one more row. "none": no
             records.
         age_s: Maximum age of a record, in seconds, as a timedelta or text such as "7d"; by default 30 days.
-        per_key: Maximum number of records per key.
         total: Maximum number of records in the store. All three limits are enforced once a minute; on SQLite once an
             hour if there are no new records. Until then there may be more records.
     """
@@ -80,7 +79,6 @@ class SchedulerOptions:
         retry: The policy of jobs that are set without one.
         horizon_s: Time before the due time at which jobs are staged (loaded into memory).
         timeout_s: Timeout of an attempt whose handler or target has no timeout; None for no limit.
-        history: Records of past attempts.
         staged_max: Maximum number of staged jobs; other jobs wait in the store. One handler or receiver takes at most
             three times as many places as are free. Its jobs that are already due take at most an eighth of all places.
         workers: Maximum number of threads for sync handlers; they start on demand. If hung handlers hold all threads, a

@@ -61,8 +61,7 @@ class Handlers:
         """
         Register the decorated function as the handler of jobs with `handler=name`. See `Scheduler.handler`.
 
-        Raises:
-            InvalidJobError: If the name is taken. The other arguments are checked when a scheduler is made.
+        A taken name raises an InvalidJobError; the other arguments are checked later.
         """
         if callable(name):
             return self.handler()(name)
@@ -89,19 +88,12 @@ class Handlers:
     def task(self, function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
         """
         Make a task of the decorated function, for all schedulers of the application. See `Scheduler.task`.
-
-        Raises:
-            InvalidJobError: As `Scheduler.task`.
-            TypeError: As `Scheduler.task`.
         """
         return made(function, fields, self.keep)
 
     def keep(self, task: Task[..., ..., Any]) -> None:
         """
-        Register *task* for all schedulers of the application.
-
-        Raises:
-            InvalidJobError: If one of its names is taken.
+        Register *task* for all schedulers of the application. A taken name raises an InvalidJobError.
         """
         for name in (task.name, *task.aliases):
             self._check(name)

@@ -1,7 +1,5 @@
 """
-A scheduler in FastAPI and Starlette, which starts and stops with the application.
-
-Requests get it as a dependency.
+A scheduler in FastAPI and Starlette, which starts and stops with the application. Requests get it as a dependency.
 """
 
 from __future__ import annotations
@@ -41,10 +39,7 @@ class Jobs(Handlers):
     @property
     def scheduler(self) -> AsyncScheduler:
         """
-        The scheduler of the running application.
-
-        Raises:
-            RuntimeError: If the application is not running.
+        The scheduler of the running application. A RuntimeError means that the application is not running.
         """
         if self._scheduler is None:
             message = (
@@ -66,7 +61,6 @@ class Jobs(Handlers):
 
         Raises:
             RuntimeError: If a scheduler is already running.
-            StoreError: As `Scheduler.start`.
         """
         if self._scheduler is not None:
             message = "the jobs run already: give each application its own"

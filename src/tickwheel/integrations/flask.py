@@ -53,7 +53,6 @@ class Jobs(Handlers):
         it. A test may pass its own *scheduler*, which this method neither starts nor stops.
 
         Raises:
-            StoreError: As `Scheduler.start`.
             InvalidJobError: If options of a handler, or the role, are invalid.
             RuntimeError: If *scheduler* already belongs to another application, in whose context its handlers run.
         """
@@ -84,8 +83,7 @@ class Jobs(Handlers):
         """
         The scheduler of the current application.
 
-        Raises:
-            RuntimeError: Outside of an application's context, or if `init_app` was not called for the application.
+        A RuntimeError means that there is no application's context, or no `init_app` call.
         """
         from flask import current_app  # noqa: PLC0415  on use
 
@@ -141,9 +139,6 @@ def _refuse(error: Exception) -> tuple[dict[str, str], int]:
 
 
 def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
-    """
-    Return True if the application itself handles errors of this *kind*, or of a base class of it.
-    """
     own = {each for by_code in app.error_handler_spec[None].values() for each in by_code}
     return not own.isdisjoint(set(kind.__mro__) - {Exception})
 

@@ -1,8 +1,5 @@
 """
-Internal: the columns of a job, declared once. Stores, documents and exports derive them from here.
-
-A column is a field of `Job`: its type, default and position come from the field. A codec below converts values that a
-table cannot hold.
+Internal: the columns of a job, declared once from the fields of `Job`. A codec adapts some values to tables.
 """
 
 from __future__ import annotations

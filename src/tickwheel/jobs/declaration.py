@@ -56,7 +56,6 @@ class DeclaredJob:
     The outcome of a declaration for one job.
 
     Attributes:
-        key: The job's key.
         outcome: CREATED, UNCHANGED, CHANGED, DEAD (the job stays a dead letter), FINISHED (the rule has no further
             run), REPLACED (the job was a one-time job) or CANCELLED (the manifest no longer contains the job).
         job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the job that
@@ -76,7 +75,6 @@ class Declared:
     The answer to a declaration.
 
     Attributes:
-        manifest: Name of the manifest.
         outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was declared
             before, so that nothing was written.
         revision: The current revision, or None.

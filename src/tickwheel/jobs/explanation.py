@@ -95,7 +95,6 @@ class LaneState:
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
         waiting: Number of due jobs in memory that a limit or a lack of places delays.
-        running: Number of running attempts.
         oldest_due_at: Due time of the earliest waiting job, in ms since the epoch; None if no job waits.
         is_full: True if the lane has used up its share of memory; its other jobs wait in the store.
         concurrency: Maximum number of simultaneous attempts, or None if the handler sets no limit.
@@ -119,7 +118,6 @@ class Explanation:
     The reason why a job has not run yet.
 
     Attributes:
-        key: The job's key.
         reason: The reason; if there are several, the one that the scheduler checks first.
         lane: The name of the job's lane; "" if the store does not answer.
         text: The reason as a sentence, with figures.

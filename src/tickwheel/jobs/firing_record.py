@@ -17,16 +17,11 @@ class FiringRecord(NamedTuple):
 
     Attributes:
         number: Grows with each firing that ends; 0 while the firing runs.
-        key: The job's key.
-        generation: The job's generation.
         attempt: Number of the attempt, from 1.
-        target: The target kind.
-        handler: The handler of that kind.
         due_at: Due time in ms since the epoch.
         fired_at: Firing time in ms, with its fraction.
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if the store refused
             the end of the firing.
-        error: The error, or None.
         took_ms: Duration, once the firing has ended.
         by: The owner that fired the job.
         progress: The last progress noted by the handler, while the firing runs.

@@ -52,12 +52,8 @@ class HistoryRecord(NamedTuple):
             of the node that started before it), "took_over" or "node_died".
         by: The node that ran the attempt, by a name that is new at each start; "" if a stop cut it off. For an act, the
             requesting process, or the token.
-        target: The target kind.
-        handler: The handler of that kind.
-        due_at: Due time.
         begun_at: Start time, with its fraction; None if the attempt never started.
         took_ms: Duration; None if the attempt never started, or the duration is unknown.
-        error: The error, or None.
         traceback: The last frames of the exception and its causes, truncated to 4,000 characters, or None.
         trace: The W3C traceparent of the attempt's span, or of the set, or None.
         note: The handler's last note, such as a short result, truncated to 200 characters, or None.

@@ -63,7 +63,6 @@ class Incident:
         fingerprint: The group's id. The same cause always has the same id.
         error: The common error, with `…` for variable parts; "" if no error was stored.
         example: The error of the latest letter, unchanged.
-        count: Number of letters.
         errors: Number of different error texts among them, as stored.
         first_at: Due time of the first letter's last attempt, in ms since the epoch.
         last_at: Due time of the latest letter's last attempt.
@@ -104,13 +103,10 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, which are ordered latest first.
+    Group *letters*, which are ordered latest first; one more than `LETTERS_MAX` if there are more.
 
-    Args:
-        letters: The dead letters; one more than `LETTERS_MAX` if there are more.
-        now: The store's time in ms, the end of the last hour.
-        search: Selects letters that contain this text, ignoring case, in key, error, target, handler or `raised_in`.
-        prefix: Selects letters whose key begins with this.
+    The last hour ends at *now*, the store's time in ms. *prefix* selects keys. *search* selects letters that contain
+    this text, ignoring case, in key, error, target, handler or `raised_in`.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]

@@ -53,8 +53,6 @@ class LaneMinute:
     Attributes:
         lane: The lane, such as "handler:mail"; "(others)" for the sum of all lanes after the 50 busiest.
         fired: Number of attempts that started and ended.
-        failed: Number of attempts that failed.
-        dead: Number of jobs that became dead letters.
         overdue: Number of due jobs that waited in memory at the end of the minute.
         wait_ms: Total time that counted attempts waited for a worker after their due times.
         took_ms: Total duration of the attempts.
@@ -83,7 +81,6 @@ class Minute:
         owner: The node, by a name that is new at each start.
         at: Start of the minute or quarter, in ms since the epoch.
         span_ms: Length: 60,000 or 900,000.
-        commits: Number of commits to the store.
         commit_ms: Total duration of the commits.
         commit_max_ms: Maximum duration of a commit, with an error of at most an eighth.
         lanes: The figures by lane, busiest first.

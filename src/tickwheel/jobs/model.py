@@ -120,12 +120,10 @@ class Job:
         target: The target kind: "handler", "webhook", "log", ...
         handler: The handler of that kind: a handler's name or a URL.
         attempt: Number of attempts begun in this generation.
-        retry: The retry policy.
         expires_at: Time after which the job no longer fires, or None. A move, a maximum wait or a next run changes it
             together with `due_at`. A retry does not: `expires_ms` of the recurrence then stores the distance for the
             next run. `STOPPED` if the job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
-        state: See `State`.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: Start of this life of the key. The maximum wait of a debounce counts from it.
@@ -215,7 +213,6 @@ class Set:
     Attributes:
         job: The job to store. Its generation and state are ignored. `first_set_at` is used only if it is reset; 0 means
             now.
-        mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
@@ -382,11 +379,8 @@ class Settle:
 
     Attributes:
         job: The job of its `Begin`.
-        epoch: The epoch of the lease.
-        how: The kind of end.
         attempt: The new number of attempts; a snooze does not count its attempt.
         due_at: The next due time. With DONE it means that the job recurs; with AGAIN, None keeps the current one.
-        error: The error, or None.
         recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current one.
         record: The history record, stored in the same transaction if the answer is SETTLED.
         is_first: True if this end is written for the first time. *record* is then stored even if the job was removed or

@@ -143,9 +143,6 @@ class Ended(NamedTuple):
     The end of a run whose node could not compute the next run. The job is not due until another node has computed it.
 
     Attributes:
-        due_at: Due time.
-        begun: Start time.
-        ended: End time.
         has_run: True if it counts as a run of the series. A skipped run does not count.
     """
 
@@ -162,7 +159,6 @@ class Recurrence:
 
     Attributes:
         rule: The series of nominal instants.
-        misfire: Policy for missed runs.
         jitter_ms: Maximum delay of a run. The delay is computed from a hash of the key, so it is the same for all runs
             of the key.
         grace_ms: With SKIP, a run with more than this lateness counts as missed.
@@ -182,7 +178,6 @@ class Recurrence:
         ended: The end of the last run, if its node could not read the rule.
         pause_after: The job is paused after this number of failed runs in a row; None for never.
         failures: Number of failed runs in a row, if they are counted.
-        succeeded_at: Time of the last successful run, or None.
     """
 
     rule: Rule
@@ -209,9 +204,6 @@ class Recurrence:
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
         The result is at least `next_at`. Intervals and dates begin at their anchor, unlike in `nominal`.
-
-        Raises:
-            InvalidRecurrenceError: As `nominal`.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at
@@ -226,15 +218,9 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A run on a day that a zone's calendar omits counts as missed, so `skip` drops it.
-
-        Args:
-            after: In ms since the epoch.
-            passes: Has one item for each excluded instant that the search may skip; several searches may share the
-                iterator.
-
-        Raises:
-            InvalidRecurrenceError: If too much is excluded, so that the search gives up.
+        A run on a day that a zone's calendar omits counts as missed, so `skip` drops it. Times are in ms since the
+        epoch. *passes* has one item for each excluded instant that the search may skip; several searches may share the
+        iterator. If too much is excluded, an InvalidRecurrenceError ends the search.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -283,15 +269,10 @@ class Recurrence:
         self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool, has_failed: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return the next due time, or None if the series ends, and the recurrence after the run.
+        Return the next due time, or None if the series ends, and the recurrence after the run due at *due_at*.
 
-        Args:
-            key: The job's key.
-            due_at: Due time of the run.
-            begun: Start time; *ended* if it did not start.
-            ended: End time.
-            has_run: True if the run counts. A skipped run does not count.
-            has_failed: True if the run failed and is not retried.
+        *begun* is *ended* if the run did not start. *has_run* is False for a skipped run, which does not count.
+        *has_failed* is True if the run failed and is not retried.
         """
         runs = self.runs + has_run
         if self.max_runs is not None and runs >= self.max_runs:
@@ -425,15 +406,8 @@ class Recurrence:
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
         An owed run keeps its due time, and the new rule applies after it. A changed interval counts from the last
-        nominal run. The due time is None if the series is over by the new rule.
-
-        Args:
-            other: The new rule; its state is ignored.
-            key: The job's key.
-            due_at: The current due time, in ms since the epoch.
-            now: In ms since the epoch.
-            has_begun: True if the run has made an attempt.
-            has_phase: As in `has_same_instants`.
+        nominal run. The due time is None if the series is over by the new rule. Times are in ms since the epoch.
+        *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)
@@ -482,9 +456,6 @@ class Recurrence:
         Yield the *count* instants after the run due at *after*; fewer if the series or the calendar (year 9999) ends.
 
         All searches share *passes*; see `nominal`.
-
-        Raises:
-            InvalidRecurrenceError: As `nominal`.
         """
         passes = iter(range(count + _PASSES_MAX) if passes is None else passes)
         if self.max_runs is not None:

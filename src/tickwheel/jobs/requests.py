@@ -195,8 +195,6 @@ class Filter(TypedDict, total=False):
         state: "pending", "running" or "dead".
         due_from: Due at this instant or later.
         due_until: Due before this instant.
-        handler: The handler's name or URL.
-        target: The target kind.
         contains: A substring of the key, matched exactly.
         error: A substring of the last error's text.
         payload: A substring of the payload, matched exactly, in UTF-8; at most 512 bytes.

@@ -18,12 +18,10 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return the meaning of a *recurrence* in words. The only part of the state that is shown is the number of runs left.
+    Return the meaning of a canonical *recurrence* in words. The only state that is shown is the number of runs left.
 
-    Args:
-        recurrence: The canonical text.
-        moment: Converts an instant, in ms since the epoch, to text.
-        explains_cron: True to show the meaning of a cron line in English before it, if it is known.
+    *moment* converts an instant, in ms since the epoch, to text. With *explains_cron*, the English meaning of a cron
+    line comes before it, if known.
     """
     rule = json.loads(recurrence)
     parts = _times(rule, explains_cron=explains_cron)

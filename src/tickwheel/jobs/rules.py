@@ -1,7 +1,5 @@
 """
-Internal: the rules by which a write changes a job. They are written once, for every store.
-
-A store loads the job of a key, calls `decide`, and stores the result. This module reads neither a clock nor a table.
+Internal: the rules by which a write changes a job, written once for all stores. They read no clock and no table.
 """
 
 from __future__ import annotations

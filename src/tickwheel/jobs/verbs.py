@@ -1,8 +1,5 @@
 """
-Internal: operations on many jobs, as data.
-
-An API object creates an operation, and a backend runs it: with its own writer, on the caller's connection, or over
-HTTP.
+Internal: operations on many jobs, as data. A backend runs them by its writer, on the caller's connection, or by HTTP.
 """
 
 from __future__ import annotations

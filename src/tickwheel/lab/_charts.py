@@ -1,8 +1,5 @@
 """
-Charts as SVG, drawn without a library.
-
-Lines are labelled at their ends, axes may be logarithmic, and colour-blind people can distinguish the colours (M. Okabe
-and K. Ito, "Color Universal Design", 2008).
+Charts as SVG, drawn without a library. The colours come from M. Okabe and K. Ito, "Color Universal Design", 2008.
 """
 
 from __future__ import annotations

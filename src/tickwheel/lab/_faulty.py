@@ -1,7 +1,5 @@
 """
-Two wheels with the faults of real wheels. Only the lab uses them, to show the faults.
-
-Each is the ring of `wheels/single.py` with a faulty rule.
+Two faulty versions of the ring in `wheels/single.py`. Only the lab uses them, to show the faults of real wheels.
 """
 
 from __future__ import annotations

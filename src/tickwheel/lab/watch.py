@@ -1,8 +1,5 @@
 """
-Writes one HTML page that shows wheels at work: recorded runs of the real designs, which the reader steps through.
-
-The page has chapters: a clock, the trace on every design, a timer that the user sets, and the weak points of designs.
-It only shows recordings of `lab.film`.
+Writes an HTML page with recorded runs (`lab.film`) of the real designs, which the reader steps through.
 """
 
 from __future__ import annotations

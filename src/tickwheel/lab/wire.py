@@ -1,7 +1,5 @@
 """
-Minimal HTTP/1.1: a client that keeps its connections, and a receiver of webhooks.
-
-It is minimal because a measuring client should leave most of the machine to the service. httptools does the parsing.
+Minimal HTTP/1.1, because a measuring client should leave most of the machine to the service. httptools parses it.
 """
 
 from __future__ import annotations

@@ -149,8 +149,6 @@ class JobFired(FiringEvent):
     A job was passed to its target.
 
     Attributes:
-        due_at: The due time.
-        fired_at: The time of the firing.
         lateness_ms: The difference of the two times, more exact than the times themselves.
     """
 

@@ -36,7 +36,6 @@ def configure() -> None:
     OTEL_TRACES_EXPORTER is a comma-separated list of exporters, or "none"; the default is "otlp".
 
     Raises:
-        MissingExtraError: If opentelemetry is not installed.
         LookupError: If an exporter of OTEL_TRACES_EXPORTER is not installed.
     """
     api = _library()
@@ -71,10 +70,6 @@ class OpenTelemetryTracer:
     Args:
         share: Fraction of traced firings among jobs that were set outside of any trace, 0 to 1.
         provider: Receives the spans; None for the global provider.
-
-    Raises:
-        ValueError: If *share* is not between 0 and 1.
-        MissingExtraError: If opentelemetry is not installed.
     """
 
     def __init__(self, share: float = 0.01, *, provider: TracerProvider | None = None) -> None:

@@ -105,9 +105,6 @@ class Collector:
     def collect(self) -> Iterator[Metric]:
         """
         Yield the current metrics. After the scheduler has stopped, yield none, so that other collectors are exported.
-
-        Raises:
-            MissingExtraError: If prometheus_client is not installed.
         """
         try:
             stats = self._stats()
@@ -124,9 +121,6 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
 
     *accept* is the Accept header of the request. Prometheus requests OpenMetrics if it stores exemplars. In that
     format, each lateness bucket has the trace of its last traced firing.
-
-    Raises:
-        MissingExtraError: If prometheus_client is not installed.
     """
     client = _library()
     registry = client.CollectorRegistry(auto_describe=False)

@@ -1,7 +1,5 @@
 """
-The operations on jobs, over HTTP: the counterpart of `tickwheel.client`.
-
-Requests are validated here, by the same code, before they are sent, so an invalid value costs no request.
+The operations on jobs, over HTTP. Requests are validated here first, so an invalid value costs no request.
 """
 
 from __future__ import annotations

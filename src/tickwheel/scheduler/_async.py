@@ -68,10 +68,8 @@ class AsyncScheduler(Common):
         """
         Become the owner and fire; see `Scheduler.start`.
 
-        If the `await` is cancelled, the scheduler is stopped and closed.
-
-        Raises:
-            UnsupportedError: If it was started before, on a loop that has been closed since.
+        If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that it was started
+        before, on a loop that has been closed since.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop.is_closed():

@@ -30,7 +30,6 @@ class Codec:
 
     Raises:
         TypeError: If JSON cannot represent its values; the message has the remedy.
-        MissingExtraError: If msgspec is not installed.
     """
 
     def __init__(self, annotation: Any) -> None:

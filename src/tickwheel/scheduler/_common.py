@@ -47,7 +47,6 @@ class Common:
         store: A URL ("sqlite:///file.db", "memory://", ...), a store object that has no other user, or the address of a
             service ("http://127.0.0.1:8765"). A service fires the jobs, and handlers of this scheduler pull their jobs
             from it.
-        options: The options.
         targets: Additional targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: The source of time; for tests.
         tracer: Creates spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
@@ -193,6 +192,7 @@ class Common:
         exceptions have the same meaning as for `handler`.
 
         A job whose arguments do not fit the function waits for a node whose function takes them, and uses no attempt.
+        *timeout*, *concurrency*, *rate*, *lane* and *executor* are as for `handler`.
 
         Args:
             function: The function, if the decorator is `@scheduler.task` without brackets.
@@ -204,11 +204,6 @@ class Common:
                 dead letter. The default is all exceptions. An attempt that is ended from outside, for example by its
                 timeout, is always retried.
             dead_on: The classes of exceptions after which the job is not retried. They take precedence over *retry_on*.
-            timeout: As for `handler`.
-            concurrency: As for `handler`.
-            rate: As for `handler`.
-            lane: As for `handler`.
-            executor: As for `handler`.
 
         Raises:
             InvalidJobError: If the function has no default name, a name is taken, or an option is invalid.
@@ -230,9 +225,6 @@ class Common:
     def register_within(self, task: Task[..., ..., Any], around: Around) -> None:
         """
         Run the jobs of *task* on this scheduler, with each attempt wrapped by *around*; for integrations.
-
-        Raises:
-            InvalidJobError: As `register`.
         """
         check_task(task).register(self._core.handlers, around)
 
@@ -284,13 +276,10 @@ class Common:
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Report the address of this process's service to the other nodes of the store.
+        Report the address of this process's service to the other nodes of the store. A service calls it itself.
 
-        The report is part of each heartbeat, so call it before `start`. A service calls it itself.
-
-        Args:
-            url: Such as "http://10.0.0.1:8765".
-            secret: Sent by the other nodes with each request that they forward.
+        The report is part of each heartbeat, so call it before `start`. *url* is such as "http://10.0.0.1:8765". The
+        other nodes send *secret* with each request that they forward.
 
         Raises:
             UnsupportedError: If this scheduler is the client of a service.
@@ -301,12 +290,9 @@ class Common:
         """
         Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
-        The hook is called on the scheduler's threads and must not block; its exceptions are logged.
-
-        Args:
-            hook: Gets each event.
-            routine: True to get also the events of normal work: sets, moves, firings, successes, snoozes. They cost
-                time at every firing. Other events, such as failures, deaths and changes of owner, are rare.
+        The hook is called on the scheduler's threads and must not block; its exceptions are logged. With *routine*, it
+        also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at every firing.
+        Other events, such as failures, deaths and changes of owner, are rare.
         """
         return self._core.subscribe(hook, routine=routine)
 

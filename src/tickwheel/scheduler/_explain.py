@@ -1,8 +1,8 @@
 """
 Explains why a job has not run yet.
 
-The store shows whether the job is due, paused or set aside, and which process fires it. That process knows the rest.
-Other processes know only the waiting lanes that it reports with its heartbeats.
+The store shows whether the job is due, paused or set aside, and its firing process. Only that process knows the rest;
+others know the waiting lanes of its heartbeats.
 """
 
 from __future__ import annotations

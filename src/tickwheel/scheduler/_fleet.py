@@ -29,10 +29,7 @@ class Fleet(Common):
         """
         Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
 
-        Args:
-            due_from: Lower bound of the due times; now or later to exclude overdue jobs.
-            due_until: Upper bound of the due times, exclusive.
-            limit: Maximum number of jobs.
+        They are due from *due_from* to before *due_until*. Pass now as *due_from* to exclude overdue jobs.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
@@ -72,11 +69,8 @@ class Fleet(Common):
         Return the dead letters in groups of errors that differ only in numbers, ids and quoted values.
 
         It reads the 10,000 dead letters with the latest due times. To replay the jobs of an incident, first try
-        `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`.
-
-        Args:
-            search: Return only letters with this text, in any case, in their key, error, target or handler.
-            prefix: Return only letters whose key begins with this.
+        `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`. *search* selects
+        letters with this text, in any case, in their key, error, target or handler. *prefix* selects keys.
         """
         return self._core.client.incidents(search, prefix)
 
@@ -84,29 +78,17 @@ class Fleet(Common):
         """
         Return the acts of callers on jobs and scopes, and the events of nodes, newest first.
 
-        A bulk act is one record. An act on a one-time job is recorded only if its author is a token or a user of the
-        page. The events are "deployed", "node_died" and "took_over". The limits of the history apply to all of them.
-
-        Args:
-            since: The start of the span.
-            until: The end of the span; None for now.
-            limit: Maximum number of records, 1 to 1000.
-
-        Raises:
-            InvalidJobError: For a time or number that is out of range.
+        The span is from *since* to *until* (None: now). *limit* is 1 to 1000. A bulk act is one record. An act on a
+        one-time job is recorded only if its author is a token or a user of the page. The events are "deployed",
+        "node_died" and "took_over". The limits of the history apply to all of them.
         """
         return self._core.client.acts(since, until, limit)
 
     def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return the latest dead letters, in descending order of the due time of the last attempt.
+        Return the latest dead letters, at most *limit* (1 to 1,000), latest first, by the last attempt's due time.
 
-        Args:
-            limit: Maximum number, at most 1,000.
-            prefix: Only letters whose key begins with this, among the 10,000 latest.
-
-        Raises:
-            InvalidJobError: For a limit or prefix that is out of range.
+        With *prefix*, only keys that begin with it are returned, among the 10,000 latest dead letters.
         """
         return self._core.client.latest_dead(limit, prefix)
 
@@ -114,15 +96,9 @@ class Fleet(Common):
         """
         Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.
 
-        Minutes are kept for four hours. Older figures are combined into quarters of an hour, which are kept for 48
-        hours. A node has no row for a minute in which it was idle. A killed node loses its current minute.
-
-        Args:
-            since: The start of the span, rounded down to a minute.
-            until: The end of the span; None for now.
-
-        Raises:
-            InvalidJobError: For a time that is out of range.
+        The span is from *since*, rounded down to a minute, to *until* (None: now). Minutes are kept for four hours.
+        Older figures are combined into quarters of an hour, which are kept for 48 hours. A node has no row for a minute
+        in which it was idle. A killed node loses its current minute.
         """
         return self._core.client.minutes(since, until)
 
@@ -141,7 +117,6 @@ class Fleet(Common):
             seconds: Length of each lease, 0.1 to 43,200.
 
         Raises:
-            InvalidJobError: If a value is out of bounds.
             LeaseEndedError: If this scheduler is not started.
             TooManyWaitingError: If too many callers wait already.
         """
@@ -160,48 +135,28 @@ class Fleet(Common):
         self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
-        End the leased firing as a failed attempt.
+        End the leased firing as a failed attempt. The errors are those of `ack`.
 
-        Args:
-            fire_id: The id of the firing.
-            delay: Seconds until the next attempt; None for the delay of the job's retry policy.
-            error: Text of the error, which is stored with the job.
-            is_dead: True to make the job a dead letter, even if attempts are left.
-
-        Raises:
-            LeaseEndedError: As `ack`.
+        The next attempt is in *delay* seconds (None: by the job's policy). *error* is stored with the job. With
+        *is_dead*, the job becomes a dead letter, even if attempts are left.
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
 
     def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Return a leased firing without counting an attempt. Another worker may then lease it.
+        Return a leased firing without counting an attempt. Another worker may lease it in *delay* seconds (None: now).
 
-        Call it if the worker stops before it has begun the work. Repeating the call is harmless.
-
-        Args:
-            fire_id: The id of the firing.
-            delay: Seconds until the firing is due again; None for now.
-
-        Raises:
-            LeaseEndedError: If the lease has ended.
-            InvalidJobError: If *delay* is not a length of time.
+        Call it if the worker stops before it has begun the work. Repeating the call is harmless. The errors are those
+        of `ack`.
         """
         self._core.pulls.release(fire_id, delay).result()
 
     def extend(self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = "") -> int:
         """
-        Extend the lease to *seconds* from now; return its end, in ms since the epoch.
+        Extend the lease to *seconds* (0.1 to 43,200) from now; return its end, in ms since the epoch.
 
-        Args:
-            fire_id: The id of the firing.
-            seconds: From 0.1 to 43,200.
-            progress: Fraction of the work that is done, from 0.0 to 1.0, for `Scheduler.progress` and the page.
-            note: Description of the progress; requires *progress*.
-
-        Raises:
-            InvalidJobError: If a value is out of bounds.
-            LeaseEndedError: As `ack`.
+        *progress* is the fraction of the work that is done, from 0.0 to 1.0. `Scheduler.progress` and the page show it,
+        with the *note*, which requires *progress*. The errors are those of `ack`.
         """
         return self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)).result()
 

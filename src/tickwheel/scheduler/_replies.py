@@ -1,7 +1,5 @@
 """
-Passes answers from the writer's thread to an event loop, with one wake-up for all answers of a commit.
-
-`asyncio.wrap_future` makes a system call for each answer, which under load costs more than the write.
+Passes answers to an event loop with one wake-up per commit. `asyncio.wrap_future` costs a system call per answer.
 """
 
 from __future__ import annotations

@@ -72,19 +72,15 @@ class Scheduler(Fleet):
         """
         Stop firing, let handlers finish, write their results, release the store, and close.
 
-        Pending jobs stay in the store. A counted attempt that has not started is no longer counted.
+        It waits at most *timeout* seconds (None: for all handlers), and returns the firings that are still running. The
+        next owner recovers these. Pending jobs stay in the store. A counted attempt that has not started is no longer
+        counted.
 
         * Before `start`, it closes the client.
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
           finishes the rest.
         * Inside a handler, it returns [] at once, and the stop continues in the background.
         * While the interpreter ends, it does nothing. The next owner recovers the running jobs.
-
-        Args:
-            timeout: Maximum seconds; None to wait for all handlers.
-
-        Returns:
-            The firings that are still running. The next owner recovers them.
         """
         return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
@@ -172,7 +168,6 @@ class Scheduler(Fleet):
 
         Raises:
             InvalidJobError: For an invalid value; the message has the remedy. Nothing was stored.
-            InvalidDelayError: For NaN.
             TypeError: For a time that is not a number, or an unknown argument.
             StoreError: If the store does not answer.
             TransactionError: If *conn* has no transaction that can be joined.
@@ -245,8 +240,7 @@ class Scheduler(Fleet):
         """
         Move the pending job of *key* to another instant.
 
-        Returns:
-            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the current job.
+        The answer is MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, with the current job.
         """
         return self._do(MoveJobs((key,), When(delay, at), if_generation), conn)[0]
 
@@ -278,16 +272,10 @@ class Scheduler(Fleet):
 
         The job stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job
         can also be paused while it runs: the run continues, and the next run waits. A second pause replaces the note
-        and author of the first.
+        and author of the first. *note* is the reason, shown to other users, in at most 1,000 bytes. *by* is the author;
+        None for this process (`SchedulerOptions.owner`).
 
-        Args:
-            key: The job's key.
-            note: Reason of the pause, shown to other users; at most 1,000 bytes.
-            by: Author of the pause; None for this process (`SchedulerOptions.owner`).
-            if_generation: Pause only if the job has this generation.
-
-        Returns:
-            PAUSED (it will not start), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+        The answer is PAUSED (it will not start), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(PauseJobs((key,), note, by, if_generation))[0]
 
@@ -296,10 +284,8 @@ class Scheduler(Fleet):
         End the pause of the job of *key*, which is due again at its due time.
 
         If the due time has passed, the job is due at once. A recurring job treats missed runs by its `misfire` policy.
-        A job past its `expires` is dropped.
-
-        Returns:
-            RESUMED, KEPT (it was not paused), NOT_FOUND or WRONG_GENERATION.
+        A job past its `expires` is dropped. The answer is RESUMED, KEPT (it was not paused), NOT_FOUND or
+        WRONG_GENERATION.
         """
         return self._do(ResumeJobs((key,), if_generation))[0]
 
@@ -331,13 +317,9 @@ class Scheduler(Fleet):
         """
         Skip the next run of the recurring job of *key*, by moving the job to the run after it.
 
-        A skipped run does not count for `max_runs`. A paused job stays paused.
-
-        Returns:
-            MOVED, CANCELLED (there is no other run), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
-
-        Raises:
-            InvalidJobError: If the job is not recurring.
+        A skipped run does not count for `max_runs`. A paused job stays paused. A one-time job raises an
+        InvalidJobError. The answer is MOVED, CANCELLED (there is no other run), TOO_LATE (it is running), NOT_FOUND or
+        WRONG_GENERATION.
         """
         return skipped(self._outside("skip"), key, if_generation)
 
@@ -368,7 +350,6 @@ class Scheduler(Fleet):
 
         Raises:
             InvalidJobError: If no recurring job has this key, or a value is invalid; the message has the remedy.
-            TypeError: For an instant of another type.
         """
         return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 
@@ -376,15 +357,10 @@ class Scheduler(Fleet):
         """
         Change some fields of the pending job of *key*, such as its payload or its cron line.
 
-        All other fields, attempts, a pause and the count of runs stay the same. The due time stays the same unless
-        `every`, `cron`, `tz` or `exclude` changes; an owed or retried run always keeps it. A running recurring job
-        changes when its run has ended.
-
-        Args:
-            key: The job's key.
-            if_generation: Change only if the job has this generation.
-            **fields: payload, target, handler, retry, expires; for a recurring job also the fields of its rule, see
-                `SetRequest`.
+        The *fields* are payload, target, handler, retry and expires, and for a recurring job the fields of its rule;
+        see `SetRequest`. All other fields, attempts, a pause and the count of runs stay the same. The due time stays
+        the same unless `every`, `cron`, `tz` or `exclude` changes; an owed or retried run always keeps it. A running
+        recurring job changes when its run has ended.
 
         Returns:
             CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND
@@ -400,8 +376,7 @@ class Scheduler(Fleet):
         """
         Make the dead job of *key* pending again, due now or after *delay*. Its attempts are counted from 0 again.
 
-        Returns:
-            REPLAYED, NOT_FOUND or WRONG_GENERATION.
+        The answer is REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(ReplayJobs((key,), if_generation, delay))[0]
 
@@ -469,11 +444,8 @@ class Scheduler(Fleet):
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
 
         Running jobs remain, and jobs that are set during the call may remain. Time and memory grow with the result.
-
-        Args:
-            prefix: Prefix of the keys; all jobs by default.
-            on_progress: Called in this thread about once per thousand jobs, with the number of jobs cancelled since the
-                last call.
+        After about each thousand jobs, *on_progress* is called in this thread with the number cancelled since its last
+        call.
         """
         return drained(self._outside("drain"), prefix, on_progress)
 
@@ -490,10 +462,6 @@ class Scheduler(Fleet):
         None if there is no such job. The process that fires the job answers from its memory. Any other process answers
         from the store, and from the last report of the firing process. A store that does not answer is also a reason.
         O(jobs in memory that wait), and a few reads of the store.
-
-        Raises:
-            InvalidJobError: If *key* is invalid.
-            StoreError: If the store refuses.
         """
         return self._core.explain(key)
 
@@ -502,12 +470,7 @@ class Scheduler(Fleet):
         Return the history records of the jobs of *key*, newest first, even if the key no longer has a job.
 
         A record is written in the commit that ends an attempt. `SchedulerOptions.history` determines which records are
-        kept, and for how long.
-
-        Args:
-            key: The job's key.
-            before: Return only records with lower numbers. For the next page, pass the number of the last record.
-            limit: Maximum number, 1 to 1000.
+        kept, and for how long. For the next page, pass the number of the last record as *before*. *limit* is 1 to 1000.
         """
         return self._core.client.history(key, before, limit)
 
@@ -521,12 +484,9 @@ class Scheduler(Fleet):
         """
         Return a page of jobs in the order of their keys. Continue with `cursor=page.cursor` until it is None.
 
-        A page reads at most 10,000 keys (2,000 on Redis), about ten milliseconds. It may therefore have fewer jobs than
-        its limit, or none, and still not be the last. If few jobs match, the list takes many pages.
-
-        Args:
-            prefix: Prefix of the keys.
-            **fields: The filters, and cursor and limit; see `Filter` and `ListRest`.
+        The keys begin with *prefix*. `Filter` and `ListRest` describe the *fields*. A page reads at most 10,000 keys
+        (2,000 on Redis), about ten milliseconds. It may therefore have fewer jobs than its limit, or none, and still
+        not be the last. If few jobs match, the list takes many pages.
         """
         check_names("list", fields, ListRest.__annotations__)
         return self._core.client.page({"prefix": prefix, **fields})

@@ -19,10 +19,6 @@ __all__ = ["skipped"]
 
 
 def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
-    """
-    Skip the next run of the job of *key*, and return the answer; blocks.
-    """
-
     def write(job: Job) -> Answer:
         return client.submit(_write(job, client.now_ms()), waits=True).result()[0]
 

@@ -37,8 +37,7 @@ def create_table(conn: Any) -> None:
     """
     Create the table `tickwheel_effects` in the transaction of *conn*, if it does not exist.
 
-    Args:
-        conn: A connection of `sqlite3` or psycopg 3.
+    *conn* is a connection of `sqlite3` or psycopg 3.
     """
     conn.execute(_CREATE)
 
@@ -50,10 +49,8 @@ def first_time(conn: Any, firing: Firing) -> bool:
     Work in the same transaction happens once. If the transaction is rolled back, or its process ends, the work has not
     happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits for the commit of the first.
 
-    Args:
-        conn: A connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection may begin
-            transactions automatically. The table must exist: see `create_table`.
-        firing: The handler's firing.
+    *conn* is a connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection may begin
+    transactions automatically. The table must exist: see `create_table`.
 
     Raises:
         TransactionError: If *conn* commits every statement at once, because the id could then be stored without the

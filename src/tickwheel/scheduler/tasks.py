@@ -162,9 +162,6 @@ class Task(Generic[_P, _Q, _R]):
         return cast("str", getattr(self, "__qualname__", self.name))
 
     def __call__(self, *args: _Q.args, **kwargs: _Q.kwargs) -> _R:
-        """
-        Run the function immediately; no job is involved.
-        """
         return self._function(*args, **kwargs)
 
     def of(self, *args: _P.args, **kwargs: _P.kwargs) -> TaskCall:
@@ -188,7 +185,6 @@ class Task(Generic[_P, _Q, _R]):
         Raises:
             InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; the message names the
                 parameter.
-            MissingExtraError: If msgspec is not installed.
         """
         self._signature.prepare()
 
@@ -196,8 +192,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Return the reason why the function cannot take the decoded *payload*, or None if it can.
 
-        Raises:
-            InvalidJobError: As `prepare`.
+        The errors are those of `prepare`.
         """
         return self._signature.misfit(payload)
 
@@ -228,8 +223,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Run the function in a separate process, which decides whether an error is final.
 
-        Raises:
-            FinalError: From an error that is final.
+        A final error raises a FinalError from it.
         """
         try:
             return self.run(payload, firing)

@@ -1,11 +1,8 @@
 """
-Changes of many jobs with one request.
+Batches of single changes, and bulk acts, which make one change to all jobs that a filter selects.
 
-A batch contains single changes. A bulk act makes one change to all jobs that a filter selects.
-
-The items of a batch are applied in order, and each has its own result: a refused item does not affect the others.
-Consecutive set items share a commit. If the store refuses the commit, they are set one by one, so that only the invalid
-item is refused.
+The items of a batch are applied in order; a refused item does not affect the others. Consecutive set items share a
+commit. If the store refuses it, they are set one by one, so that only the invalid item is refused.
 """
 
 from __future__ import annotations

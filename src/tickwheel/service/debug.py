@@ -1,7 +1,5 @@
 """
-Diagnostics for callers with a write token: the stacks, the near wheel, and a profile.
-
-Each answer has a bounded size, and only one profile runs at a time.
+Diagnostics for callers with a write token. Each answer is bounded in size, and only one profile runs at a time.
 """
 
 from __future__ import annotations

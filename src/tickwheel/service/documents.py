@@ -1,7 +1,5 @@
 """
-The documents of answers.
-
-Instants are RFC 3339 in UTC. Durations are in seconds or milliseconds, and the field's name ends in the unit.
+The documents of answers. Instants are RFC 3339 in UTC. A duration's field name ends in its unit.
 """
 
 from __future__ import annotations

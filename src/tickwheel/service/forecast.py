@@ -1,7 +1,5 @@
 """
-The forecast: the number of jobs due in each second of the next minute, in each minute of the next hour, and so on.
-
-Counting costs more if more jobs are due. So the counts of a longer range are cached for longer.
+The forecast: the numbers of jobs due in equal steps of the future. The counts of longer ranges are cached longer.
 """
 
 from __future__ import annotations

@@ -67,10 +67,6 @@ class _Kept:
 
 
 class IdempotencyKeys:
-    """
-    The stored answers, by client and key.
-    """
-
     def __init__(self, body_bytes_max: int, keeper: Keeper | None = None) -> None:
         self._keeper = keeper
         self._body_bytes_max = body_bytes_max

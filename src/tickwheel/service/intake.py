@@ -1,7 +1,5 @@
 """
-Parses the key, the conditions, the query and the bounded body of a request.
-
-Every function here raises `ProblemError` for invalid input.
+Parses the key, conditions, query and bounded body of a request. Invalid input raises a `ProblemError`.
 """
 
 from __future__ import annotations

@@ -45,15 +45,10 @@ def tickwheel_app(
     responsible for authentication. Pass *authorize*, or mount it behind middleware that refuses strangers. Web pages of
     other origins can never write. Workers that pull jobs need `tickwheel serve`.
 
-    Args:
-        scheduler: A scheduler, which the application starts and stops; or the `Jobs` of an integration.
-        authorize: A function or coroutine function that is called with each request. It returns "write", "read", or
-            None, which refuses the request with 403. It may raise the application's own exceptions, such as
-            HTTPException.
-        options: The limits of the service. Its address, certificates and tokens are ignored.
-
-    Raises:
-        TypeError: If *scheduler* neither is nor has an AsyncScheduler.
+    *scheduler* is started and stopped by the application; it may be the `Jobs` of an integration. *authorize*, a
+    function or coroutine function, is called with each request. It returns "write", "read", or None, which refuses the
+    request with 403. It may raise the application's own exceptions, such as HTTPException. *options* has the limits of
+    the service; its address, certificates and tokens are ignored. A *scheduler* that is not async is a TypeError.
     """
     if not isinstance(scheduler, AsyncScheduler) and not hasattr(type(scheduler), "scheduler"):
         message = f"scheduler is {scheduler!r}: pass an AsyncScheduler, or the Jobs of tickwheel.integrations.fastapi"

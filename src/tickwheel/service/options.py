@@ -34,14 +34,12 @@ class ServiceOptions:
         allow_hosts: Host names that are allowed in addition to loopback's names, if there are no tokens.
         body_bytes_max: Maximum size of the body of a single job, in bytes. The default has room for a payload of 1 MiB
             and the other fields.
-        batch_bytes_max: Maximum size of the body of a batch, in bytes.
         page_max: Maximum number of jobs on one page of a list.
         rate_per_s: Maximum number of requests per second of one client; None for no limit.
         pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
         every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
         request_timeout_s: Seconds within which a connection must send its first request, and any request must be
             complete.
-        connections_max: Maximum number of open connections.
         watchers_max: Maximum number of live pages.
         stop_timeout_s: Maximum number of seconds that a stop waits for running handlers.
         advertise: The URL at which other nodes of the store reach this service. None takes the address that it listens
@@ -50,7 +48,6 @@ class ServiceOptions:
 
     Raises:
         InvalidJobError: If an option is out of its range; the message names the option.
-        TypeError: If a time is not a number, a timedelta or text.
     """
 
     host: str = "127.0.0.1"

@@ -60,12 +60,9 @@ def listen(options: ServiceOptions) -> socket.socket:
 
 def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable[[str], object]) -> None:
     """
-    Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and stop it.
+    Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and close it.
 
-    Args:
-        scheduler: A scheduler with its handlers registered. It is closed on return.
-        options: The address and the limits.
-        on_ready: Called with the service's address as soon as the service answers.
+    Its handlers are already registered. *on_ready* is called with the address as soon as the service answers.
 
     Raises:
         PublicBindError: If other machines could reach the service without a token.

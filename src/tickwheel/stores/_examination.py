@@ -15,7 +15,6 @@ class Finding(NamedTuple):
     The result of one check.
 
     Attributes:
-        check: The name of the check.
         is_well: True if no action is needed.
         text: The finding, with a remedy if one is needed.
     """

@@ -1,7 +1,5 @@
 """
-Waits for notifications of other nodes' writes, if the server can send them.
-
-Notifications are hints, and some may be lost. The list of changes in the store is complete.
+Waits for notifications of other nodes' writes. Some hints may be lost; the store's list of changes is complete.
 """
 
 from __future__ import annotations

@@ -71,8 +71,6 @@ class Aside:
     The unroutable jobs of one handler, which wait for a node that has the handler.
 
     Attributes:
-        target: The target of the jobs.
-        handler: The handler of the jobs.
         count: Number of the jobs; a store may stop counting at 10,000.
         since: Due time of the earliest job.
     """
@@ -89,7 +87,6 @@ class Cursor:
     The position up to which an owner has read a shard.
 
     Attributes:
-        shard: The shard's number.
         epoch: Epoch of the owner's lease, as proof of ownership.
         after: A due time and generation. The owner has read every pending job up to this position.
         mark: The mark of the last `look`, or None before the first.

@@ -120,9 +120,6 @@ class Joins(Protocol):
     The writes take effect if and only if the caller commits. The answers are those of `apply`, based on the data that
     the transaction sees. An error leaves the transaction unchanged. The owners of the shards are notified after the
     transaction has ended.
-
-    Raises:
-        TransactionError: If the connection has no transaction that can be joined.
     """
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:

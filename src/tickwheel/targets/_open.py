@@ -46,11 +46,9 @@ MODULES: Final = {
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
-    Make the target that *url* names, for `targets=`. It connects on first use.
+    Make the target that *url* names, for `targets=`; the module lists the forms. It connects on first use.
 
-    Args:
-        url: The URL, in one of the forms of the module's docstring.
-        has_to_run: True to check at once that the target's library and settings allow it to run here.
+    With *has_to_run*, check at once that the target's library and settings allow it to run here.
 
     Raises:
         InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.

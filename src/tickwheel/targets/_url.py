@@ -1,7 +1,5 @@
 """
-Parses the URL of a target into its kind, our options, and options for the library.
-
-A target with a URL describes the URL in a `UrlForm`, at the end of its file.
+Parses the URL of a target into its kind, our options and the library's. `UrlForm` describes each target's URL.
 """
 
 from __future__ import annotations

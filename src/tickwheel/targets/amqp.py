@@ -110,9 +110,6 @@ class AmqpTarget(Linked):
         url: Such as "amqp://user:password@localhost:5672/vhost".
         timeout_s: Time limit of connecting, and of an attempt's wait for the confirm.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
-
-    Raises:
-        InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
     def __init__(

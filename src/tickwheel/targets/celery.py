@@ -127,10 +127,6 @@ class CeleryTarget(BlockingTaskTarget):
         Return a target that has its own application, with the broker at *url*, which is Celery's `broker_url`.
 
         *queue* is the queue of tasks whose job names no queue. The other arguments are those of the class.
-
-        Raises:
-            InvalidJobError: For a timeout that no socket takes.
-            MissingExtraError: If Celery is missing, or redis where it is needed.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         options = {}

@@ -76,7 +76,6 @@ class Snooze:
     The attempt does not count.
 
     Attributes:
-        delay: Seconds until the next call.
         reason: Shown as the job's error until then; "" leaves the error unchanged.
     """
 
@@ -242,7 +241,6 @@ class Call:
     A function to call for the jobs of one handler, and how to call it.
 
     Attributes:
-        function: The function.
         is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
         wants_payload: True if it takes the decoded payload.
         wants_firing: True if it takes the `Firing`, as the argument after the payload, if any.

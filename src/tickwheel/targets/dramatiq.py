@@ -1,7 +1,5 @@
 """
-The Dramatiq target: a message is enqueued at its due time, without Dramatiq's own delay.
-
-The message's id is the same for all attempts.
+The Dramatiq target: a message is enqueued at its due time, with the same id for all attempts.
 """
 
 from __future__ import annotations
@@ -80,10 +78,6 @@ class DramatiqTarget(BlockingTaskTarget):
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
         Return a target that has its own broker, in the Redis at *url*.
-
-        Raises:
-            InvalidJobError: For a timeout that no socket takes.
-            MissingExtraError: If Dramatiq or redis is missing.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "redis").Redis

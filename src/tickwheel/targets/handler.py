@@ -39,8 +39,7 @@ class Typed(Protocol):
         """
         Return the reason why the decoded *payload* does not fit the parameters, or None if it does.
 
-        Raises:
-            InvalidJobError: As `prepare`.
+        The errors are those of `prepare`.
         """
 
     def is_final(self, error: BaseException) -> bool:
@@ -159,10 +158,7 @@ class HandlerTarget:
 
     def prepare(self) -> None:
         """
-        Resolve the annotations of all tasks, when a scheduler starts.
-
-        Raises:
-            InvalidJobError: As `Typed.prepare`.
+        Resolve the annotations of all tasks, when a scheduler starts. The errors are those of `Typed.prepare`.
         """
         for task in list(self._tasks.values()):
             task.prepare()

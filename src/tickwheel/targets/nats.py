@@ -55,9 +55,6 @@ class NatsTarget(Linked):
         jetstream: True if a stream must store the message; False to reach plain subscribers.
         timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
-
-    Raises:
-        InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
     def __init__(

@@ -70,13 +70,10 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start. The scheduler's clock times the leases, and the real clock times the waits of workers.
+        Start. *lease_timer*, on the scheduler's clock, times leases; *wait_timer*, on the real clock, waits of workers.
 
-        Args:
-            lease_timer: The timer of leases.
-            wait_timer: The timer of the workers' waits.
-            now_ms: Returns the store's time.
-            on_demand: Called with the name of a queue when a worker waits there and its firings may begin.
+        *now_ms* returns the store's time. *on_demand* is called with the name of a queue when a worker waits there and
+        its firings may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 

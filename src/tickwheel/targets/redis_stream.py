@@ -59,9 +59,6 @@ class RedisStreamTarget(Linked):
         once_s: Seconds for which a repeat is recognized and not added again; rounded up.
         timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
-
-    Raises:
-        InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
     """
 
     def __init__(

@@ -110,10 +110,6 @@ class RqTarget(BlockingTaskTarget):
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
         Return a target that has its own connection, to the Redis at *url*.
-
-        Raises:
-            InvalidJobError: For a timeout that no socket takes.
-            MissingExtraError: If RQ is missing.
         """
         library("rq", "rq")
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)

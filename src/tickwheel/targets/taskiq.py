@@ -1,7 +1,5 @@
 """
-The taskiq target: a task is kicked at its due time, without taskiq's scheduler.
-
-The task's id is the same for all attempts.
+The taskiq target: a task is kicked at its due time, with the same id for all attempts.
 """
 
 from __future__ import annotations

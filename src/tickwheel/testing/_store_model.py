@@ -1,7 +1,5 @@
 """
-A model of a store, with which real stores are compared: a dictionary and a list of cases.
-
-It implements the protocol without the code that the stores share, with simple loops and without a clock.
+A model of a store: a dictionary and a list of cases. It shares no code with the stores, and reads no clock.
 """
 
 from __future__ import annotations

@@ -197,8 +197,7 @@ def run_engine_machine(make_engine: MakeEngine, seed: int, operations: int) -> E
     """
     Run random programs with *operations* operations in total.
 
-    Raises:
-        EngineDivergenceError: At the first difference, with the shortest program that shows it.
+    At the first difference, an EngineDivergenceError shows the shortest program with that difference.
     """
     events = fired = 0
     for number in range(-(-operations // EPISODE)):

@@ -38,14 +38,7 @@ class FaultyStore:
         self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
     ) -> None:
         """
-        Let the next calls of one method raise `StoreError`.
-
-        Args:
-            call: The method's name.
-            times: Number of calls that fail.
-            after: True if the call takes effect before it raises.
-            is_transient: The error's `is_transient`.
-            is_unknown: The error's `is_unknown`.
+        Let the next *times* calls of a method raise a `StoreError`. With *after*, each call takes effect before.
         """
         error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)
         self._faults.setdefault(call, []).extend([(after, error)] * times)

@@ -85,7 +85,6 @@ class InlineScheduler(_Inline, Scheduler):
     fires after exactly 60 s.
 
     Args:
-        clock: The manual clock.
         options: Options of the scheduler; only the retry policy and the history have an effect.
         targets: Further targets.
     """

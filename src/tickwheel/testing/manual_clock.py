@@ -1,7 +1,5 @@
 """
-A clock that a test moves, and that fires attached engines as it moves.
-
-It steps from deadline to deadline, an idea of trio's `MockClock`.
+A clock that a test moves from deadline to deadline, like trio's `MockClock`. It fires attached engines as it moves.
 """
 
 from __future__ import annotations
@@ -55,7 +53,6 @@ class ManualClock(NonCopyable):
 
     Raises:
         ValueError: If *start_ns* or *wall* is negative, or not before NEVER.
-        TypeError: If *start_ns* is not an integer, or *wall* is not a number.
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:
@@ -104,7 +101,6 @@ class ManualClock(NonCopyable):
 
         Raises:
             ValueError: If *step* is NaN, or 292 years or more.
-            TypeError: If *step* is not a number.
         """
         step_ns = to_ns(step, "step")
         if abs(step_ns) == NEVER:

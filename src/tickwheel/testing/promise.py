@@ -35,7 +35,6 @@ class Event:
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
             means that all timers due by then had a chance to fire.
-        timer: The timer.
         begun: Start time in seconds of the wheel's clock.
         ended: Time at which the call had returned; equal to *begun* if unknown.
         deadline: The new deadline of the timer in a "set" or "move".
@@ -101,9 +100,6 @@ class LoggedTimer:
 class PromiseLog:
     """
     Sets timers on a wheel and records their events, from any thread.
-
-    Attributes:
-        events: The events so far.
     """
 
     def __init__(self, wheel: Timers) -> None:
@@ -253,18 +249,12 @@ def check_promise(
     events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
 ) -> dict[str, int]:
     """
-    Check that a log keeps the promise. It costs O(n * p) for n events and p pending timers.
+    Check that a log of *events* keeps the promise, and return the number of events of each kind. O(n * p).
 
-    Args:
-        events: The events, in order.
-        lateness_max_s: Maximum time from the deadline, or from the "set" event if that is later, to the firing.
-        is_ordered: True if one turn fires by deadline, then arrival; False for shards, pools, and designs with ticks.
-
-    Returns:
-        The number of events of each kind, without moves and cancels that returned False.
-
-    Raises:
-        PromiseBrokenError: If the log breaks the promise; the error lists all breaches.
+    n is the number of events, and p of pending timers. Moves and cancels that returned False are not counted. A timer
+    may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True if one
+    turn fires by deadline, then arrival; False for shards, pools, and designs with ticks. A PromiseBrokenError lists
+    all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

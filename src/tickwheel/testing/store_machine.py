@@ -228,17 +228,11 @@ def run_store_machine(
     make_store: Callable[[], Store], seed: int, writes: int, reopen: Callable[[Store], Store] | None = None
 ) -> StoreReport:
     """
-    Run random writes on an empty store, and compare all observable results with the model.
+    Run random *writes* on an empty store, and compare all observable results with the model.
 
-    Args:
-        make_store: Returns an empty store that is not open.
-        seed: Repeats the run.
-        writes: Number of writes.
-        reopen: Returns another store object, not open, on the data of a closed one. It may have more shards. None if
-            the data ends with the object.
-
-    Raises:
-        StoreDivergenceError: If any answer or job differs.
+    *make_store* returns an empty store that is not open. *reopen* returns another store object, not open, on the data
+    of a closed one, perhaps with more shards; None if the data ends with the object. The *seed* repeats the run. A
+    difference raises a StoreDivergenceError.
     """
     rng = random.Random(seed)
     machine = _Machine(make_store(), rng)

@@ -166,16 +166,10 @@ class _Run:
 
 def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: int = 1) -> MachineReport:
     """
-    Run random *operations*, and compare each answer with the model's.
+    Run random *operations*, and compare each answer with the model's. The *seed* repeats the run.
 
-    Args:
-        make_wheel: Returns a new wheel at the given time.
-        seed: Repeats the run, whatever *check_every* is.
-        operations: Number of operations, over all episodes.
-        check_every: Number of operations between two checks of the invariants. Only 1 locates a divergence exactly.
-
-    Raises:
-        DivergenceError: At the first difference, with the shortest list of operations that shows it.
+    The invariants are checked after each *check_every* operations. Only 1 locates a divergence exactly. A
+    DivergenceError has the shortest list of operations that shows the difference.
     """
     kinds: Counter[str] = Counter()
     expired = 0

@@ -24,7 +24,6 @@ class Wire:
     And it can reset each connection, like a proxy whose server has ended.
 
     Attributes:
-        port: The port for clients.
         resets: Number of connections that `reset_all` has reset.
     """
 

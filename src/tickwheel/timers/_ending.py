@@ -174,15 +174,11 @@ class DeadlineCallback(TimerProxy):
         return f"<the deadline {self._deadline} of a context>"
 
     def ended(self) -> None:
-        """
-        Cancel the context, because its deadline can never pass without the wheel.
-        """
+        # the deadline can never pass without the wheel
         self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
 
     def refused(self) -> None:
-        """
-        End the context in this thread, so that a full pool does not delay its deadline.
-        """
+        # in this thread, so that a full pool does not delay the deadline
         self()
 
     def failed(self) -> None:

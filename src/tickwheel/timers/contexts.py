@@ -219,10 +219,7 @@ class Context(NonCopyable):
 
     def timers(self) -> Timers:
         """
-        Return the wheel whose clock and timers this context uses.
-
-        Raises:
-            TypeError: If the context has no wheel.
+        Return the wheel whose clock and timers this context uses. A TypeError means that the context has no wheel.
         """
         if self._timers is None:
             raise TypeError("this context has no wheel: pass one to background() or with_timeout()")
@@ -269,16 +266,12 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
     """
     Return a child that ends in *delay* seconds, or at its parent's deadline if that is earlier.
 
-    Args:
-        parent: The parent context.
-        delay: Seconds; 0 or less ends it immediately, `inf` sets no deadline.
-        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the parent's remaining
-            time is counted from now by that wheel's clock.
+    A *delay* of 0 or less ends it immediately, and `inf` sets no deadline. *timers* is the wheel whose clock the
+    deadline uses; None for the parent's. On another wheel, the parent's remaining time is counted from now by that
+    wheel's clock.
 
     Raises:
-        InvalidDelayError: If *delay* is NaN.
         TypeError: If *delay* is not a number, or there is no wheel.
-        ClosedError: If the wheel is closed.
     """
     wheel = _parent(parent).timers() if timers is None else timers
     return with_deadline(parent, wheel.time() + to_seconds(delay, "delay"), timers=wheel)

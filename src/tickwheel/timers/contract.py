@@ -220,8 +220,6 @@ class Engine(Protocol):
 
         Raises:
             InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
-            TypeError: If a delay or *slack* is not a number, or *callback* is not callable.
-            ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.
         """
 
@@ -273,9 +271,6 @@ class Engine(Protocol):
     def pending(self, limit: int | None = None) -> list[Pending]:
         """
         Return at most *limit* pending timers, by deadline, then in order of arrival. O(n), mostly without the lock.
-
-        Raises:
-            ValueError: If *limit* is negative.
         """
 
     def drain(self) -> list[Pending]:

@@ -1,7 +1,5 @@
 """
-Internal: the engine in Python, for any wheel of the protocol.
-
-Callbacks, the clock and destructors of users' objects run outside of its lock.
+Internal: the engine in Python, for any wheel. Callbacks, clocks and users' destructors run outside of its lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-Internal: copies of one error for several waiters.
-
-If several waiters raised the same error object, its traceback would collect the frames of all waiters.
+Internal: copies of one error for several waiters. A shared error's traceback would collect the frames of all.
 """
 
 from __future__ import annotations

@@ -250,7 +250,6 @@ class Periodic(TimerProxy):
             SpanExceededError: If it is longer than the wheel can hold. If the series is paused, `resume` raises this
                 error instead; if it is firing, the series ends with this error.
             TooManyTimersError: If the firing waits for a worker, and `max_pending` others are pending.
-            TypeError: If it is not a number.
         """
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))

@@ -61,9 +61,7 @@ class Phase:
         return clock.monotonic_ns(), 0
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
-        """
-        Return 0 and the unchanged state, because no firing is left out before it is due.
-        """
+        # no firing is left out before it is due
         return 0, self.state
 
     def is_due(self, now: Reading) -> bool:

@@ -1,7 +1,5 @@
 """
-Base class of the designs in Python: ids, counters and validation of deadlines.
-
-A design adds the filing and the expiry of entries.
+Base class of the designs in Python: ids, counters and validation. A design adds the filing and expiry of entries.
 """
 
 from __future__ import annotations

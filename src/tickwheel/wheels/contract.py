@@ -94,11 +94,8 @@ class Wheel(Protocol):
         """
         Move the entry to *deadline* under the same id. Return True if it was pending.
 
-        Among equal deadlines a moved entry counts as set at the time of the move.
-
-        Raises:
-            InvalidDeadlineError: As for `insert`, also if the id is stale. The entry stays where it was.
-            SpanExceededError: As for `insert`. The entry stays where it was.
+        Among equal deadlines a moved entry counts as set at the time of the move. After an error, which is one of
+        `insert`, the entry stays where it was.
         """
 
     def deadline(self, id: int) -> int | None:
@@ -115,7 +112,6 @@ class Wheel(Protocol):
 
         Raises:
             InvalidDeadlineError: If *now* is an integer outside of 0..NEVER.
-            TypeError: If *now* or *limit* is not an integer.
             ValueError: If *limit* is negative.
         """
 
@@ -152,7 +148,6 @@ def checked_deadline(value: object, name: str = "deadline") -> int:
 
     Raises:
         InvalidDeadlineError: If it is an integer outside of 0..NEVER.
-        TypeError: If it is not an integer.
     """
     if type(value) is not int:
         message = f"{name} is {value!r}: pass an integer of nanoseconds, not {type(value).__name__}"
@@ -165,10 +160,6 @@ def checked_deadline(value: object, name: str = "deadline") -> int:
 def checked_limit(value: object) -> int | None:
     """
     Return *value* if it is a limit, which is None or an integer that is not negative.
-
-    Raises:
-        TypeError: If it is neither None nor an integer.
-        ValueError: If it is negative.
     """
     if value is None:
         return None
@@ -189,7 +180,6 @@ def checked_count(value: object, name: str, least: int, otherwise: str = "") -> 
     values.
 
     Raises:
-        TypeError: If it is not an integer.
         ValueError: If it is below *least*, or has more than 63 bits.
     """
     if type(value) is int and least <= value <= NEVER:

@@ -61,10 +61,6 @@ class DelayQueue(NonCopyable, Generic[T]):
     def offer(self, item: T, delay: Seconds) -> int:
         """
         Add *item*, which can be taken in *delay* seconds, and return its id. It costs O(log n).
-
-        Raises:
-            InvalidDelayError: If *delay* is NaN.
-            ClosedError: After close.
         """
         deadline = min(self._clock.monotonic_ns() + to_delay(delay), NEVER)
         with self._changed:
@@ -89,7 +85,6 @@ class DelayQueue(NonCopyable, Generic[T]):
 
         Raises:
             Empty: If no item is due.
-            ClosedError: After close.
         """
         return self.take(0)
 
@@ -100,7 +95,6 @@ class DelayQueue(NonCopyable, Generic[T]):
         Raises:
             Empty: If no item was due in that time.
             ClosedError: After close, also in threads that already wait.
-            InvalidDelayError: If *timeout* is NaN.
         """
         ends = NEVER if timeout is None else self._clock.monotonic_ns() + to_deadline(timeout, "timeout")
         with self._changed:

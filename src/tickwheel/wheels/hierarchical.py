@@ -64,7 +64,6 @@ class HierarchicalWheel(TickedWheel):
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
-        InvalidDelayError: If *start* is NaN.
     """
 
     def __init__(self, tick: Seconds = 0.001, slots: int = 64, start: Seconds = 0.0) -> None:

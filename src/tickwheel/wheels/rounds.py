@@ -57,9 +57,6 @@ class RoundsWheel(TickedWheel):
     One ring of *slots* slots (at least 2) of *tick* seconds, which an entry may go around several times.
 
     An entry expires up to one tick late.
-
-    Raises:
-        ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
     """
 
     def __init__(self, tick: Seconds = 0.1, slots: int = 512) -> None:

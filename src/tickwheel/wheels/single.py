@@ -54,12 +54,9 @@ __all__ = ["SingleWheel"]
 
 class SingleWheel(TickedWheel):
     """
-    A ring of *slots* slots of *tick* seconds, at least 2. An entry expires up to one tick late.
+    A ring of *slots* slots (at least 2) of *tick* seconds. The longest delay is `(slots - 1) * tick`.
 
-    The longest delay is `(slots - 1) * tick`.
-
-    Raises:
-        ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
+    An entry expires up to one tick late.
     """
 
     def __init__(self, tick: Seconds = 0.1, slots: int = 3_600) -> None:

@@ -92,9 +92,6 @@ def checked_slots(slots: object) -> int:
 class TickedWheel(BaseWheel):
     """
     A wheel with ticks of *tick* seconds over the *slots* of a design, which contain the pending entries.
-
-    Raises:
-        ValueError: If *tick* is zero, negative or not finite.
     """
 
     def __init__(self, tick: Seconds, slots: Slots) -> None:

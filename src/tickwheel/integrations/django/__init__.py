@@ -47,9 +47,6 @@ class Jobs(Handlers):
     def scheduler(self) -> Scheduler:
         """
         The scheduler of this process, created on first use. It does not fire jobs; `manage.py tickwheel` does.
-
-        Raises:
-            ImproperlyConfigured: If the settings do not name a store.
         """
         with self._lock:
             if self._scheduler is None or (self._pid != os.getpid() and not self._is_lent):

@@ -110,9 +110,6 @@ class TickwheelBackend(_backends.BaseTaskBackend):
         return result
 
     def get_result(self, result_id: str) -> Any:
-        """
-        Return the state of the task with this id, or raise TaskResultDoesNotExist if the result is unknown or expired.
-        """
         try:
             job = jobs.scheduler.get(_key(result_id))
             if job is not None and job.handler.startswith(f"{_NAME}/"):
@@ -232,9 +229,6 @@ def _made(task: Any, result_id: str, call: Mapping[str, Any]) -> Any:
 
 
 def _task_of(payload: Mapping[str, Any]) -> Any:
-    """
-    Return the task that *payload* calls, with the queue and the `run_after` with which it was enqueued.
-    """
     found = resolve_name(payload["task"])
     run_after = payload.get("run_after")
     if not isinstance(found, _base.Task):  # it is the function itself, and its task has another name

@@ -200,9 +200,6 @@ class _Load:
 
 
 def _refusal(answer: Answer) -> str:
-    """
-    Return the reason of a refusal, by which refusals are counted. It is the problem's title, without its detail.
-    """
     with suppress(ValueError, KeyError, TypeError):  # a proxy may answer anything
         problem = json.loads(answer.body)
         return f"status {answer.status}, {problem['title']}: {problem['remedy']}"

@@ -1,7 +1,5 @@
 """
-Writes to a job whose attempt is counted but may not have started.
-
-The owner answers whether the attempt has started.
+Writes to a job whose attempt is counted. The owner answers whether the attempt has started.
 """
 
 from __future__ import annotations

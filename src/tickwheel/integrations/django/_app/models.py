@@ -26,10 +26,7 @@ class Job(models.Model):
     objects = _NoRows()
 
     class Meta:
-        """
-        Only the permissions are in the database.
-        """
-
+        # only the permissions are in the database
         managed = False
         base_manager_name = "objects"
         default_permissions = ("view", "change", "delete")
