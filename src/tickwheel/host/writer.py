@@ -117,10 +117,11 @@ class Writer:
         """
         Start the thread.
 
-        The callbacks run on the committing thread: *reserve* before each commit of callers' writes, *on_commit* after it
-        and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get the error.
-        *batch_max* limits the callers' writes per commit, and the scheduler's own; *waiting_max* the waiting writes of
-        callers; *retry_s* the seconds of retries after transient errors. Writers that share a *tally* count together.
+        The callbacks run on the committing thread: *reserve* before each commit of callers' writes, *on_commit* after
+        the commit and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get
+        the error. *batch_max* limits the callers' writes per commit, and also the scheduler's own writes. *waiting_max*
+        limits the callers' waiting writes. Transient errors are retried for *retry_s* seconds. Writers may share a
+        *tally*.
         """
         self._store = store
         self._runtime = runtime
