@@ -146,8 +146,11 @@ def change_alone(write: Move | Cancel, shards: int, owned: frozenset[int]) -> Al
         "counted_from": _checked(write.counted_from),
     }
     noted = (shard,) if is_noted else ()
-    answered = lambda row: [Answer(Outcome.MOVED, job_of(row))]  # noqa: E731
-    return Alone("move_one", values, answered, noted, now_of=_LAST, returns_job=True)
+    return Alone("move_one", values, _moved, noted, now_of=_LAST, returns_job=True)
+
+
+def _moved(row: _Row) -> list[Answer]:
+    return [Answer(Outcome.MOVED, job_of(row))]
 
 
 def _checked(value: Any) -> Any:
