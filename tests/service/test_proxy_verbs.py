@@ -167,7 +167,7 @@ def recurs(client, key, _open):
 
 def works(client, key, _open):
     """
-    Extend, acknowledge, reject and release leases; a lease that has ended is refused with its own error.
+    Extend, acknowledge, reject and release leases, and get a `LeaseEndedError` for a lease that has ended.
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until

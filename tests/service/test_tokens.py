@@ -85,7 +85,9 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
 
 def test_within_reach(guarded, until):
     """
-    A token for a prefix allows everything with its keys, under its recorded name; a read token allows only reads.
+    A token for a prefix allows every operation on keys with that prefix; a read token allows only reads.
+
+    Each change is recorded under the name of its token.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201

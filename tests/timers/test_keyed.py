@@ -94,7 +94,7 @@ def test_keys_and_timers_side_by_side(make_rig):
 
 def test_set_again_while_it_expires(make_rig):
     """
-    During on_expire its key is free: a set makes a new timer, and move and cancel return False.
+    While `on_expire` runs, `move()` and `cancel()` of its key return False, and `set()` makes a new timer.
     """
     answers = []
 

@@ -24,7 +24,7 @@ from tickwheel.timers.periodic import Periodic
 
 class Zap(BaseException):
     """
-    The exception of a signal handler.
+    The exception that the signal handler raises.
     """
 
 
