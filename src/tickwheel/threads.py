@@ -86,9 +86,7 @@ else:
 
 class Gate:
     """
-    A gate that opens once. Threads and greenlets can wait for it.
-
-    gevent's locks sometimes miss releases by threads.
+    A gate that opens once, for threads and greenlets, because gevent's locks sometimes miss releases by threads.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")

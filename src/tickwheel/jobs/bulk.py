@@ -74,7 +74,7 @@ class BulkFields(Filter, total=False):
 @record
 class BulkChange:
     """
-    A job that a bulk act changed, so that the act can be undone while the job still has *generation*.
+    A job that a bulk act changed. The act can be undone while the job still has *generation*.
 
     *was_due_at* is the due time before the act, in ms since the epoch.
     """

@@ -62,9 +62,7 @@ class Recorder:
 
     def play(self, operations: Sequence[TraceOperation], progress: Callable[[int], object] | None = None) -> Film:
         """
-        Run until the trace ends or the maximum of steps is reached, and return the film.
-
-        *progress* is called with the number of steps so far, after each operation.
+        Run to the trace's end or the maximum of steps, and return the film. *progress* gets the number of steps so far.
         """
         self._began = operations[0].t_us * 1_000 if operations else 0
         self._advance(self._began)

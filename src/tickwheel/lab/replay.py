@@ -49,9 +49,7 @@ class ReplayCounts:
 
 class Replay:
     """
-    One trace on one wheel. *wake_ups* is the number of times a driver would have woken.
-
-    *late_max_ns* is the maximum lateness; only ticks cause lateness here.
+    One trace on one wheel. *wake_ups* counts a driver's wake-ups; *late_max_ns* is the maximum lateness, due to ticks.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -126,9 +124,7 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Run *operations* on a new *wheel* to the end.
-
-    *progress* is called after every ten thousand operations, and at the end, with the number of operations done.
+    Run *operations* on a new *wheel*. *progress* gets the number done, after every ten thousand and at the end.
     """
     run = Replay(wheel)
     number = 0

@@ -73,9 +73,7 @@ def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
 
 def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
     """
-    Write *operations* to *path*, gzipped if its name ends in `.gz`, and return their number.
-
-    The same operations give the same bytes.
+    Write *operations* to *path*, gzipped for `.gz`, and return their number. Equal operations give equal bytes.
     """
     count = 0
     with path.open("wb") as raw:

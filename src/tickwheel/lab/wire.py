@@ -46,7 +46,7 @@ class _Asked(NamedTuple):
 
 class Client:
     """
-    Sends requests to one service over several connections, one at a time on each. Further requests wait in a queue.
+    Sends requests to a service over several connections, one at a time on each. Further requests wait in a queue.
 
     *timeout_s* is the maximum time from the sending of a request to its answer.
     """

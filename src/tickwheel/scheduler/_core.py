@@ -190,7 +190,7 @@ class Core:
         """
         Return the wheel of the jobs, and the wheel of internal pauses, which uses real time even under a manual clock.
 
-        A store with its own clock refuses a clock that a test moves.
+        An UnsupportedError means that a test moves the clock, and the store has its own clock.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

@@ -108,9 +108,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*.
-
-        Jobs that replace others count, too.
+        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. Replacements count, too.
         """
         if pending_max is None or more == 0:
             return

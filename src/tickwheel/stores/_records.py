@@ -53,8 +53,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* gets no record.
-
-    The settle came from a former owner, or it is a repetition that may already be recorded.
+    Return True if a settle with this *answer* comes from a former owner, or is a repeat that may be recorded.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

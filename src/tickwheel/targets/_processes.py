@@ -131,7 +131,7 @@ class ProcessPool:
 
 class _Process:
     """
-    The parent's end of one process. The process leads its own session, so that its children can be killed with it.
+    The parent's end of a process, which leads its own session, so that its children can be killed with it.
 
     *was_idle* is True if the process has run calls before, and has not started the current one.
     """

@@ -1,5 +1,8 @@
 """
 The kit for tests: a manual clock, a scheduler that fires inline, contract suites, state machines, faults.
+
+The suites import no test library. `pytest.register_assert_rewrite("tickwheel.testing.store_suite")`, or the name of
+another suite, makes pytest explain its assertions.
 """
 
 from __future__ import annotations

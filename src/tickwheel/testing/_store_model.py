@@ -237,9 +237,7 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job* with its message id set if an attempt was counted.
-
-    Call it before the generation or age of the job changes.
+    Return *job* with its message id, if an attempt was counted. Call it before its generation or age changes.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 

@@ -23,9 +23,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with these *abilities*.
-
-    Unlike in a wheel, a cancelled or moved entry stays in the heap until it reaches the top.
+    A model of a wheel with these *abilities*. A cancelled or moved entry stays in its heap until it reaches the top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -39,9 +39,7 @@ def draw_start(rng: random.Random) -> int:
 
 class Operations:
     """
-    An endless iterator of operations that keeps some hundred entries pending.
-
-    The operations depend only on the random source and the model's contents, so the same seed repeats them.
+    An endless iterator of operations, repeated by the same seed, that keeps some hundred entries pending.
     """
 
     def __init__(self, rng: random.Random, model: WheelModel, start: int) -> None:

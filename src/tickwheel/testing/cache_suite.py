@@ -6,9 +6,6 @@ To test a cache, write a subclass, which pytest collects. Its `make` returns a c
     class TestMyCache(CacheSuite):
         def make(self, clock, **options):
             return MyCache(1000, ttl=60.0, timer=clock.monotonic, **options)
-
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.cache_suite")` makes pytest
-explain its assertions.
 """
 
 from __future__ import annotations

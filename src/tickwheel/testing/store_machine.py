@@ -262,9 +262,7 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows: the start of a pause, or the time of a request to stop.
-
-    A request to stop makes the job expire at the time of the request, unless the *former* job expires earlier.
+    Return *job* with the times that only the store knows: the start of a pause, or of a request to stop.
     """
     if stored is None:
         return job

@@ -20,9 +20,7 @@ __all__ = ["DueRun"]
 
 class DueRun:
     """
-    Due entries, sorted by deadline and then arrival. Entries beyond a limit stay for the next call.
-
-    A slot is sorted once, when it becomes due. Timsort sorts an almost sorted list in about linear time.
+    Due entries, sorted by deadline, then arrival; the rest stays for the next call. Timsort sorts them in linear time.
     """
 
     __slots__ = ("_entries",)

@@ -51,9 +51,7 @@ class Ring:
 
     def take(self, index: int) -> dict[int, Entry]:
         """
-        Remove and return the slot at *index*, and leave an empty one.
-
-        It is removed as a whole, because the caller may file some of its entries into the same slot again.
+        Take the slot at *index* as a whole, because the caller may file entries into the same slot again.
         """
         slot = self._slots[index]
         if slot:

@@ -50,9 +50,7 @@ class PlannedFault:
 
 def plan_of(seed: int, seconds: float, kinds: Sequence[str], every_s: float) -> list[PlannedFault]:
     """
-    Return random faults for *seconds* of the given *kinds*, about *every_s* apart.
-
-    Every kind occurs once before any kind is repeated, so that a short run has all kinds.
+    Return random faults for *seconds*, about *every_s* apart. Every kind occurs once before any kind is repeated.
     """
     dice = random.Random(seed)  # noqa: S311 no secret
     plan: list[PlannedFault] = []

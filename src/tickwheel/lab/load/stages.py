@@ -26,9 +26,7 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A measurement that can have a threshold. *is_time* is True for seconds, False for a fraction.
-
-    *is_floor* is True if more is better.
+    A measurement for a threshold, in seconds if *is_time*, else a fraction. More is better if *is_floor*.
     """
 
     read: Callable[[StageFigures], float]

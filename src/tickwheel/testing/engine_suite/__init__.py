@@ -8,9 +8,6 @@ To test an engine, write a subclass. pytest collects it; unittest does, too, if 
             return MyEngine(clock, max_pending=max_pending)
 
 The engine's deadlines must be exact: it must not round them to ticks.
-
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.engine_suite")` makes it explain
-its assertions.
 """
 
 from tickwheel.testing.engine_suite._arm import ArmTests

@@ -18,9 +18,6 @@ If the data outlives the process, add a third class:
     class TestMyDurableStore(DurableStoreSuite):
         def recipe(self):
             return MyStore, (path,)      # another process calls it, too
-
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.store_suite")` makes it explain
-its assertions.
 """
 
 from __future__ import annotations

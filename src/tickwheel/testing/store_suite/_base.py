@@ -47,9 +47,7 @@ _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_pha
 
 class Rig:
     """
-    An open store. The test owns all its shards.
-
-    *now* is the store's time at the start of the test; instants are relative to it.
+    An open store, whose shards the test owns. Instants are relative to *now*, the store's time at the start.
     """
 
     def __init__(self, store: Store) -> None:

@@ -11,9 +11,6 @@ To test a design, write a subclass. pytest collects it; unittest does, too, if i
 
 The suite tests the `abilities` that the design declares: lateness, order and span. A limited span must have at least
 eight ticks.
-
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")` makes it explain
-its assertions.
 """
 
 from tickwheel.testing.wheel_suite._ageing import AgeingTests
