@@ -259,10 +259,11 @@ _FRAMES: Final = 400
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:
     """
-    Run *call* in this thread and return True, or return False without running it if it might be interrupted.
+    Run *call* in this thread and return True; return False if it might be interrupted before it runs.
 
-    The program's signal handlers, another greenlet, or the end of the stack could interrupt it. Python's own handler of
-    Ctrl-C does not prevent the call, because the KeyboardInterrupt is raised after the end of *call*.
+    Signal handlers, another greenlet, or the end of the stack could interrupt it. Python's own handler of Ctrl-C does
+    not
+    prevent the call, because the KeyboardInterrupt is raised after the end of *call*.
     """
     if is_patched() or not _has_stack():
         return False

@@ -42,8 +42,7 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     """
     Yield the jobs of a store of APScheduler, in the order of their ids.
 
-    *url* is a URL of SQLAlchemy or of Redis. *table* is the name of the table; None for the default table of
-    APScheduler 3, or else of 4.
+    *url* is a URL of SQLAlchemy or Redis. Without *table*, the default table of APScheduler 3, or else of 4, is read.
     """
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:

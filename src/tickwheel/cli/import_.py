@@ -165,9 +165,7 @@ def _import_lines(
 
 def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_columns: bool) -> None:
     """
-    Set jobs that are paused from the start.
-
-    First, a placeholder with the same key, due in the far future, is set and paused.
+    Set jobs that are paused from the start. A placeholder with the same key, far in the future, is paused first.
     """
     if not lines:
         return

@@ -37,8 +37,8 @@ def walked(
     """
     Yield each page after its changes are committed; blocks.
 
-    *choose* returns the jobs of a page to change, at most *limit* in total. *change* sends the changes of the chosen
-    jobs, or returns None if there is nothing to send.
+    *choose* returns at most *limit* jobs of a page to change. *change* sends their changes; it returns None for no
+    change.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False

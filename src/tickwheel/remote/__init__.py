@@ -1,16 +1,6 @@
 """
 A scheduler whose jobs another process fires: the same operations, over HTTP.
 
-    _address     recognises the addresses of services
-    _core        the core of `Scheduler` and `AsyncScheduler`, like `scheduler._core` for a store
-    _client      the operations on jobs; arguments are validated before a request is sent
-    _pulls       the operations of workers
-    _puller      registered handlers, run here: they pull
-    _loop        the event loops of coroutines and requests
-    _wire        requests and answers as documents
-    _errors      converts problem documents to errors
-    transport    requests with retries
-
 Operations that only the firing process has (further targets, a clock, a tracer, events) raise an `UnsupportedError`.
 """
 

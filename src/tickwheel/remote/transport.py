@@ -86,8 +86,7 @@ class Transport:
         """
         Run *request* on the transport's loop. Callable from any thread.
 
-        A `close` ends running requests with a `ClosedError`, and writes with a `StoreError`, because they may have been
-        done.
+        A `close` ends requests with a `ClosedError`, and writes, which may have been done, with a `StoreError`.
         """
         with self._lock:
             if self._is_closed:

@@ -1,12 +1,6 @@
 """
 The durable scheduler: jobs with keys, which survive a crash.
 
-    _scheduler, _async    the public classes, for threads and for asyncio
-    tasks                 functions that jobs call with typed arguments
-    _core                 the core of both classes: a client, and an engine while the scheduler is started
-    backfill, migration   operations that read pages of a store
-    idempotency           a table at the receiver, for jobs whose effect must happen once
-
 ARCHITECTURE.md follows a job through the packages below: `jobs`, `stores`, `targets`, `host`, `engine`, `client` and
 `remote`.
 """

@@ -206,10 +206,9 @@ class Core:
 
     def _name(self) -> str:
         """
-        Return the owner's name.
+        Return the owner's name, the same for all attempts to start, because an unanswered attempt may have succeeded.
 
-        All attempts to start use the same name, because an attempt whose answer was lost may have succeeded. A fork
-        gets another name.
+        A fork gets another name.
         """
         pid = os.getpid()
         if self._life[0] != pid:

@@ -1,13 +1,11 @@
 """
-Tasks: functions that jobs call with typed arguments.
+Tasks: functions that jobs call with typed arguments. Without a scheduler in the module, use `task` and register it.
 
     @scheduler.task(retry_on=(SMTPError,), timeout="2m")
     def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> None: ...
 
     scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
     cancel_order(17)    # a plain call runs it
-
-In a module without a scheduler, use the function `task`, and register the task with `Scheduler.register`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """
-The HTTP service and its page.
-
-`routes` lists every operation of the API, and `problems` every error answer. `app` combines the parts into one ASGI
-application, `server` runs it, and `mounted` puts it inside another application.
+The HTTP service and its page. `routes` lists every operation of the API, and `problems` every error answer.
 """
 
 from __future__ import annotations

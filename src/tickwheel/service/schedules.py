@@ -233,10 +233,9 @@ def _tried(request: SetRequest, count: int) -> RunsDocument:
 
 def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
     """
-    Return *jobs* with up to *count* runs each.
+    Return *jobs* with up to *count* runs each, fewer if a job uses up its share of the exclusions.
 
-    One request skips a limited number of excluded ranges. The limit is divided equally among the jobs, and a job that
-    uses up its share gets fewer runs.
+    One request skips a limited number of excluded ranges, divided equally among the jobs.
     """
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]

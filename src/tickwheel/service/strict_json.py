@@ -144,8 +144,7 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
-    The value is encoded again, without defaults, and the quotes in both texts are counted. Only one of two equal names
-    is encoded, so the counts differ. Texts with escapes cannot be compared in this way.
+    Only one of two equal names is in *value*, so its text has fewer quotes. Texts with escapes cannot be compared so.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 

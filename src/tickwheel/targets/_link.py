@@ -54,7 +54,6 @@ class Link(Generic[_T]):
     Delivers messages over one connection on one event loop. After a close, it can be used on another loop.
 
     Args:
-        name: The receiver, without secrets.
         timeout_s: Time limit of connecting, and of an attempt's wait for the answer.
         connect: Opens a connection. Any exception except `DeliveryError` means that the receiver is unreachable.
         disconnect: Closes a connection, broken or not.

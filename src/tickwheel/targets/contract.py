@@ -104,7 +104,6 @@ class Stopping(Protocol):
     Shows that an attempt must stop; internal.
 
     Attributes:
-        is_stopped: True if the attempt must stop.
         overlap_cancelled: True if the reason is the next run of its job, and not a cancellation.
         expire: Called when the attempt must stop. A function that is set later is not called.
     """

@@ -157,9 +157,6 @@ class HandlerTarget:
             self._on_registered()
 
     def prepare(self) -> None:
-        """
-        Resolve the annotations of all tasks, when a scheduler starts. The errors are those of `Typed.prepare`.
-        """
         for task in list(self._tasks.values()):
             task.prepare()
 

@@ -81,9 +81,6 @@ class ManualClock(NonCopyable):
         return seconds(self._now)
 
     def wall_ns(self) -> int:
-        """
-        Return the wall-clock time in nanoseconds since the epoch. It moves with the monotonic time.
-        """
         return self._now + self._wall_offset
 
     def set_wall(self, wall: float) -> None:

@@ -25,8 +25,7 @@ def is_coroutine_function(callback: object) -> bool:
     """
     Return True if *callback* is written with `async def`, or is a method or a partial of such a function.
 
-    Other objects can only be marked as coroutine functions with `inspect`, which is slow to import. So they are checked
-    only if `inspect` is already loaded.
+    Objects that `inspect` has marked are recognised only if it is already loaded, because its import is slow.
     """
     if "inspect" in sys.modules:
         from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`

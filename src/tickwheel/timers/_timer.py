@@ -26,7 +26,6 @@ class WheelTimer(NonCopyable):
 
     Attributes:
         call: The callback; None after the timer's end.
-        words: The callback's arguments.
         context: The context of the callback; None for the context of the firing thread.
         entry: The id of the timer's entry in the wheel; stale once the entry has left the wheel.
         is_due: True from the moment at which the timer is taken from the wheel until it is called.

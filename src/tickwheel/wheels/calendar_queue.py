@@ -93,9 +93,6 @@ class CalendarWheel(BaseWheel):
         return expired
 
     def next_expiration(self) -> int | None:
-        """
-        Return the earliest deadline, or None. The result is cached until the earliest entry leaves.
-        """
         first = self._first()
         return None if first is None else first.deadline
 

@@ -121,9 +121,6 @@ class TickedWheel(BaseWheel):
                 return expired
 
     def next_expiration(self) -> int | None:
-        """
-        Return the end of the earliest occupied tick, or None. The result is cached until the earliest entry leaves.
-        """
         first = self._run.first()
         if first is not None:
             return self.abilities.due_at(first.deadline)
