@@ -56,8 +56,7 @@ class Failure:
     A load that ended with an error, of which each waiter gets a copy.
 
     *outer* is the error that the thread was handling when it called the loader. The loading thread raises the error
-    itself
-    if *is_given*; otherwise the first waiter gets the original.
+    itself if *is_given*; otherwise the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")

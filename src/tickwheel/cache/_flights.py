@@ -51,8 +51,7 @@ class Flights:
     The running loads of one cache, by key.
 
     The cache is an argument of each call, because a reference to it would make a cycle. The frames that an error has
-    passed
-    delete their references to loads, because these would make cycles, too.
+    passed delete their references to loads, because these would make cycles, too.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:

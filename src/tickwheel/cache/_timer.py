@@ -74,8 +74,7 @@ class TimerClock:
     The readings of a time function in nanoseconds since the first reading, at least 0, as a clock for the wheel.
 
     The time may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is raised if
-    *timer*
-    returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
+    *timer* returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
     """
 
     def __init__(self, timer: CacheTimer) -> None:

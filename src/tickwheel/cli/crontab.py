@@ -42,8 +42,7 @@ class CrontabLine:
     One job of a crontab.
 
     *text* is the whole command, and identifies the job at the next import. *command* and *stdin* are its parts. *user*
-    is
-    the account, if the file has accounts. *env* has the variables that precede the line.
+    is the account, if the file has accounts. *env* has the variables that precede the line.
     """
 
     line: int

@@ -60,8 +60,7 @@ class Found:
     A schedule of the other scheduler.
 
     *remarks* has the differences, or, if *request* is None, the reason why it cannot be imported. *next_at* is the
-    first due
-    time if the job is created; None keeps the rule's.
+    first due time if the job is created; None keeps the rule's.
     """
 
     name: str

@@ -20,10 +20,8 @@ class KeyShard:
     The shard of a key that is pending or expiring.
 
     *lives* counts its timers that are pending, or whose `on_expire` has not returned. Timers that have just expired are
-    in
-    no list, so they must be counted. A key changes its wheel only if the number is 0. This object must not hold the
-    wheel,
-    because the wheel's thread holds this object.
+    in no list, so they must be counted. A key changes its wheel only if the number is 0. This object must not hold the
+    wheel, because the wheel's thread holds this object.
     """
 
     __slots__ = ("_wheel", "lives")

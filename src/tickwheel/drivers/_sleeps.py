@@ -26,8 +26,7 @@ class Sleep(TimerProxy):
     The result of `TimerWheel.sleep`: an awaitable timer with the methods of `Timer`.
 
     Any number of coroutines of asyncio or trio may await it, also after its end. The result is True if it fired, False
-    if
-    it was cancelled, also by a drain or close of its wheel.
+    if it was cancelled, also by a drain or close of its wheel.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -40,8 +40,7 @@ class ClockWaiter:
     Waits on any clock, which the caller must read again afterwards.
 
     It waits in real time. If a coarse clock shows the same time again, the pauses double until it moves. So a tick
-    costs
-    few wake-ups, and no wait is longer than twice the tick.
+    costs few wake-ups, and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -170,8 +170,7 @@ class StoreClock:
         Return `reading`, and the time in ms from which a delay counts.
 
         The caller adds a millisecond, because the current one has begun. A manual clock that reads a whole millisecond
-        gives
-        one less, so that advancing it by exactly the delay reaches the due time.
+        gives one less, so that advancing it by exactly the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:
@@ -198,10 +197,8 @@ class StoreClock:
         Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
         The reading was truncated to whole milliseconds, so the offset is between two bounds. An estimate between the
-        bounds
-        is kept, because a quicker sample found it. Otherwise the new estimate is the nearer bound. The first estimate,
-        and the
-        one after a clock step of the server, is the lower bound.
+        bounds is kept, because a quicker sample found it. Otherwise the new estimate is the nearer bound. The first
+        estimate, and the one after a clock step of the server, is the lower bound.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()

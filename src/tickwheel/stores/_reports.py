@@ -30,7 +30,7 @@ class Shard:
         number: The shard's number; 0 in a store with one owner. Tails (see `Lease`) have the highest numbers.
         owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process remains the
             owner until another process takes over.
-        epoch: Epoch of the current or last lease; 0 if there was none.
+        epoch: Epoch of the current or last lease; 0 before the first lease.
         until: Store time at which the lease ends unless it is renewed; None if the shard is free, or the lease is a
             lock.
     """

@@ -1,5 +1,7 @@
 """
-Signatures of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`. A receiver can also refuse a replay.
+Signatures of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
+
+They let a receiver verify the sender and the time of a message, and refuse a replay.
 """
 
 from __future__ import annotations

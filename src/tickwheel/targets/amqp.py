@@ -53,7 +53,9 @@ _SENDS_MAX: Final = 2
 
 class _Open:
     """
-    A connection, its shared channel, and the messages accepted on it. *lone* limits the channels for one message.
+    A connection, its shared channel, and a record of the messages that the broker has accepted on it.
+
+    *lone* limits the number of channels that are opened for one message each.
     """
 
     def __init__(self, connection: Any, channel: Any) -> None:

@@ -248,7 +248,9 @@ class Keyed(Keys, NonCopyable):
 
 class _TimerInContext:
     """
-    The timer of a key with a context, which ends with the next `set`. The native part would keep the context.
+    The timer of a key that was set with a context, which must end with the next `set` of the key.
+
+    The native part would move the timer and keep its context, but it does not recognise this type.
     """
 
     __slots__ = ("_timer",)

@@ -126,7 +126,9 @@ class WallPhase:
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Return the firings left out until *wall*, which excludes jitter, and the state of the first firing after it.
+        Return the number of firings between the due one and *wall*, and the state of the first firing after *wall*.
+
+        *wall* excludes the jitter of the due firing, so jitter does not make a firing late.
         """
         _, reached, due = state
         assert reached is not None
