@@ -489,7 +489,7 @@ SOON = {
     "fires_twice": 4,
     "is_somebody_else_at_each_start": 1,
     "starts_over_when_emptied": 14,
-    "hands_over_what_runs": 4,
+    "hands_over_what_runs": 14,
     "refuses_ends_in_a_tail": 4,
     "takes_nothing_up": 6,
     "keeps_what_is_leased": 56,
@@ -536,6 +536,7 @@ number of jobs that a node may run.
 
 TOGETHER = (
     (Plan(10, 0.25, 20, 8, last_s=900), ("refuses_ends_in_a_tail", "forgets_the_rescue")),
+    (Plan(18, 0.25, 20, 8, last_s=900), ("hands_over_what_runs",)),
     (Plan(14, 1.0, 40, 8, last_s=900), ("starts_over_when_emptied", "loses_an_end")),
     (Plan(56, 1.0, 40, 8), ("keeps_what_is_leased",)),
     (Plan(40, 1.0, 40, 8), ("forgets_what_it_waits_for",)),
@@ -571,7 +572,6 @@ TOGETHER = (
     (
         Plan(4, 1.0, 40, 8),
         (
-            "hands_over_what_runs",
             "settles_what_never_ran",
             "answers_before_the_commit",
             "begins_again_when_set",
