@@ -1,5 +1,8 @@
 """
-The other access methods of subclasses that override the access to single items, which native methods would bypass.
+get, pop, setdefault and the bulk methods for subclasses that override the access to single items.
+
+The native methods access the storage directly. A subclass that overrides `__getitem__` expects all methods to call it,
+as in cachetools.
 """
 
 from __future__ import annotations

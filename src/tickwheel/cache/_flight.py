@@ -53,10 +53,10 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    A load that ended with an error, of which each waiter gets a copy.
+    A load that ended with an error. Each waiter gets a copy of the error.
 
-    *outer* is the error that the thread was handling when it called the loader. The loading thread raises the error
-    itself if *is_given*; otherwise the first waiter gets the original.
+    *outer* is the error that the thread was handling when it called the loader. If *is_given*, the loading thread
+    raises the error itself; if not, the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -85,7 +85,9 @@ def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
 
 class Flight:
     """
-    A call of a loader, in a thread (*loop* is None) or in a task. If *is_background*, it continues without waiters.
+    One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
+
+    If *is_background*, it continues without waiters. *timeout_s* is the maximum time that a waiter waits.
     """
 
     __slots__ = (

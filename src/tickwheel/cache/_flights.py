@@ -180,7 +180,9 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Register a load for each of *keys* without one, and return their number. The caller holds lock and gate.
+        Register a background load for each of the *keys* without a running load, and return their number.
+
+        The caller holds the lock and the flight's gate.
         """
         self._tidy(cache)
         mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]

@@ -56,7 +56,9 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Hooks:
     """
-    The subscribed hooks. Check `is_active` before you create an event, and `is_curious` before a routine event.
+    The subscribed hooks. Without a hook, events cost nothing.
+
+    Callers check `is_active` before they create an event, and `is_curious` before they create a routine event.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")

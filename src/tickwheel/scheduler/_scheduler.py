@@ -444,7 +444,7 @@ class Scheduler(Fleet):
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
 
         Running jobs remain, and jobs that are set during the call may remain. Time and memory grow with the result.
-        After about each thousand jobs, *on_progress* is called in this thread with the number cancelled since its last
+        About once per thousand jobs, *on_progress* is called in this thread with the number cancelled since its last
         call.
         """
         return drained(self._outside("drain"), prefix, on_progress)

@@ -36,9 +36,10 @@ def shards_of(keys: Iterable[bytes], shards: int) -> list[int]:
 
 def bucket_of(key: str) -> int:
     """
-    Return the bucket of *key*, from 0 to 255, by the first `{tag}` in it that is not empty, or else by all of it.
+    Return the bucket of *key*, from 0 to 255.
 
-    Shards use the other end of the checksum, because a partition would otherwise use only some of its shards.
+    The first `{tag}` in the key determines the bucket; without a tag, or with an empty one, the whole key does. Shards
+    use the other end of the checksum, because a partition would otherwise use only some of its shards.
     """
     hashed = key
     if "{" in key:

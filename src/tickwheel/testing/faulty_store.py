@@ -38,7 +38,7 @@ class FaultyStore:
         self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
     ) -> None:
         """
-        Let the next *times* calls of a method raise a `StoreError`. With *after*, each call takes effect before.
+        Let the next *times* calls of a method raise a `StoreError`. With *after*, a call takes effect before it raises.
         """
         error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)
         self._faults.setdefault(call, []).extend([(after, error)] * times)

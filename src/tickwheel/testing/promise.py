@@ -249,9 +249,9 @@ def check_promise(
     events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
 ) -> dict[str, int]:
     """
-    Check that a log of *events* keeps the promise, and return the number of events of each kind. O(n * p).
+    Check that a log of *events* keeps the promise, and return the number of events of each kind.
 
-    n is the number of events, and p of pending timers. Moves and cancels that returned False are not counted. A timer
+    It costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted. A timer
     may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True if one
     turn fires by deadline, then arrival; False for shards, pools, and designs with ticks. A PromiseBrokenError lists
     all breaches.
