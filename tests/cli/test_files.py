@@ -48,6 +48,9 @@ def test_what_is_exported_makes_the_same_jobs(run):
     )
     for job in (*one, *two):
         del job["generation"], job["first_set_at"]
+        rule = job["recurrence"]
+        if rule is not None and "every_ms" in rule:  # if `at` is excluded, the first run is some intervals later
+            rule["anchor_at"] %= rule["every_ms"]
     assert one == two
     assert one[0]["payload"] == {"big": 12345678901234567890}
 
