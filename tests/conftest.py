@@ -94,9 +94,9 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """
-    After a file, exclude what its tests have left from garbage collections, such as libraries and session fixtures.
+    After each file, exempt all objects that are still alive from garbage collection.
 
-    Otherwise each full collection of a later test would last a second.
+    Libraries and session fixtures stay alive. Otherwise each full collection of a later test would last a second.
     """
     try:
         return (yield)

@@ -141,7 +141,9 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards by deadline; keys that a drain's function sets stay.
+    Drain and close return the keys of all shards by deadline.
+
+    Keys that are set by the function passed to drain remain pending.
     """
     rig = make_rig()
     for number in range(50):

@@ -1,5 +1,5 @@
 """
-The proof of the clock: the time of day is set by an hour and by a day, both ways, while jobs are due.
+The proof of the clock: the time of day is moved forward and back, by an hour and by a day, while jobs are due.
 
     python tests/prove/clock_steps.py --jobs 400 [--store URL]
 

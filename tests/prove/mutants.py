@@ -210,7 +210,7 @@ def begins_what_it_cannot_run() -> Any:
 
 def takes_nothing_up() -> Any:
     """
-    A job that one node has marked as unroutable is not claimed by any other.
+    No node claims a job that another node has marked as unroutable, so the job never runs.
     """
     return mock.patch.object(Loader, "take_up")
 

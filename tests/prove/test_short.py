@@ -70,7 +70,7 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    If the time of day is set by an hour and by a day, both ways, a store with its own clock fires all jobs normally.
+    A store with its own clock fires all jobs normally if the client's clock is moved by an hour or a day, either way.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 

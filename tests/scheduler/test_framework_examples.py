@@ -87,7 +87,7 @@ def test_flask(load, until, caplog):
 @with_greenlet
 def test_sqlalchemy(tmp_path):
     """
-    On SQLite a Session writes both an order and its job, or neither, also if repeated on one file.
+    On SQLite a Session writes both an order and its job, or neither, even if the example runs again on the same file.
     """
     for begin in (1, 2):
         done = run(EXAMPLES / "sqlalchemy_app.py", folder=tmp_path)

@@ -306,7 +306,7 @@ def test_tracebacks_are_bounded(function):
 
 def test_what_a_traceback_shows():
     """
-    A traceback shows a chain from its cause on, the first members of a group, and each frame with its line.
+    A traceback shows a chain of exceptions, the root cause first, and only the first members of a large group.
     """
     text = traceback_text(raised(chained))
     order = ["KeyError: 'one'", "direct cause", "ValueError: two", "During handling", "OSError: three"]

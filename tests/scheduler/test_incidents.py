@@ -147,7 +147,9 @@ def test_by_hour():
 
 def test_search():
     """
-    A search finds letters by key, error, target and handler, ignoring case; `prefix` matches the key exactly.
+    A search finds dead letters by key, error, target and handler, and ignores case.
+
+    `prefix` matches the beginning of the key, and does not ignore case.
     """
     letters = [
         letter("Order/1", "It broke"),

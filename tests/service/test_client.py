@@ -202,7 +202,9 @@ def test_a_service_that_never_answers():
 
 def test_a_stop_while_calls_are_under_way():
     """
-    A stop ends every call: a read with an error that the client is closed, a write with one that it may have been done.
+    A stop ends every call that is under way.
+
+    The error of a read says that the client is closed, and the error of a write that the write may have taken effect.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)

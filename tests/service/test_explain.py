@@ -57,7 +57,7 @@ def test_reasons(server, client):
 
 def test_no_job(server, client):
     """
-    For a missing key HTTP returns a problem, and the client None.
+    For a missing key, the HTTP API returns a problem document, and the client returns None.
     """
     answer = server.job("GET", "none", action=":explain")
     assert (answer.status, answer.json["type"].rpartition("/")[2]) == (404, "job_not_found")

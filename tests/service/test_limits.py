@@ -118,7 +118,7 @@ def test_a_request_that_does_not_come(start):
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800])
 def test_seconds_of_options(value):
     """
-    Every option of a service that is a length of time accepts all forms of it.
+    Every service option for a duration accepts all forms of a duration.
     """
     options = ServiceOptions(every_min_s=value, request_timeout_s=value, stop_timeout_s=value)
     scheduler = AsyncScheduler("memory://")

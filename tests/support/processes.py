@@ -91,7 +91,9 @@ def end(process):
 
 def given_to_nobody(folder):
     """
-    Return options to start a program, which refuses to run as root, as another user who then owns *folder*.
+    Return the options that start a program as another user if this process is root, and give *folder* to that user.
+
+    Some programs refuse to run as root.
     """
     if os.geteuid() != 0:
         return {}

@@ -111,7 +111,7 @@ class RedisCluster:
 
     def masters(self):
         """
-        Return the masters, as the running ones see them.
+        Return the masters, according to the servers that are running.
         """
         ports = [master[1] for _, _, master, *_ in self._running().execute("CLUSTER", "SLOTS")]
         return [node for node in self.nodes if node.port in ports]

@@ -281,7 +281,7 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_what_ends():
     """
-    Wherever the turn is interrupted, a key, a deadline, an awaited timer and a cached value end.
+    Wherever the turn is interrupted, keys, deadlines, awaited timers and cached values still expire.
     """
     number = 0
     while True:

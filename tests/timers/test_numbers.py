@@ -375,7 +375,9 @@ def test_each_verb_refuses_by_name(rig, verb):
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
 def test_the_gate(value, ns):
     """
-    The conversion function, negative values, slack and jitter accept the same types.
+    The conversion functions and the arguments for slack and jitter accept the same types.
+
+    The conversion functions accept negative values of these types, too.
     """
     assert to_ns(value, "value") == to_deadline(value) == ns
     has_negative = not isinstance(value, Index | Floating | np.bool_ | np.unsignedinteger) and value is not True

@@ -188,9 +188,9 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
     """
-    If an operation names an insert that was omitted, it does nothing.
+    An operation that refers to the number of an omitted insert does nothing.
 
-    This holds even if another entry has that number as its id.
+    This holds even if another entry has the same number as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

@@ -21,7 +21,9 @@ FRACTIONS = (0, 1, 499, 500, 501, 999)
 
 def instants_us():
     """
-    Return *count* instants in microseconds, the first of them around the middle and the end of a millisecond.
+    Return instants in microseconds.
+
+    The first are just before, at and after the middle and the end of a millisecond. The others are random.
     """
     dice = random.Random(1)
     edges = [EPOCH_US + 1_000 * n + fraction for n in range(100) for fraction in FRACTIONS]

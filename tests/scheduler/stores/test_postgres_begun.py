@@ -163,7 +163,7 @@ def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database
 @pytest.mark.parametrize("seed", range(3))
 def test_every_running_job_is_listed(postgres, database, monkeypatch, seed):
     """
-    Whatever begins, ends and withdrawals succeed, fail or have an unknown outcome, some list has each running job.
+    Every running job is in a list, even if begin, settle and cancel operations fail or have an unknown outcome.
     """
     chance = random.Random(seed)
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:

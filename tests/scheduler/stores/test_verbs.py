@@ -65,7 +65,7 @@ def test_a_series(server_url, make):
 
 def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
     """
-    A job that is run now, alone or by a filter, keeps the due time to which it had been skipped or moved.
+    Running a job now, by its key or with a filter, keeps the due time that an earlier skip or move has set.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)

@@ -80,7 +80,7 @@ def in_thread(call):
 
 def test_a_caller_that_waits_writes_itself(writer, store, threads):
     """
-    An idle writer lets a waiting caller write in its own thread, whichever that is, and its own thread sleeps.
+    While the writer is idle, a caller that waits does the write in the caller's thread, and the writer's thread sleeps.
     """
     me = threading.current_thread()
     assert write(writer) is Outcome.CREATED

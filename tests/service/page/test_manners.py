@@ -176,7 +176,9 @@ def test_undo_stays(server, page):
 
 def test_notes_before_a_dialog(server, page):
     """
-    A refusal is visible and announced above the open job, above a dialog opened later, and after that is closed.
+    A refusal is announced, and stays visible above every dialog.
+
+    It is visible above the open job, above a dialog that is opened later, and after the dialog is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})

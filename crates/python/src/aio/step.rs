@@ -27,9 +27,9 @@ use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 enum Stage {
     Enter,
     Exit,
-    /// Called: awaiting it enters the timeout.
+    /// `__aenter__` was called. Awaiting the step enters the timeout.
     Entering,
-    /// Called, and the timeout has ended: awaiting it returns None.
+    /// `__aexit__` was called, and the timeout has ended. Awaiting the step returns None.
     Exited,
     Over,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Hooks {
     pub(crate) clock: Option<Py<PyAny>>,
     /// Returns the size of a value.
     pub(crate) sizer: Option<Py<PyAny>>,
-    /// Returns the time and the lifetime of a key and value, in nanoseconds.
+    /// Takes a key and a value. Returns the current time and the lifetime of the entry, in nanoseconds.
     pub(crate) lifetime: Option<Py<PyAny>>,
     /// Called with the key, the value and the reason when an entry has left.
     pub(crate) on_leave: Option<Py<PyAny>>,

@@ -119,7 +119,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.runner, hook)));
     }
 
-    /// Set a timer for each of *delays*, a million in one call, and return their ids as an `array("q")`.
+    /// Set a timer for each of *delays*, even if there are a million, and return their ids as an `array("q")`.
     ///
     /// When some of them expire, *callback* gets their ids in one array. `cancel_many` and `move_many` take ids.
     ///
@@ -129,7 +129,7 @@ impl Engine {
     ///     slack: Maximum additional delay of each in seconds, so that several expire together, as in `call_later`.
     ///
     /// Raises:
-    ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing was set.
+    ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. After this and any other error, no timer was set.
     ///     TooManyTimersError: If not all of them fit below max_pending.
     ///     ClosedError: After close.
     #[pyo3(signature = (delays, callback, *, slack=0), text_signature = "($self, delays, callback, *, slack=0.0)")]
@@ -164,7 +164,7 @@ impl Engine {
     ///
     /// Raises:
     ///     InvalidDelayError: If a delay is NaN. Nothing was moved.
-    ///     ValueError: If there are neither one delay nor as many as timers. Nothing was moved.
+    ///     ValueError: If the number of delays is neither one nor the number of timers. Nothing was moved.
     fn move_many(slf: &Bound<'_, Self>, timers: &Bound<'_, PyAny>, delays: &Bound<'_, PyAny>) -> PyResult<usize> {
         bulk::shift(slf, timers, delays)
     }

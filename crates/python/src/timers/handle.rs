@@ -7,15 +7,15 @@ use crate::timers::numbers::NONE;
 
 /// `TimerObject::index` of a timer that is due and was not called yet; it may wait for a worker.
 pub(crate) const FIRING: u32 = u32::MAX;
-/// `TimerObject::index` of a timer that was called, as long as a call of it is running.
+/// `TimerObject::index` while the timer's callback is running, unless the timer was rescheduled during the call.
 pub(crate) const RUNNING: u32 = u32::MAX - 1;
 /// `TimerObject::index` once the last call has ended.
 pub(crate) const FIRED: u32 = u32::MAX - 2;
 /// `TimerObject::index` after a cancel, drain or close.
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;
 
-/// While calls are running, `TimerObject::sequence` is this number plus the number of running calls. The order of a
-/// move is always lower.
+/// While calls are running, `TimerObject::sequence` is this number plus the number of running calls. The sequence
+/// number of a move is always lower.
 pub(crate) const CALLS: u64 = 1 << 63;
 
 /// The layout of a `Timer`. Its fields are accessed only with the GIL held.
@@ -66,7 +66,8 @@ impl TimerObject {
         self.sequence > CALLS
     }
 
-    /// Store the order of a move of which the wheel has to learn, or 0.
+    /// Store the sequence number of a move that the wheel has not read yet, or 0 if there is none. Do nothing while the
+    /// timer's callback is running.
     #[inline]
     pub(crate) fn note_move(&mut self, sequence: u64) {
         if !self.is_called() {

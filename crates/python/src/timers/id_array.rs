@@ -10,7 +10,7 @@ use crate::once::intern;
 /// An array without other references, with its items.
 pub(crate) struct IdArray<'py> {
     array: Bound<'py, PyAny>,
-    /// `None` if the array is empty, because an empty array has no memory, and its address may be invalid for integers.
+    /// `None` if the array is empty. An empty array has no memory, and its address may not be aligned for `i64`.
     buffer: Option<PyBuffer<i64>>,
 }
 

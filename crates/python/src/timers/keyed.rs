@@ -146,7 +146,7 @@ impl Place {
         unsafe { entry.as_ptr().byte_add(offset).cast() }
     }
 
-    /// Replace the value of an entry, and return the former value; dropping that runs Python.
+    /// Replace the value of an entry, and return the former value. Dropping the former value runs Python.
     fn exchange<'py>(&self, entry: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         // SAFETY: the slot owns a reference, which is returned, and gets a new one.
         unsafe {
