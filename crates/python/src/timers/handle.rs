@@ -66,7 +66,7 @@ impl TimerObject {
         self.sequence > CALLS
     }
 
-    /// Store the sequence number of a move that the wheel has not read yet, or 0 if there is none. Do nothing while the
+    /// Store the sequence number of a move that the wheel still has to read, or 0 if there is none. Do nothing while the
     /// timer's callback is running.
     #[inline]
     pub(crate) fn note_move(&mut self, sequence: u64) {
