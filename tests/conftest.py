@@ -163,7 +163,9 @@ def oracle() -> Callable[[Path], dict[str, int]]:
 @pytest.fixture(scope="session")
 def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]]:
     """
-    Return a function that runs a program which starts others; at its timeout it is interrupted, so that it stops them.
+    Return a function that runs a program which starts others.
+
+    At its timeout it is interrupted, so that it stops them.
     """
 
     def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:

@@ -41,7 +41,9 @@ def test_a_handle_is_a_real_one(still, delay):
 
 def test_cancel_lets_go_at_once(still):
     """
-    A cancelled timer leaves the loop and drops its callback and arguments; `when()` and a second cancel still work.
+    A cancelled timer leaves the loop and drops its callback and arguments.
+
+    `when()` and a second cancel still work.
     """
     thing = Thing()
     watch = weakref.ref(thing)
@@ -100,7 +102,9 @@ def test_nan_is_refused(loop):
 
 def test_arguments_by_name(still):
     """
-    Time and callback may be passed by name, as in asyncio; an unknown name is refused.
+    Time and callback may be passed by name, as in asyncio.
+
+    An unknown name is refused.
     """
     assert still.call_later(delay=1, callback=nothing).when() == still.now + 1
     assert still.call_at(when=7.0, callback=nothing).when() == 7.0
@@ -201,7 +205,9 @@ def test_a_cycle_through_an_ended_timer_is_collected(still, end):
 
 def test_pending_timers_are_not_walked_one_by_one(loop):
     """
-    While handles are pending, the garbage collector does not see them; afterwards it does.
+    While handles are pending, the garbage collector does not see them.
+
+    Afterwards it does.
     """
     handle = loop.call_later(3600, nothing)
     assert not gc.is_tracked(handle)

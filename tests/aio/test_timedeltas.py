@@ -1,5 +1,7 @@
 """
-Every duration in `aio` may be a timedelta; the error for a wrong value names the argument.
+Every duration in `aio` may be a timedelta.
+
+The error for a wrong value names the argument.
 """
 
 from __future__ import annotations

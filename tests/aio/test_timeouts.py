@@ -59,7 +59,9 @@ def test_a_body_in_time_is_not_touched(runner):
 
 def test_the_inner_of_two_expires_alone(runner):
     """
-    An inner timeout does not end the outer one; if both expire at the same instant, the outer one is raised.
+    An inner timeout does not end the outer one.
+
+    If both expire at the same instant, the outer one is raised.
     """
 
     async def main():

@@ -40,7 +40,9 @@ def test_due_exactly_at_its_time(still):
 
 def test_in_order(still):
     """
-    Timers of one turn run in order of their times; at the same time, the one set first runs first.
+    Timers of one turn run in order of their times.
+
+    At the same time, the one set first runs first.
     """
     draw = random.Random(8)
     fired = []
@@ -89,7 +91,9 @@ def test_a_sibling_can_be_cancelled(still):
 
 def test_errors_go_to_the_handler(still):
     """
-    An exception is reported with its handle, as the exception that is being handled; the turn's other timers run.
+    An exception is reported with its handle, as the exception that is being handled.
+
+    The turn's other timers run.
     """
     told, fired = [], []
     still.set_exception_handler(lambda _, context: told.append(context))
@@ -291,7 +295,9 @@ def test_scheduled_can_be_walked(still):
 
 def test_close_clears_the_timers():
     """
-    A closed loop has no timers and refuses new ones; cancelling its old ones has no effect.
+    A closed loop has no timers and refuses new ones.
+
+    Cancelling its old ones has no effect.
     """
     loop = EventLoop()
     handle = loop.call_later(1, print)

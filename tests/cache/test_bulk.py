@@ -66,7 +66,9 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_what_is_missing_in_one_call():
     """
-    The loader gets each missing key once, in order; a key that it does not find is neither returned nor stored.
+    The loader gets each missing key once, in order.
+
+    A key that it does not find is neither returned nor stored.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"

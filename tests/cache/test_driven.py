@@ -346,7 +346,9 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor refuses to remove due entries, they are removed once it has room; expiry continues.
+    If an executor refuses to remove due entries, they are removed once it has room.
+
+    Expiry continues.
     """
     told, doorman = [], Doorman()
     wheel = TimerWheel(wheel=design and design(), clock=clock, executor=doorman, on_error=lambda *_: None)

@@ -87,7 +87,9 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` returns the seconds that an entry has left; `touch` restarts its lifetime, or gives it another one.
+    `remaining` returns the seconds that an entry has left.
+
+    `touch` restarts its lifetime, or gives it another one.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -106,7 +108,9 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With `sliding`, a lookup restarts the lifetime, but `in` does not; without `sliding`, no lookup changes it.
+    With `sliding`, a lookup restarts the lifetime, but `in` does not.
+
+    Without `sliding`, no lookup changes it.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -158,7 +162,9 @@ def test_a_ttl_of_zero_keeps_nothing(clock):
 
 def test_ttu_says_until_when(clock):
     """
-    TLRUCache calls its function with key, value and time; a value whose deadline has been reached is not stored.
+    TLRUCache calls its function with key, value and time.
+
+    A value whose deadline has been reached is not stored.
     """
     asked = []
 
@@ -272,7 +278,9 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    After 36 years in seconds the cache moves its time base; lifetimes, order, endless entries, ages and iterators stay.
+    After 36 years in seconds the cache moves its time base.
+
+    Lifetimes, order, endless entries, ages and iterators stay.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -351,7 +359,9 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years and of nanoseconds end on time; a float of that size still resolves microseconds.
+    Lifetimes of years and of nanoseconds end on time.
+
+    A float of that size still resolves microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

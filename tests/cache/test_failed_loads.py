@@ -26,7 +26,9 @@ class Thing:
 @pytest.fixture
 def things():
     """
-    Return a list of weak references to things; the garbage collector is off.
+    Return a list of weak references to things.
+
+    The garbage collector is off.
     """
     gc.disable()
     yield []

@@ -222,7 +222,9 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every call on every cache with both exceptions; the quick set has some of them.
+    Return every call on every cache with both exceptions.
+
+    The quick set has some of them.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:

@@ -76,7 +76,9 @@ def test_walks_change_nothing(clock):
 
 def test_an_iterator_outlives_its_names(clock):
     """
-    An iterator keeps its cache alive until it has ended; then it stays ended, and releases the cache.
+    An iterator keeps its cache alive until it has ended.
+
+    Then it stays ended, and releases the cache.
     """
     walk = iter(TTLCache(10, 10.0, timer=clock.monotonic))
     gc.collect()

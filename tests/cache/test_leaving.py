@@ -67,7 +67,9 @@ def test_every_reason_is_told_and_counted(rig):
 
 def test_hits_and_misses_are_counted(rig):
     """
-    Lookups count as hits or misses; `in`, `remaining` and iteration do not.
+    Lookups count as hits or misses.
+
+    `in`, `remaining` and iteration do not.
     """
     cache = rig.cache
     assert cache.stats().hit_rate == 0.0

@@ -19,7 +19,9 @@ from tickwheel.testing import ManualClock
 
 def for_ever(_key, _value, _now):
     """
-    Give every entry an endless lifetime; the function is at module level, so that it can be pickled.
+    Give every entry an endless lifetime.
+
+    The function is at module level, so that it can be pickled.
     """
     return math.inf
 
@@ -87,7 +89,9 @@ def test_equal_keys_of_different_types_are_one(make):
 
 def test_the_least_recently_used_goes_first(make):
     """
-    The key that has not been set or looked up for the longest time is evicted; `in` and iteration are not uses.
+    The key that has not been set or looked up for the longest time is evicted.
+
+    `in` and iteration are not uses.
     """
     cache = make(3)
     cache.update({1: 1, 2: 2, 3: 3})
@@ -162,7 +166,9 @@ def test_a_value_that_fits_in_alone_stays(kind):
 
 def test_a_bound_of_zero_keeps_nothing(make):
     """
-    A maxsize of 0 is allowed; the cache then stores only values of size 0.
+    A maxsize of 0 is allowed.
+
+    The cache then stores only values of size 0.
     """
     cache = make(0)
     with pytest.raises(ValueTooLargeError):

@@ -104,7 +104,9 @@ def test_without_a_reason_nothing_is_refreshed(clock, source):
 
 def test_stale_while_revalidate(clock, source):
     """
-    For some seconds after its end, a value is returned while a background load runs; after that it is missing.
+    For some seconds after its end, a value is returned while a background load runs.
+
+    After that it is missing.
     """
     cache = make(clock, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -120,7 +122,9 @@ def test_stale_while_revalidate(clock, source):
 
 def test_stale_if_error(clock, source):
     """
-    For some seconds after its end, a value is returned if loading fails; after that the error is raised.
+    For some seconds after its end, a value is returned if loading fails.
+
+    After that the error is raised.
     """
     cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
@@ -333,7 +337,9 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    TLRUCache takes the same rules; with `sliding` and lifetimes per entry, each lifetime counts.
+    TLRUCache takes the same rules.
+
+    With `sliding` and lifetimes per entry, each lifetime counts.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -396,7 +402,9 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    If the loop refuses a task, an existing value is returned; for a missing key take raises, and loads it later.
+    If the loop refuses a task, an existing value is returned.
+
+    For a missing key take raises, and loads it later.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"

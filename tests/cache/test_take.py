@@ -43,7 +43,9 @@ class Crowd:
 
 def test_one_of_many_threads_loads():
     """
-    The loader is called once with the key; all threads get its value, which is stored.
+    The loader is called once with the key.
+
+    All threads get its value, which is stored.
     """
     cache = TTLCache(10, 60.0)
     calls, go_on = [], threading.Event()
@@ -84,7 +86,9 @@ def test_an_error_goes_to_all_and_nothing_is_kept():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something that is not an Exception, only the take of its own thread ends; another thread loads.
+    If a loader raises something that is not an Exception, only the take of its own thread ends.
+
+    Another thread loads.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -193,7 +197,9 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    The loader's error is raised in every task as a separate object; nothing is stored, and the next take loads again.
+    The loader's error is raised in every task as a separate object.
+
+    Nothing is stored, and the next take loads again.
     """
 
     async def main():
@@ -331,7 +337,9 @@ def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
 
 def test_a_loader_that_raises_stop_iteration():
     """
-    StopIteration is raised in all waiting threads; a task gets it as the cause of a RuntimeError, as in any coroutine.
+    StopIteration is raised in all waiting threads.
+
+    A task gets it as the cause of a RuntimeError, as in any coroutine.
     """
     cache, begun, go_on = TTLCache(10, 60.0), threading.Event(), threading.Event()
 

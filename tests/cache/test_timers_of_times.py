@@ -75,7 +75,9 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may have the timer's type or be infinite; another type is refused with the value.
+    A deadline may have the timer's type or be infinite.
+
+    Another type is refused with the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

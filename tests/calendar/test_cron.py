@@ -118,7 +118,9 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires at the hours that cron's manual gives; the test checks every hour of two years.
+    Each alias fires at the hours that cron's manual gives.
+
+    The test checks every hour of two years.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),

@@ -105,7 +105,9 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    In a month without the given day the run is on the last day; the next month has the given day again.
+    In a month without the given day the run is on the last day.
+
+    The next month has the given day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)

@@ -51,7 +51,9 @@ def nearest_weekday(day):
 @pytest.mark.parametrize("number", [1, 2, 15, 28, 29, 30, 31])
 def test_nearest_weekday(number):
     """
-    `15W` is the weekday nearest to the 15th in the same month; a month without the given day has no run.
+    `15W` is the weekday nearest to the 15th in the same month.
+
+    A month without the given day has no run.
     """
     expected = [nearest_weekday(first.replace(day=number)) for first, last in months() if number <= last.day]
     assert days(f"0 9 {number}W * *") == expected
@@ -99,7 +101,9 @@ def test_the_last_weekday_is_written_as_quartz_does(weekday):
 @pytest.mark.parametrize("number", [29, 30, 31])
 def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
-    `31W` in a shorter month is the last weekday for croniter, as with `LW`; for us it gives no run, like a plain `31`.
+    `31W` in a shorter month is the last weekday for croniter, as with `LW`.
+
+    For us it gives no run, like a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
@@ -141,7 +145,9 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    A field may list special and plain days, also in lines of six fields; if two are the same day, it fires once.
+    A field may list special and plain days, also in lines of six fields.
+
+    If two are the same day, it fires once.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected

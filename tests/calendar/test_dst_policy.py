@@ -110,7 +110,9 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_of_which_every_run_is_in_a_gap():
     """
-    With "end", a run in a gap is made up when the gap ends; with "skip", it next runs in a year without that gap.
+    With "end", a run in a gap is made up when the gap ends.
+
+    With "skip", it next runs in a year without that gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

@@ -54,7 +54,9 @@ def test_a_zone_without_an_offset():
 
 def test_iso_text():
     """
-    ISO text is read as the same instant as its datetime; text without an offset is refused.
+    ISO text is read as the same instant as its datetime.
+
+    Text without an offset is refused.
     """
     when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     assert instant("2030-01-01T09:00:00+01:00") == instant(when)

@@ -175,7 +175,9 @@ except RecurrenceError as error:
 
 def test_without_a_database_of_zones():
     """
-    Without a zone database, UTC works and intervals need no zone; for another zone the error says what to install.
+    Without a zone database, UTC works and intervals need no zone.
+
+    For another zone the error says what to install.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)

@@ -28,7 +28,9 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file in each format is applied and the changes are printed; applying it again changes nothing.
+    A file in each format is applied and the changes are printed.
+
+    Applying it again changes nothing.
     """
 
     def write(*rows):
@@ -69,7 +71,9 @@ def test_apply(run, tmp_path, form):
 
 def test_revisions(run):
     """
-    An older revision is refused as superseded, unless it is a rollback; with --json the document is that of the API.
+    An older revision is refused as superseded, unless it is a rollback.
+
+    With --json the document is that of the API.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     assert run(*apply, "--revision", "7", stdin=line("new")).returncode == 0

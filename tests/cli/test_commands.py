@@ -34,7 +34,9 @@ def test_life_of_a_job(run):
 
 def test_pause_and_resume(run):
     """
-    A job is paused with a note, shown and listed as paused, and resumed; an unknown key is refused.
+    A job is paused with a note, shown and listed as paused, and resumed.
+
+    An unknown key is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     run("set", "chime", "--every", "1h", "--target", "log")
@@ -97,7 +99,9 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target is paused with a note, listed and resumed; exactly one scope must be given, and its target must exist.
+    A target is paused with a note, listed and resumed.
+
+    Exactly one scope must be given, and its target must exist.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -117,7 +121,9 @@ def test_scopes(run):
 
 def test_skip(run):
     """
-    The next run of a recurring job is skipped; a one-time job or a missing one is refused.
+    The next run of a recurring job is skipped.
+
+    A one-time job or a missing one is refused.
     """
     due_at = json.loads(run("set", "chime", "--every", "1h", "--target", "log", "--json").stdout)["job"]["due_at"]
     assert run("skip", "chime").stdout.startswith("moved chime, due ")
@@ -129,7 +135,9 @@ def test_skip(run):
 
 def test_kept_payload(run):
     """
-    `set --keep-payload` changes a job and keeps its payload; giving a payload as well is refused.
+    `set --keep-payload` changes a job and keeps its payload.
+
+    Giving a payload as well is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
@@ -154,7 +162,9 @@ def test_json_lines(run):
 
 def test_change(run):
     """
-    The given fields change and the others stay; a change without fields or with an invalid value is refused.
+    The given fields change and the others stay.
+
+    A change without fields or with an invalid value is refused.
     """
     run(
         "set",

@@ -59,7 +59,9 @@ def test_reads_what_cron_reads(run):
 )
 def test_per_cent_signs(run, written, command, stdin):
     """
-    An unescaped per cent sign begins the standard input and separates its lines; after a backslash it is literal.
+    An unescaped per cent sign begins the standard input and separates its lines.
+
+    After a backslash it is literal.
     """
     assert run("import", "crontab", "-", stdin=f"0 2 * * * {written}\n").returncode == 0
     payload = {"command": command} | ({} if stdin is None else {"stdin": stdin})
@@ -68,7 +70,9 @@ def test_per_cent_signs(run, written, command, stdin):
 
 def test_variables(run):
     """
-    Names and values may be quoted; a command gets the variables above its line, and not those below it.
+    Names and values may be quoted.
+
+    A command gets the variables above its line, and not those below it.
     """
     text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
     assert run("import", "crontab", "-", stdin=text).returncode == 0
@@ -116,7 +120,9 @@ def test_keys_follow_commands(run, tmp_path):
 
 def test_lines_that_are_gone(run, tmp_path):
     """
-    Jobs whose lines were removed are named and counted, but not cancelled; jobs of other imports are ignored.
+    Jobs whose lines were removed are named and counted, but not cancelled.
+
+    Jobs of other imports are ignored.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
     run("import", "crontab", "ct")
@@ -133,7 +139,9 @@ def test_lines_that_are_gone(run, tmp_path):
 
 def test_system_crontab(run):
     """
-    In the system's crontab a user precedes the command; without --system, this is refused and not read as a command.
+    In the system's crontab a user precedes the command.
+
+    Without --system, this is refused and not read as a command.
     """
     text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -160,7 +168,9 @@ def test_six_fields(run):
 
 def test_bad_lines(run):
     """
-    A line that cannot be read or never fires is named and stops the import; with an option it is skipped.
+    A line that cannot be read or never fires is named and stops the import.
+
+    With an option it is skipped.
     """
     text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)

@@ -104,7 +104,9 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
-    A pooler that the URL does not name is reported; a named pooler and a direct connection pass.
+    A pooler that the URL does not name is reported.
+
+    A named pooler and a direct connection pass.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):

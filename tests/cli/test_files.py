@@ -137,7 +137,9 @@ def test_a_series_is_imported_where_it_was_exported():
 
 def test_csv(run):
     """
-    A table's first line names the fields; an empty cell means no value, and a payload is JSON or plain text.
+    A table's first line names the fields.
+
+    An empty cell means no value, and a payload is JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -163,7 +165,9 @@ def test_columns_of_a_retry(run):
 
 def test_paused_and_dead_jobs(run, tmp_path):
     """
-    A paused job is imported paused, even if it is overdue; dead letters are omitted, which both commands say.
+    A paused job is imported paused, even if it is overdue.
+
+    Dead letters are omitted, which both commands say.
     """
     path = tmp_path / "tickwheel.db"
     past = time.time() - 86_400.0

@@ -70,7 +70,9 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit, that many jobs are changed, and the cursor leads to the rest; keys and a limit exclude each other.
+    With a limit, that many jobs are changed, and the cursor leads to the rest.
+
+    Keys and a limit exclude each other.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")

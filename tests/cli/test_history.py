@@ -34,7 +34,9 @@ def failed(tmp_path):
 @pytest.mark.usefixtures("failed")
 def test_history(run):
     """
-    Records are printed newest first, one per line; an option adds tracebacks, with escaped control characters.
+    Records are printed newest first, one per line.
+
+    An option adds tracebacks, with escaped control characters.
     """
     answer = run("history", "k\n")
     assert answer.returncode == 0, answer.stderr

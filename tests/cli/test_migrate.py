@@ -32,7 +32,9 @@ def keys_of(run, store):
 
 def test_moves_all(filled):
     """
-    All jobs are moved and counted; a second run moves jobs that were set during the first one.
+    All jobs are moved and counted.
+
+    A second run moves jobs that were set during the first one.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr

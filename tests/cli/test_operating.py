@@ -183,7 +183,9 @@ def test_token(run, tmp_path):
 
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
-    A token is added on a line of its own, even if the file's last line has no end; no empty line is added.
+    A token is added on a line of its own, even if the file's last line has no end.
+
+    No empty line is added.
     """
     file = tmp_path / "tokens"
     first = run("token", "read", "--file", "tokens").stdout.strip()
@@ -329,7 +331,9 @@ def test_doctor_compares_versions(versions, is_well):
 @pytest.mark.parametrize(("releases", "is_found"), [(["2025a", "2025b"], True), (["2025b", "2025b", ""], False)])
 def test_doctor_compares_zone_data(releases, is_found):
     """
-    Nodes with different releases of the zone data are reported; a node with an unknown release is not compared.
+    Nodes with different releases of the zone data are reported.
+
+    A node with an unknown release is not compared.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}

@@ -373,7 +373,9 @@ def test_celerybeat_settings(run, celery_app):
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module with Django's names for settings is read, too; parts without a counterpart are named.
+    A module with Django's names for settings is read, too.
+
+    Parts without a counterpart are named.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"

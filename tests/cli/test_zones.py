@@ -21,7 +21,9 @@ def due(run, key):
 @pytest.mark.parametrize("first", ["--tz", "--at"])
 def test_a_time_is_read_in_its_zone(run, first):
     """
-    A time without an offset is read in the given zone, in any order of options; an offset takes precedence.
+    A time without an offset is read in the given zone, in any order of options.
+
+    An offset takes precedence.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
@@ -94,7 +96,9 @@ def test_columns(run):
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_key_that_appears_twice(run, form):
     """
-    The second line of a key is refused, and names the first; nothing is imported.
+    The second line of a key is refused, and names the first.
+
+    Nothing is imported.
     """
     jsonl = '{"key": "a", "delay": 9, "target": "log"}\n\n{"key": "a", "delay": 10, "target": "log"}\n'
     text = jsonl if form == "jsonl" else "key,delay,target\na,9,log\na,10,log\n"

@@ -138,7 +138,7 @@ class Bench:
 
 def main() -> int:
     """
-    Run the chosen suites and print the table; return the number of tests that differ.
+    Run the chosen suites and print the table, and return the number of tests that differ.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with tickwheel, the newest last")

@@ -1,5 +1,7 @@
 """
-Many threads and many operations lose nothing and leak nothing; `TICKWHEEL_SOAK=1` runs the long forms.
+Many threads and many operations lose nothing and leak nothing.
+
+`TICKWHEEL_SOAK=1` runs the long forms.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def nothing() -> None:
 
 def test_eight_threads_lose_nothing() -> None:
     """
-    Eight threads set, move, cancel and fire on one engine; every timer has one outcome, and the counts agree.
+    Eight threads set, move, cancel and fire on one engine.
+
+    Every timer has one outcome, and the counts agree.
     """
     operations = 1_000_000 if SOAK else 20_000
     engine = Engine()

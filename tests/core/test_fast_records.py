@@ -1,5 +1,7 @@
 """
-Objects made by `make_fast` equal objects made by the class; the collector ignores those that cannot be in a cycle.
+Objects made by `make_fast` equal objects made by the class.
+
+The collector ignores those that cannot be in a cycle.
 """
 
 from __future__ import annotations
@@ -166,7 +168,9 @@ def test_frozen_is_frozen():
 
 def test_the_schedulers_records():
     """
-    Every record of the scheduler's model is frozen; a request that contains itself in its payload is freed.
+    Every record of the scheduler's model is frozen.
+
+    A request that contains itself in its payload is freed.
     """
     for name in model.__all__:
         kind = getattr(model, name)

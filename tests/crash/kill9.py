@@ -42,7 +42,11 @@ from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SchedulerOptions
 from tickwheel.stores import make_store
 
 PATIENCE_S = 60.0
-"""Maximum seconds in which the last owner may fire the rest; only a failure takes that long."""
+"""
+Maximum seconds in which the last owner may fire the rest.
+
+Only a failure takes that long.
+"""
 
 
 RETRY = RetryPolicy(attempts=50)

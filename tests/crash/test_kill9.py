@@ -1,5 +1,7 @@
 """
-The crash proof in its short form; `python tests/crash/kill9.py` is the long one.
+The crash proof in its short form.
+
+`python tests/crash/kill9.py` is the long one.
 """
 
 from __future__ import annotations

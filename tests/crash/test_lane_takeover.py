@@ -59,7 +59,9 @@ class Seen:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_takeover_beside_a_crowd(request, kind, tmp_path):
     """
-    While the jobs of the large lane hang, the other node runs those of the other lanes; then it runs the large lane.
+    While the jobs of the large lane hang, the other node runs those of the other lanes.
+
+    Then it runs the large lane.
     """
     if kind == "sqlite":
         url = f"sqlite:///{tmp_path / 'jobs.db'}"

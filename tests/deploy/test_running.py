@@ -47,7 +47,9 @@ EXPOSURE_MAX = 2.0
 
 class Repeated(dict):
     """
-    A section whose options may occur repeatedly, as systemd allows; the first value is kept.
+    A section whose options may occur repeatedly, as systemd allows.
+
+    The first value is kept.
     """
 
     def __setitem__(self, name, value):

@@ -97,7 +97,9 @@ def test_make_and_the_release_build_for_the_same_systems():
 @pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow may only read; publishing alone gets a token, in its environment, after all checks.
+    A workflow may only read.
+
+    Publishing alone gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -160,7 +162,9 @@ def test_a_failed_night_names_its_commits(tmp_path):
 
 def test_actionlint_finds_nothing():
     """
-    The linter actionlint finds no fault in the workflows; `make lint` installs it if Go is available.
+    The linter actionlint finds no fault in the workflows.
+
+    `make lint` installs it if Go is available.
     """
     actionlint = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
     if actionlint is None:

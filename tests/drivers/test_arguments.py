@@ -45,7 +45,9 @@ print(sorted({{"TimerWheel", "with_timeout"}} - names("import tickwheel\\ntickwh
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_handle_is_a_timer(design):
     """
-    The handle of any engine is an instance of `Timer`; a series, a key and a number are not.
+    The handle of any engine is an instance of `Timer`.
+
+    A series, a key and a number are not.
     """
     wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
     assert isinstance(wheel.call_later(1, print), Timer)

@@ -140,7 +140,9 @@ def test_one_handle_in_the_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_errors_go_to_the_loop(run):
     """
-    Without on_error, an error goes to the loop's exception handler with the timer; with it, to on_error.
+    Without on_error, an error goes to the loop's exception handler with the timer.
+
+    With it, to on_error.
     """
 
     async def scenario() -> None:
@@ -164,7 +166,9 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    SystemExit and KeyboardInterrupt leave the loop's run as from the loop's own timers; other timers are not lost.
+    SystemExit and KeyboardInterrupt leave the loop's run as from the loop's own timers.
+
+    Other timers are not lost.
     """
     loop = asyncio.new_event_loop()
     count: list[int] = []
@@ -246,7 +250,9 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    A callback runs in the context in which it was set, or in the given one; bulk callbacks run in the wheel's context.
+    A callback runs in the context in which it was set, or in the given one.
+
+    Bulk callbacks run in the wheel's context.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 

@@ -98,7 +98,9 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_is_heard(maker, kind, design):
     """
-    A callback given in any way runs with its arguments; the coroutine of a coroutine function runs to its end.
+    A callback given in any way runs with its arguments.
+
+    The coroutine of a coroutine function runs to its end.
     """
 
     async def scenario() -> None:
@@ -125,7 +127,9 @@ def test_every_way_is_heard(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    Shards report expiries and forget the shards of expired keys; shards on threads refuse coroutine functions.
+    Shards report expiries and forget the shards of expired keys.
+
+    Shards on threads refuse coroutine functions.
     """
 
     async def scenario() -> None:
@@ -253,7 +257,9 @@ def test_tasks_end_with_the_wheel(where, design):
 
 def test_errors_go_where_the_wheels_do(design):
     """
-    An error of a task goes to `on_error` with its timer, or to the loop's exception handler; a cancellation does not.
+    An error of a task goes to `on_error` with its timer, or to the loop's exception handler.
+
+    A cancellation does not.
     """
 
     async def scenario() -> None:

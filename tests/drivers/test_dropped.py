@@ -34,9 +34,9 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_what_can_never_end_is_let_go(design):
     """
-    An unreferenced wheel warns; timers and keys that never fire and endless series are freed with their objects.
+    An unreferenced wheel warns.
 
-    Its thread ends.
+    Timers and keys that never fire and endless series are freed with their objects. Its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -60,7 +60,9 @@ def test_what_can_never_end_is_let_go(design):
 
 def test_what_can_fire_fires(design):
     """
-    An unreferenced wheel fires all timers that have a deadline, also a series with an end; then its thread ends.
+    An unreferenced wheel fires all timers that have a deadline, also a series with an end.
+
+    Then its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design())
@@ -127,7 +129,9 @@ def test_on_a_loop_by_hand(design, recwarn):
 
 def test_one_whose_errors_go_to_its_owner(design):
     """
-    If the wheel's `on_error` is a method of an object, that object is freed, too; until then it gets the errors.
+    If the wheel's `on_error` is a method of an object, that object is freed, too.
+
+    Until then it gets the errors.
     """
 
     class Owner:

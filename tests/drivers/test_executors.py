@@ -274,7 +274,9 @@ def test_close_calls_what_was_taken(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An Exception in a worker goes to on_error, and anything else to threading.excepthook; the worker continues.
+    An Exception in a worker goes to on_error, and anything else to threading.excepthook.
+
+    The worker continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -297,7 +299,9 @@ def test_errors_in_workers(make_rig, monkeypatch):
 
 def test_restarted_in_a_worker(make_rig):
     """
-    If a callback restarts its timer in a worker, it is called again; a timer that is moved before its call runs once.
+    If a callback restarts its timer in a worker, it is called again.
+
+    A timer that is moved before its call runs once.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)

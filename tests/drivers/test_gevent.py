@@ -1,5 +1,7 @@
 """
-Under gevent our threads are system threads, even after monkey-patching; eventlet is refused.
+Under gevent our threads are system threads, even after monkey-patching.
+
+Eventlet is refused.
 """
 
 from __future__ import annotations

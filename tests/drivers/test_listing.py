@@ -41,7 +41,9 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    Keys are listed by deadline up to the limit; a moved key is at its new place, even among other timers.
+    Keys are listed by deadline up to the limit.
+
+    A moved key is at its new place, even among other timers.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)

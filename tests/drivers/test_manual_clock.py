@@ -77,7 +77,9 @@ def test_no_delay(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its deadline, on all wheels; timers set by callbacks fire, too.
+    While time advances, each timer sees exactly its deadline, on all wheels.
+
+    Timers set by callbacks fire, too.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -114,7 +116,9 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    `jump_to_next` moves to the next deadline, fires, and returns the seconds; without a pending timer it does nothing.
+    `jump_to_next` moves to the next deadline, fires, and returns the seconds.
+
+    Without a pending timer it does nothing.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -165,7 +165,9 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A child starts with an empty wheel and its timers cancelled, and fires its own; the parent's fire in the parent.
+    A child starts with an empty wheel and its timers cancelled, and fires its own.
+
+    The parent's fire in the parent.
     """
     expect(
         FORK
@@ -297,7 +299,9 @@ for _ in range(100):
 @needs_fork
 def test_a_fork_in_a_callback(kind):
     """
-    A child that is forked inside a callback completes it and finds the wheel closed; the parent's batch continues.
+    A child that is forked inside a callback completes it and finds the wheel closed.
+
+    The parent's batch continues.
     """
     expect(
         FORK

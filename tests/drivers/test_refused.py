@@ -161,7 +161,9 @@ def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
 
 def test_series_by_the_wall_clock(rig):
     """
-    A refused check of the wall clock is not a missed firing; a refused firing is, and the series continues.
+    A refused check of the wall clock is not a missed firing.
+
+    A refused firing is, and the series continues.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

@@ -16,7 +16,9 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    Every key above the threshold is detected, whatever the other keys; a key below it does not stay hot for long.
+    Every key above the threshold is detected, whatever the other keys.
+
+    A key below it does not stay hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)
@@ -32,7 +34,9 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    An additional shard takes an equal share from each other shard and moves nothing between them; the load is even.
+    An additional shard takes an equal share from each other shard and moves nothing between them.
+
+    The load is even.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):

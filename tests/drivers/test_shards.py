@@ -237,7 +237,9 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
-    A key with most of the operations gets a wheel of its own, and moves back when it has cooled; nothing is lost.
+    A key with most of the operations gets a wheel of its own, and moves back when it has cooled.
+
+    Nothing is lost.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=2)
     for number in range(WINDOW):
@@ -292,7 +294,9 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    A key that is set during a drain, by a finalizer or a key's hash, stays; the drain returns the earlier keys.
+    A key that is set during a drain, by a finalizer or a key's hash, stays.
+
+    The drain returns the earlier keys.
     """
 
     class Busy:

@@ -51,7 +51,9 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase and never early, and there are as many as requested; closing the wheel ends the loop.
+    Ticks are in phase and never early, and there are as many as requested.
+
+    Closing the wheel ends the loop.
     """
 
     async def main():
@@ -76,7 +78,9 @@ def test_every(run, make):
 
 def test_every_leaves_out_what_was_missed():
     """
-    If the body is slow, the loop skips and counts ticks; `until` ends the loop.
+    If the body is slow, the loop skips and counts ticks.
+
+    `until` ends the loop.
     """
 
     async def main():

@@ -15,7 +15,9 @@ PATIENCE_S = 20.0
 
 def test_tasks():
     """
-    A coroutine function becomes a task; a plain callback is called on the loop.
+    A coroutine function becomes a task.
+
+    A plain callback is called on the loop.
     """
 
     async def scenario() -> None:

@@ -84,7 +84,9 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up; an idle wheel, and later timers that are not due, cost none.
+    A timer that starts the thread costs one wake-up.
+
+    An idle wheel, and later timers that are not due, cost none.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
@@ -291,7 +293,9 @@ def test_a_clock_that_nobody_can_wait_on():
 
 def test_no_thread_to_be_had(monkeypatch):
     """
-    If no thread can be started, the caller gets the error; the next call tries again, and no timer is lost.
+    If no thread can be started, the caller gets the error.
+
+    The next call tries again, and no timer is lost.
     """
     errors, ticks, keys = [], [], []
     wheel = TimerWheel(on_error=lambda error, _: errors.append(error), on_expire=lambda key, _: keys.append(key))

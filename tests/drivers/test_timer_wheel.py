@@ -56,7 +56,9 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    A subclass's call_later is called, and may call the base method; methods that it does not override stay fast.
+    A subclass's call_later is called, and may call the base method.
+
+    Methods that it does not override stay fast.
     """
 
     class Counting(TimerWheel):
@@ -300,7 +302,9 @@ def test_many_moves_on_a_wheel_of_limited_span():
 @pytest.mark.parametrize("offset", [0.0, 0.003, 0.0999, 0.7])
 def test_slack_stays_within_a_limited_span(slack, offset):
     """
-    A delay that the design can hold is accepted with any slack; only a delay that is itself too long is refused.
+    A delay that the design can hold is accepted with any slack.
+
+    Only a delay that is itself too long is refused.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

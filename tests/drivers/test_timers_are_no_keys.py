@@ -75,7 +75,9 @@ def test_an_id(make):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "sharded")])
 def test_numbers_stay_keys(make):
     """
-    An integer is a key even if it is also a timer's id; if it is not pending as a key, it is not found.
+    An integer is a key even if it is also a timer's id.
+
+    If it is not pending as a key, it is not found.
     """
     wheel = make(ManualClock())
     keys = [0, 1, -1, 2**70, True]

@@ -1,5 +1,7 @@
 """
-The trio driver passes the contract suite; `TimerWheel.anyio()` works on both back ends.
+The trio driver passes the contract suite.
+
+`TimerWheel.anyio()` works on both back ends.
 """
 
 from __future__ import annotations
@@ -94,9 +96,9 @@ def test_neither_is_running():
 
 def test_errors_and_the_end():
     """
-    An error in a coroutine goes to `on_error`; closing the wheel cancels running coroutines.
+    An error in a coroutine goes to `on_error`.
 
-    After trio's run, sets are refused.
+    Closing the wheel cancels running coroutines. After trio's run, sets are refused.
     """
     errors: list[type] = []
     ended: list[str] = []

@@ -44,7 +44,9 @@ def test_until_a_time(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_a_token_is_kept(clock):
     """
-    A wake-up before the wait ends the wait at once; a thousand of them count as one.
+    A wake-up before the wait ends the wait at once.
+
+    A thousand of them count as one.
     """
     waiter = new_waiter(clock)
     for _ in range(1_000):
@@ -58,7 +60,9 @@ def test_a_token_is_kept(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_woken_by_another_thread(clock):
     """
-    A thread that waits for an hour, or without a limit, can be woken; in a thousand rounds no wake-up is lost.
+    A thread that waits for an hour, or without a limit, can be woken.
+
+    In a thousand rounds no wake-up is lost.
     """
     waiter, answers = new_waiter(clock), new_waiter(MonotonicClock())
     rounds = 1_000

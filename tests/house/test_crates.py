@@ -84,7 +84,9 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
 
 def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
     """
-    Timers, cache and aio import the foundation, not each other; a foundation module imports only lower ones.
+    Timers, cache and aio import the foundation, not each other.
+
+    A foundation module imports only lower ones.
     """
     wrong = []
     for name, text in bindings.items():
@@ -100,7 +102,9 @@ def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
 
 def test_every_unsafe_says_its_own_reason(root):
     """
-    No SAFETY comment or Safety section refers to another; clippy checks that each unsafe block has a comment.
+    No SAFETY comment or Safety section refers to another.
+
+    Clippy checks that each unsafe block has a comment.
     """
     wrong = []
     for path in rust(root / "crates"):

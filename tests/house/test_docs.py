@@ -80,7 +80,9 @@ def name_of(path: Path) -> str:
 
 def blocks(path: Path, language: str) -> list[Block]:
     """
-    Return the blocks of *language* of a page; the input of a block, in a comment before it, is a separate block.
+    Return the blocks of *language* of a page.
+
+    The input of a block, in a comment before it, is a separate block.
     """
     text = path.read_text("utf-8")
     found = []
@@ -131,7 +133,9 @@ def script(path: Path) -> str:
 @pytest.fixture
 def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """
-    Return the environment for a page's code; databases that it creates are dropped at the end.
+    Return the environment for a page's code.
+
+    Databases that it creates are dropped at the end.
     """
     if "postgresql:///" not in "".join(b.code for kind in ("python", "console") for b in blocks(page, kind)):
         yield dict(os.environ)
@@ -171,7 +175,9 @@ def test_the_python_of_a_page_runs(page, environment, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_code_is_left_out(page):
     """
-    No page has a block in a language that does not run here; a skipped block has a reason and the test that runs it.
+    No page has a block in a language that does not run here.
+
+    A skipped block has a reason and the test that runs it.
     """
     for match in FENCE.finditer(page.read_text("utf-8")):
         assert match["language"] in LANGUAGES
@@ -307,7 +313,7 @@ def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
 
 def run(line: str, folder: Path, env: dict[str, str], address: str) -> tuple[int, str, str]:
     """
-    Run a command of a page as its reader would; return its exit code, its output and its errors.
+    Run a command of a page as its reader would, and return its exit code, its output and its errors.
     """
     if line.startswith("curl ") and not shutil.which("curl"):
         pytest.skip("curl is not installed")

@@ -51,7 +51,9 @@ def script() -> ModuleType:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """
-    Return a site of three versions; the oldest version lacks a page.
+    Return a site of three versions.
+
+    The oldest version lacks a page.
     """
     for version, pages in {"0.9.0": ["index"], "0.10.0": ["index", "how/to"], "0.10.0rc1": ["index", "how/to"]}.items():
         for page in [*pages, "404"]:
@@ -122,7 +124,9 @@ def choose(browser: Any, version: str) -> str:
 
 def test_every_page_can_be_edited_where_its_file_is(script: ModuleType) -> None:
     """
-    The script knows the folder of each page's source file; pages that are made from the code have no such file.
+    The script knows the folder of each page's source file.
+
+    Pages that are made from the code have no such file.
     """
     folders = script.source_folders()
     for page, folder in folders.items():
@@ -186,7 +190,9 @@ def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
 
 def test_edit_this_page(built: Path) -> None:
     """
-    "Edit this page" links to the page's file in the repository, also on the first page; generated pages lack the link.
+    "Edit this page" links to the page's file in the repository, also on the first page.
+
+    Generated pages lack the link.
     """
 
     def edited(page: str) -> list[str]:

@@ -54,7 +54,9 @@ def test_no_file_is_long(tracked, root):
 
 def test_no_line_of_javascript_is_long(tracked):
     """
-    No line has more than 140 columns; if npm is installed, `make lint` checks the rest of the style.
+    No line has more than 140 columns.
+
+    If npm is installed, `make lint` checks the rest of the style.
     """
     scripts = [path for path in tracked if path.suffix in {".js", ".mjs"}]
     assert len(scripts) > 30
@@ -106,7 +108,9 @@ def test_no_file_names_a_place(tracked, root, pattern):
 
 def test_pins_are_exact(root):
     """
-    Every line of a pin file is one exact version, without address or option; the image's versions have hashes.
+    Every line of a pin file is one exact version, without address or option.
+
+    The image's versions have hashes.
     """
     pins = list((root / "requirements").glob("*.txt"))
     assert pins

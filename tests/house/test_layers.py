@@ -107,7 +107,9 @@ BESIDES = {
 @cache
 def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
-    Return the dotted names that a module imports, at its top level and inside functions; the longest names it gives.
+    Return the dotted names that a module imports, at its top level and inside functions.
+
+    The longest names it gives.
     """
     found = set()
     for node in ast.walk(tree):

@@ -1,5 +1,7 @@
 """
-Tests observe the package through its methods and events; the number of accesses to private attributes may only fall.
+Tests observe the package through its methods and events.
+
+The number of accesses to private attributes may only fall.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ MOST = {
     "service": 10,
     "timers": 19,
 }
-"""Maximum number of lines with a private attribute in each folder; when the real number falls, lower it here."""
+"""
+Maximum number of lines with a private attribute in each folder.
+
+When the real number falls, lower it here.
+"""
 OTHERS = {*dir(os), *dir(asyncio.TimerHandle), *dir(asyncio.BaseEventLoop), *dir(asyncio.Task)}
 OTHERS |= {"_scheduled", "_source_traceback", "_log_destroy_pending"}
 """Private names that are not this package's: those of `os`, and of asyncio's classes, which our loop derives from."""

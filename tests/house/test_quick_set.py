@@ -35,7 +35,9 @@ def test_every_line_names_a_test(quick_set, root):
 @pytest.mark.parametrize("is_quick_run", [False, True])
 def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
     """
-    A quick run does not collect a listed test of which no case is kept; a full run collects every test.
+    A quick run does not collect a listed test of which no case is kept.
+
+    A full run collects every test.
     """
     config = SimpleNamespace(option=SimpleNamespace(quick=is_quick_run))
     lines = [

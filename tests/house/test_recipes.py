@@ -163,7 +163,9 @@ def test_every_metric_is_shown_to_operators(root):
 )
 def test_a_suite_without_its_hook_is_heard(suite, hook, arguments):
     """
-    A suite without its hook fails with an error that names it; pytest would not report an abstract class.
+    A suite without its hook fails with an error that names it.
+
+    Pytest would not report an abstract class.
     """
     forgetful = type("TestForgetful", (suite,), {})
     assert not inspect.isabstract(forgetful)

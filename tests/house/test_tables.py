@@ -92,7 +92,9 @@ def test_all_pass(make, target):
 @pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
 def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     """
-    A missing Python fails `make test-all`; `make test-part`, which CI runs, continues without that Python.
+    A missing Python fails `make test-all`.
+
+    `make test-part`, which CI runs, continues without that Python.
     """
     code, table = make(target, "3.11 3.13")
     assert (code == 0) is is_allowed

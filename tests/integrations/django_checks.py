@@ -1,5 +1,7 @@
 """
-Tests that Django runs in a project; `test_django.py` chooses the databases.
+Tests that Django runs in a project.
+
+`test_django.py` chooses the databases.
 """
 
 from __future__ import annotations
@@ -228,7 +230,9 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_elsewhere(self) -> None:
         """
-        With `STORE`, jobs join no transaction, and a write takes effect at once; the store may be a service.
+        With `STORE`, jobs join no transaction, and a write takes effect at once.
+
+        The store may be a service.
         """
         other = type(jobs)()
         with override_settings(TICKWHEEL={"STORE": "http://127.0.0.1:8765"}):
@@ -391,7 +395,9 @@ class Admin(TransactionTestCase):
 
     def test_permissions(self) -> None:
         """
-        Without the permission to view there is no page; with that permission alone nothing can be changed.
+        Without the permission to view there is no page.
+
+        With that permission alone nothing can be changed.
         """
         user = User.objects.create_user("guest", is_staff=True)
         self.client.force_login(user)
@@ -410,7 +416,9 @@ class Rules(TransactionTestCase):
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         """
-        An invalid rule or time is answered with 422 and the name of the field; any other error of a view is raised.
+        An invalid rule or time is answered with 422 and the name of the field.
+
+        Any other error of a view is raised.
         """
         wrong = {
             "cron": {"cron": "61 * * * *"},

@@ -1,5 +1,7 @@
 """
-Tests of a project that uses Django's Tasks framework; `test_django.py` runs them on several databases.
+Tests of a project that uses Django's Tasks framework.
+
+`test_django.py` runs them on several databases.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def an_app(jobs, lifespan):
 
 def with_handler(jobs):
     """
-    Register a handler; return the list of names that it greeted, and an event that is set when it was called.
+    Register a handler, and return the list of names that it greeted, and an event that is set when it was called.
     """
     greeted, called = [], threading.Event()
 
@@ -95,7 +95,9 @@ def test_a_dependency_is_overridden():
 
 def test_a_lifespan_of_your_own():
     """
-    `running` starts and stops the scheduler inside a lifespan of the user; two at a time are refused.
+    `running` starts and stops the scheduler inside a lifespan of the user.
+
+    Two at a time are refused.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)
@@ -228,7 +230,9 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    An invalid rule is answered with 422 at each start of the application; any other refused value is a program fault.
+    An invalid rule is answered with 422 at each start of the application.
+
+    Any other refused value is a program fault.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

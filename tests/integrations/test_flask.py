@@ -41,7 +41,9 @@ def jobs():
 @pytest.fixture
 def make_app(jobs, tmp_path):
     """
-    Return a function that makes applications; the fixture stops their schedulers at the end.
+    Return a function that makes applications.
+
+    The fixture stops their schedulers at the end.
     """
     made = []
 
@@ -99,7 +101,9 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
-    An invalid rule is answered with 422 and the field, or by the application itself; other values are program faults.
+    An invalid rule is answered with 422 and the field, or by the application itself.
+
+    Other values are program faults.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -148,7 +152,9 @@ def test_each_application_has_its_own(jobs, make_app):
 
 def test_a_client_does_not_fire(make_app):
     """
-    With the role "client" the application does not fire, and another process does; an unknown role is refused.
+    With the role "client" the application does not fire, and another process does.
+
+    An unknown role is refused.
     """
     app = make_app(TICKWHEEL_ROLE="client")
     assert not app.extensions["tickwheel"].is_started
@@ -167,7 +173,9 @@ def test_a_scheduler_of_two_applications(jobs, scheduler):
 
 def test_without_init_app(jobs):
     """
-    Without `init_app` the error says what to call; outside any application the error is Flask's own.
+    Without `init_app` the error says what to call.
+
+    Outside any application the error is Flask's own.
     """
     with flask.Flask("bare").app_context(), pytest.raises(RuntimeError, match="call init_app"):
         jobs.scheduler.get("a")

@@ -131,7 +131,9 @@ def test_an_application_that_is_killed(tmp_path, until, module, text, command, r
 
 def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
-    `manage.py tickwheel` is killed; all orders, whose rows and jobs were committed together, are cancelled.
+    `manage.py tickwheel` is killed.
+
+    All orders, whose rows and jobs were committed together, are cancelled.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     environment = {**os.environ, "SHOP": str(tmp_path), "PYTHONPATH": str(SHOP)}

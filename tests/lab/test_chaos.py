@@ -20,7 +20,9 @@ from tickwheel.lab.wire import Client, Receiver
 
 def test_a_plan_is_its_seed() -> None:
     """
-    The same seed gives the same faults, and another seed gives others; every kind occurs once before any repeats.
+    The same seed gives the same faults, and another seed gives others.
+
+    Every kind occurs once before any repeats.
     """
     kinds = tuple(FAULTS)
     plan = plan_of(5, 300, kinds, 2.0)
@@ -60,7 +62,9 @@ def test_a_slow_link_delays_and_keeps_the_order() -> None:
 
 def test_a_link_is_cut_and_closed() -> None:
     """
-    A cut breaks only open connections; a closed link accepts no connection until it is opened.
+    A cut breaks only open connections.
+
+    A closed link accepts no connection until it is opened.
     """
 
     async def talk() -> None:

@@ -26,7 +26,9 @@ def drawings() -> ModuleType:
 @pytest.mark.parametrize("name", drawings().DRAWINGS)
 def test_a_drawing_is_current(name: str) -> None:
     """
-    A drawing that is drawn again equals the committed one; if not, run `python scripts/drawings.py docs/explanation`.
+    A drawing that is drawn again equals the committed one.
+
+    If not, run `python scripts/drawings.py docs/explanation`.
     """
     assert drawings().DRAWINGS[name]() == (FOLDER / name).read_text("utf-8")
 

@@ -37,7 +37,9 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    Idle timeouts are moved by traffic and cancelled when the connection closes; few fire.
+    Idle timeouts are moved by traffic and cancelled when the connection closes.
+
+    Few fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -47,7 +49,9 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its heartbeats move; if a client goes away, its timer fires.
+    Every client has one timer, which its heartbeats move.
+
+    If a client goes away, its timer fires.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300

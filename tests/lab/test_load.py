@@ -79,7 +79,9 @@ def test_ranks() -> None:
 
 def test_lateness_is_what_came_in_between() -> None:
     """
-    Counts from before the load are subtracted; a rank is the upper edge of its bucket, and at most the maximum.
+    Counts from before the load are subtracted.
+
+    A rank is the upper edge of its bucket, and at most the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -102,7 +104,9 @@ def test_lateness_is_what_came_in_between() -> None:
 )
 def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
-    A threshold is missed if its figure exceeds it in any stage; the result names the stage and the amount.
+    A threshold is missed if its figure exceeds it in any stage.
+
+    The result names the stage and the amount.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -176,7 +180,9 @@ def test_nobody_answers() -> None:
 
 def test_the_wire() -> None:
     """
-    Each side receives the other's data; a request whose connection is lost is counted separately.
+    Each side receives the other's data.
+
+    A request whose connection is lost is counted separately.
     """
     got: list[Delivery] = []
     proof = "abc"

@@ -90,7 +90,9 @@ def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(scheme: str, laptop: Any) -> None:
     """
-    No scene has a barrier for users with low vision or without a pointer; the clock's question is open in the test.
+    No scene has a barrier for users with low vision or without a pointer.
+
+    The clock's question is open in the test.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

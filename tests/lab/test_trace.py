@@ -41,7 +41,9 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
 
 def test_columns_in_any_order(tmp_path: Path) -> None:
     """
-    The header names the columns, in any order; further columns are ignored.
+    The header names the columns, in any order.
+
+    Further columns are ignored.
     """
     path = tmp_path / "trace.csv"
     path.write_text("key,note,op,delay_us,t_us\na,x,S,5,1\n")

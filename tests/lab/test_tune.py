@@ -12,7 +12,11 @@ from tickwheel.wheels import CARDS
 from tickwheel.wheels.card import in_words
 
 TIMEOUTS: list[TraceOperation] = []
-"""Five hundred timeouts of 5 s; three quarters are cancelled at once, and the others are moved to 30 s."""
+"""
+Five hundred timeouts of 5 s.
+
+Three quarters are cancelled at once, and the others are moved to 30 s.
+"""
 for number in range(500):
     t_us, key = number * 10_000, str(number)
     TIMEOUTS.append(TraceOperation(t_us, "S", key, 5_000_000))
@@ -120,7 +124,9 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    For delays of milliseconds and weeks no single ring is advised; if one is requested, it gets a coarse tick.
+    For delays of milliseconds and weeks no single ring is advised.
+
+    If one is requested, it gets a coarse tick.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))

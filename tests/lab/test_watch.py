@@ -100,7 +100,9 @@ def test_a_long_delay_is_told_in_hours_and_minutes() -> None:
 
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    On the native wheel a timer waits in a coarse slot until that slot begins; then it is sorted, to fire on time.
+    On the native wheel a timer waits in a coarse slot until that slot begins.
+
+    Then it is sorted, to fire on time.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9
@@ -126,7 +128,9 @@ def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
 
 def test_comparisons_are_those_that_were_made() -> None:
     """
-    The comparisons of a heap are counted with the entries that they read; other designs have no such count.
+    The comparisons of a heap are counted with the entries that they read.
+
+    Other designs have no such count.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)

@@ -364,7 +364,9 @@ class Stage:
 
     def node(self, store, *arguments, environment=None):
         """
-        Start a node on *store*; the first one gives it jobs.
+        Start a node on *store*.
+
+        The first one gives it jobs.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         more = {"PYTHONPATH": path, **(environment or {})}
@@ -498,7 +500,7 @@ class Record:
 
     def last(self, duration):
         """
-        Wait for as many evaluations as the original Prometheus makes in *duration*; return the instant of the last.
+        Wait for as many evaluations as the original Prometheus makes in *duration*, and return the instant of the last.
         """
         count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
         since = self._prometheus.evaluations()[-1]

@@ -242,14 +242,18 @@ def test_outcomes(spans, outcomes, expected):
 )
 def test_sampling(spans, job_trace, share, count):
     """
-    A firing is sampled like the span that set its job; for jobs set outside any trace the share decides.
+    A firing is sampled like the span that set its job.
+
+    For jobs set outside any trace the share decides.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
 def test_a_share(spans):
     """
-    Of many firings without a trace about the share is sampled; by the end of a stop all their spans are exported.
+    Of many firings without a trace about the share is sampled.
+
+    By the end of a stop all their spans are exported.
     """
     left = iter(range(2_000))
     done = threading.Event()

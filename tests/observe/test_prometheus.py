@@ -86,7 +86,9 @@ def test_everything_is_told(stats):
 
 def test_handlers_are_labels_up_to_a_bound():
     """
-    Results are counted by handler and queue; two hundred of these have their own labels, and addresses have none.
+    Results are counted by handler and queue.
+
+    Two hundred of these have their own labels, and addresses have none.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -123,7 +125,9 @@ def test_in_ones_own_registry(stats):
 
 def test_of_a_scheduler_that_was_stopped():
     """
-    A stopped scheduler exports nothing; the others in its registry still do.
+    A stopped scheduler exports nothing.
+
+    The others in its registry still do.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
@@ -156,7 +160,9 @@ def test_buckets():
 
 def test_slot_max(stats):
     """
-    The number of timers in the fullest slot of the near wheel is exported; here timers of one far instant share a slot.
+    The number of timers in the fullest slot of the near wheel is exported.
+
+    Here timers of one far instant share a slot.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
@@ -191,7 +197,9 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker counts for its queue, with its due time; "next due" is a job that can be fired.
+    A job that waits for a worker counts for its queue, with its due time.
+
+    "next due" is a job that can be fired.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -253,7 +261,9 @@ def test_what_waits_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    A queue exports its leased and its waiting jobs; after the first hundred, all queues are exported as one.
+    A queue exports its leased and its waiting jobs.
+
+    After the first hundred, all queues are exported as one.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")

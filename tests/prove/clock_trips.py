@@ -49,7 +49,11 @@ SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
 """Tolerance for early jobs: the time to read the two clocks one after the other, and a millisecond of rounding."""
 PHASE_S: Final = 0.25
-"""Maximum shift of a run with an interval of one second on a busy machine; a clock step may shift it by any amount."""
+"""
+Maximum shift of a run with an interval of one second on a busy machine.
+
+A clock step may shift it by any amount.
+"""
 
 
 def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
@@ -170,7 +174,9 @@ def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - 
 
 def judge(told: dict[str, Any]) -> list[str]:
     """
-    Return the faults in a scheduler's record, in words; times are counted from its beginning.
+    Return the faults in a scheduler's record, in words.
+
+    Times are counted from its beginning.
     """
     steps, length = [tuple(step) for step in told["steps"]], told["length"]
     runs: dict[str, list[float]] = {}

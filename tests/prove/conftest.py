@@ -1,5 +1,7 @@
 """
-The proofs are programs; the tests import them.
+The proofs are programs.
+
+The tests import them.
 """
 
 from __future__ import annotations

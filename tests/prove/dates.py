@@ -31,7 +31,11 @@ LIST = ROOT / "tests" / "wall_clock.txt"
 LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "service/page")
 """Folders whose tests are not run: they start third-party programs, have their own clock, or do not depend on dates."""
 CPU_S, LASTED_S = 0.1, 2.0
-"""Maximum CPU and duration of a test that is run eleven times; of each function, only one case is."""
+"""
+Maximum CPU and duration of a test that is run eleven times.
+
+Of each function, only one case is.
+"""
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
     ("2026-11-28 15:59:58", "UTC", "Saturday afternoon, Sunday in Tokyo"),
@@ -66,7 +70,9 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
 
 def record(library: Path, arguments: list[str]) -> int:
     """
-    Write the list of quick tests that read the time of day; tests in files that did not run stay in the list.
+    Write the list of quick tests that read the time of day.
+
+    Tests in files that did not run stay in the list.
     """
     reads, found, costs = (library.with_name(name) for name in ("reads", "found", "costs"))
     reads.write_bytes(bytes(8))

@@ -62,7 +62,9 @@ class Result:
 
 def plan_of(seed: int) -> Plan:
     """
-    Return the small plan of *seed*; with an odd seed it uses SQLite.
+    Return the small plan of *seed*.
+
+    With an odd seed it uses SQLite.
     """
     return Plan(seed, hours=0.04, asks=20, breaks=0)
 

@@ -50,7 +50,11 @@ BULK_S = 10.0
 AGAIN_S = 0.05
 """Seconds until a call of the bulk set is repeated."""
 SETTLED_S = 3.0
-"""Seconds after an outage in which leases are acquired again; only then are jobs expected to fire in time."""
+"""
+Seconds after an outage in which leases are acquired again.
+
+Only then are jobs expected to fire in time.
+"""
 PATIENT = RetryPolicy(attempts=1000)
 
 
@@ -98,7 +102,9 @@ class Told:
 @dataclass(slots=True)
 class Result:
     """
-    The result; writes that asynchronous replication really lost are counted separately.
+    The result.
+
+    Writes that asynchronous replication really lost are counted separately.
     """
 
     acknowledged: int
@@ -141,7 +147,9 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
 
 def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
     """
-    Set *count* jobs, `LOT` in each call, and repeat each call until it is answered; set the event *half* midway.
+    Set *count* jobs, `LOT` in each call, and repeat each call until it is answered.
+
+    Set the event *half* midway.
     """
     answered_at = time.monotonic()
     for first in range(0, count, LOT):

@@ -73,7 +73,9 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The prefetcher takes the clock, a second ahead of its reads, for its progress; overdue jobs are not swept.
+    The prefetcher takes the clock, a second ahead of its reads, for its progress.
+
+    Overdue jobs are not swept.
     """
     read_on = Prefetcher._read_on
 
@@ -479,7 +481,11 @@ AT_ONCE = {
     "never_looks_back": Plan(4, 0.25, 20, 4, last_s=900),
     "refuses_ends_in_a_tail": Plan(10, 0.25, 20, 8, last_s=900),
 }
-"""By name, a quarter of an hour in which the fault shows; at its end, lost jobs are waited for only a short time."""
+"""
+By name, a quarter of an hour in which the fault shows.
+
+At its end, lost jobs are waited for only a short time.
+"""
 
 SOON = {
     "settles_without_epoch": 0,
@@ -514,7 +520,11 @@ SOON = {
     "waits_for_a_statement_that_hangs": 26,
     "lends_nothing": 19,
 }
-"""By name, the seed of an hour that shows the fault; other faults use seed 0."""
+"""
+By name, the seed of an hour that shows the fault.
+
+Other faults use seed 0.
+"""
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
 """Faults that need two simulated hours, because an hour does not show them."""

@@ -21,9 +21,9 @@ def run_command(
     line_of: Callable[[Any], str],
 ) -> int:
     """
-    Run one node if the command line asks for that; otherwise run the proof, and print one line.
+    Run one node if the command line asks for that.
 
-    Return 1 if the proof failed.
+    Otherwise run the proof, and print one line. Return 1 if the proof failed.
 
     Args:
         description: Text of --help.

@@ -56,7 +56,9 @@ class Result:
 
     def add(self, what: str) -> None:
         """
-        Record a fault; only the first few are kept.
+        Record a fault.
+
+        Only the first few are kept.
         """
         self.said = (*self.said, what)[:5]
 

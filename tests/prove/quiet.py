@@ -116,7 +116,9 @@ def own(url: str, handlers: list[str]) -> None:
 
 class Nodes:
     """
-    The processes that fire jobs; *told* records their firings.
+    The processes that fire jobs.
+
+    *told* records their firings.
     """
 
     def __init__(self, told: Told) -> None:
@@ -282,7 +284,9 @@ def statistics(url: str, seconds: float, seed: int) -> Result:
 
 def peer(url: str, seconds: float, seed: int) -> Result:
     """
-    Repeatedly silence the connections of the only node; new connections work.
+    Repeatedly silence the connections of the only node.
+
+    New connections work.
     """
     told, dice, count = Told(), random.Random(seed), 0
     line, far = line_to(url)
@@ -466,9 +470,9 @@ def prove(row: str, url: str, seconds: float, seed: int) -> Result:
 
 def main() -> int:
     """
-    Run one node if the command line asks for that; otherwise run the proof, and print one line.
+    Run one node if the command line asks for that.
 
-    Return 1 if the proof failed.
+    Otherwise run the proof, and print one line. Return 1 if the proof failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=[*ROWS, "own"])

@@ -1,5 +1,7 @@
 """
-Real servers for proofs that run as programs; tests get their servers from fixtures.
+Real servers for proofs that run as programs.
+
+Tests get their servers from fixtures.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def postgres_pair(*, is_synchronous: bool) -> Iterator[Any]:
 @contextmanager
 def redis_url() -> Iterator[str]:
     """
-    Provide the URL of a running Redis that syncs before each answer; leases last one second.
+    Provide the URL of a running Redis that syncs before each answer.
+
+    Leases last one second.
     """
     with lend(redis_servers.Redis) as make:
         server = make("--appendonly", "yes", "--appendfsync", "always")

@@ -180,7 +180,9 @@ def is_empty(client: Scheduler) -> bool:
 
 def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
-    Count the owners' records; a job that is *left* in the store counts neither as lost nor as done.
+    Count the owners' records.
+
+    A job that is *left* in the store counts neither as lost nor as done.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]

@@ -18,7 +18,9 @@ _NAP_S: Final = 0.02
 
 class Stalls:
     """
-    Watches the process within a `with` statement; `longest_s` is the longest time by which a sleep was late.
+    Watches the process within a `with` statement.
+
+    `longest_s` is the longest time by which a sleep was late.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,7 @@
 """
-Parts of the proof of growth; `make prove` runs the whole proof.
+Parts of the proof of growth.
+
+`make prove` runs the whole proof.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def test_the_page_is_bash():
 
 def test_steps_are_cut_where_callers_change():
     """
-    A step consists of its blocks, cut at the comments; other text and other sections are omitted.
+    A step consists of its blocks, cut at the comments.
+
+    Other text and other sections are omitted.
     """
     section = "## The steps, command by command\n\ntext\n\n### One\n\ntext\n\n```\na\n# callers use $B\nc\n```\n\n"
     page = f"### Not this\n\n{section}```\nd\n```\n\n### Two\n\n```\ne\n```\n\n## Another\n\n```\nf\n```\n"
@@ -184,7 +188,9 @@ def test_a_step_without_an_answer_is_not_good():
 
 def test_a_caller_changes_its_store(tmp_path):
     """
-    A caller continues on the store that it is given; if nothing fires there, all its jobs count as lost.
+    A caller continues on the store that it is given.
+
+    If nothing fires there, all its jobs count as lost.
     """
     caller = Caller(seed=1)
     try:

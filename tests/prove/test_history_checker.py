@@ -377,9 +377,9 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Delay the firing of a job by *delay_ns*, from its begin to its end; *condition* selects the begin.
+    Delay the firing of a job by *delay_ns*, from its begin to its end.
 
-    Return the events.
+    *condition* selects the begin. Return the events.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -400,7 +400,9 @@ def delayed(events, condition, delay_ns):
 @pytest.mark.parametrize(("delay_s", "found"), [(4.0, False), (6.0, True)])
 def test_silent(events, delay_s, found):
     """
-    A job that a healthy owner begins six seconds late counts as silent; four seconds are allowed.
+    A job that a healthy owner begins six seconds late counts as silent.
+
+    Four seconds are allowed.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted | Finished)]
 
@@ -455,7 +457,9 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
 @pytest.mark.parametrize(("seconds", "found"), [(3, False), (30, True)])
 def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
     """
-    A handler that begins half a minute after all jobs were paused is reported; three seconds are allowed.
+    A handler that begins half a minute after all jobs were paused is reported.
+
+    Three seconds are allowed.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted)]
     at = place(events, Fired, lambda event: all(not -60 <= (fault - event.at) / 1e9 <= 100 for fault in faults))

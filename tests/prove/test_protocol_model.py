@@ -1,5 +1,7 @@
 """
-The model of the protocol is checked for every order of events; `make prove` also checks that every execution ends.
+The model of the protocol is checked for every order of events.
+
+`make prove` also checks that every execution ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
-The other proofs in their short form; `make prove` runs the long form.
+The other proofs in their short form.
+
+`make prove` runs the long form.
 """
 
 from __future__ import annotations

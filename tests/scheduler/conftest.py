@@ -18,7 +18,11 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.testing import ManualClock
 
 PATIENCE_S = 60.0
-"""Maximum number of seconds that a test waits for an immediate event; only a failing test waits that long."""
+"""
+Maximum number of seconds that a test waits for an immediate event.
+
+Only a failing test waits that long.
+"""
 
 
 class Record:

@@ -95,7 +95,9 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
 
 def test_what_died_is_run_again(scheduler, until):
     """
-    A repeated backfill sets a job again that became a dead letter; a paused job stays paused and keeps its due time.
+    A repeated backfill sets a job again that became a dead letter.
+
+    A paused job stays paused and keeps its due time.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))

@@ -50,7 +50,9 @@ def runs(scheduler, clock):
 
 class Runs(list):
     """
-    The start times of runs; `ends` has the results of the next runs.
+    The start times of runs.
+
+    `ends` has the results of the next runs.
     """
 
     def __init__(self):

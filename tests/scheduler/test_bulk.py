@@ -114,7 +114,9 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    Matching jobs are paused; a resume affects only the paused jobs that match.
+    Matching jobs are paused.
+
+    A resume affects only the paused jobs that match.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -198,7 +200,9 @@ def test_by_payload(client):
 )
 def test_payloads_of_others(payload, field, has):
     """
-    A payload written by another program is decoded for the filter; if it is not JSON, it has no fields.
+    A payload written by another program is decoded for the filter.
+
+    If it is not JSON, it has no fields.
     """
     assert has_field(Job("k", 0, 0, payload=payload), field) is has
 
@@ -246,7 +250,9 @@ def test_an_instant_of_zero_is_a_filter(client):
 
 def test_no_name_for_a_service(make, service_url):
     """
-    A client of a service cannot name the author of a pause; the service determines the author itself.
+    A client of a service cannot name the author of a pause.
+
+    The service determines the author itself.
     """
     with pytest.raises(UnsupportedError, match="by='me'"):
         make(service_url).bulk("pause", "a", by="me")
@@ -297,7 +303,9 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
 
 def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` running jobs are counted and asked to stop, alone or with pending jobs; dead jobs stay.
+    With `running=True` running jobs are counted and asked to stop, alone or with pending jobs.
+
+    Dead jobs stay.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)

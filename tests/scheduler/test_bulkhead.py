@@ -162,7 +162,9 @@ def test_the_usual_timeout(start, record, go_on, events):
 
 def test_leaked_threads_are_bounded(start, record, go_on, events, until):
     """
-    Handlers that hang past their timeouts hold a limited number of threads; other handlers continue even at that limit.
+    Handlers that hang past their timeouts hold a limited number of threads.
+
+    Other handlers continue even at that limit.
     """
     scheduler = start(workers=4, leaked_max=8, retry=ONCE)
     told = events(scheduler)

@@ -155,7 +155,9 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    Another time, zone or exclusion keeps the dates of a series; only another number of days starts a new count.
+    Another time, zone or exclusion keeps the dates of a series.
+
+    Only another number of days starts a new count.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
@@ -182,7 +184,9 @@ def test_a_phase_that_is_asked_for(client):
 
 def test_the_zone_of_this_machine(client, monkeypatch):
     """
-    `local` is stored as the name of this machine's zone; if that has no name, the call is refused.
+    `local` is stored as the name of this machine's zone.
+
+    If that has no name, the call is refused.
     """
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()

@@ -104,7 +104,9 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    An attempt that succeeds in spite of the cancel stays a success; after any other result there is no retry.
+    An attempt that succeeds in spite of the cancel stays a success.
+
+    After any other result there is no retry.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()

@@ -1,5 +1,7 @@
 """
-Changes of some fields of a job; the others stay.
+Changes of some fields of a job.
+
+The others stay.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def kept(before, after, *changed):
 
 def test_one_field(client):
     """
-    A named field gets its new value, which may be None; all other fields stay exactly the same, including a pause.
+    A named field gets its new value, which may be None.
+
+    All other fields stay exactly the same, including a pause.
     """
     retry = RetryPolicy(attempts=3)
     before = client.set("k", delay=HOUR, handler="h", target="pull", payload=[1], expires=60, retry=retry).job
@@ -180,7 +184,9 @@ def test_a_run_that_is_tried_again():
 
 def test_what_runs(make, url, until):
     """
-    A running job is not changed or fired again; a recurring job is changed after its run.
+    A running job is not changed or fired again.
+
+    A recurring job is changed after its run.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)

@@ -80,7 +80,9 @@ def test_bad_keys(key, said):
 )
 def test_delays(delay, ms):
     """
-    A delay is rounded up to whole milliseconds; a negative one is due now.
+    A delay is rounded up to whole milliseconds.
+
+    A negative one is due now.
     """
     assert checks.delay_ms(delay) == ms
 

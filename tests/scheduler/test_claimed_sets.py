@@ -101,7 +101,9 @@ def busy(start, record, go_on):
 
 def test_one_commit_sets_and_begins(start, store, record, until, engines):
     """
-    Jobs that are due when they are set need no claim in a commit of its own; each fires once, in order.
+    Jobs that are due when they are set need no claim in a commit of its own.
+
+    Each fires once, in order.
     """
     scheduler = start(record, workers=1)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(300)])
@@ -195,7 +197,9 @@ def test_a_set_and_a_cancel_in_one_commit(start, store, record, until, engines):
 
 def test_a_paused_scope(start, store, record):
     """
-    Jobs of a paused scope are not claimed; after the resume they fire, and use one attempt.
+    Jobs of a paused scope are not claimed.
+
+    After the resume they fire, and use one attempt.
     """
     scheduler = start(lambda _, firing: record(firing.attempt))
     scheduler.pause_scope("handler:h")
@@ -233,7 +237,9 @@ def test_a_limited_rate(start, store, record):
 
 def test_a_limited_number(start, store, record, go_on, until):
     """
-    At most as many jobs are claimed as their handler may run at once; the others are claimed when there is room.
+    At most as many jobs are claimed as their handler may run at once.
+
+    The others are claimed when there is room.
     """
 
     def handle(payload):
@@ -281,7 +287,9 @@ def test_a_lost_answer(start, store, record, until, is_written, engines):  # noq
 
 def test_a_lost_answer_at_a_stop(start, store, record):
     """
-    A stop does not wait for jobs whose set has an unknown outcome; the next owner fires them.
+    A stop does not wait for jobs whose set has an unknown outcome.
+
+    The next owner fires them.
     """
     scheduler = start(record)
     store.fail("get_many", 1_000)

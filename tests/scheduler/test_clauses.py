@@ -35,7 +35,9 @@ def url(request, tmp_path):
 @pytest.fixture
 def scheduler(url):
     """
-    Return a scheduler that is not started; the fixture stops it at the end.
+    Return a scheduler that is not started.
+
+    The fixture stops it at the end.
     """
     with Scheduler(url) as scheduler:
         yield scheduler

@@ -142,7 +142,9 @@ def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times):
     """
-    With several partitions, the claims of a wider slot share a commit, up to 64 ms; each slot opens in time.
+    With several partitions, the claims of a wider slot share a commit, up to 64 ms.
+
+    Each slot opens in time.
     """
     timers = Timers()
     now_ms = 1_000_000_000_000
@@ -198,7 +200,9 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     """
-    Begins due within four windows join a commit of ends, in one call; later ones, and ones already taken, do not.
+    Begins due within four windows join a commit of ends, in one call.
+
+    Later ones, and ones already taken, do not.
     """
     claims = make_armer(now_ms)
     claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 300, 199, 5_000))
@@ -213,7 +217,9 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
 
 def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
     """
-    Its timer is cancelled. If it still opens, nothing is begun; a job that entered it later is begun then.
+    Its timer is cancelled. If it still opens, nothing is begun.
+
+    A job that entered it later is begun then.
     """
     claims = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
     claims.add([SimpleNamespace(fire_at=now_ms + 80)])

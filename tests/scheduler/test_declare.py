@@ -173,7 +173,9 @@ def test_revisions(client):
 
 def test_an_empty_list(client):
     """
-    An empty list is refused unless it is allowed; if it is, it cancels only the jobs of this manifest.
+    An empty list is refused unless it is allowed.
+
+    If it is, it cancels only the jobs of this manifest.
     """
     client.declare(hourly("a", "b"), manifest="m")
     client.declare(hourly("c"), manifest="other")
@@ -226,7 +228,9 @@ def test_refused(make, schedules, fields, value):
 
 def test_a_manifest_is_of_recurring_jobs(make):
     """
-    A one-time job belongs to no manifest; if it replaces a job of a manifest, the key leaves the manifest.
+    A one-time job belongs to no manifest.
+
+    If it replaces a job of a manifest, the key leaves the manifest.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match="manifest"):
@@ -457,7 +461,9 @@ def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypat
 
 def test_one_commit(make, any_url, monkeypatch):
     """
-    A declaration is one commit per partition, however many jobs it has; if the store fails, all or none are written.
+    A declaration is one commit per partition, however many jobs it has.
+
+    If the store fails, all or none are written.
     """
     store = make_store(any_url)
     client = make(store)

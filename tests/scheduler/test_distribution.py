@@ -45,7 +45,9 @@ def test_no_figures():
 @pytest.mark.parametrize("seed", range(5))
 def test_quantiles(seed):
     """
-    Quantiles are within an eighth of the exact ones; the count and the maximum are exact.
+    Quantiles are within an eighth of the exact ones.
+
+    The count and the maximum are exact.
     """
     dice = random.Random(seed)
     lateness = [dice.expovariate(1 / 5) for _ in range(1000)]

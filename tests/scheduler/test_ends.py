@@ -69,7 +69,9 @@ def test_an_error_without_a_text(scheduler, events):
 
 def test_dead_letter_and_replay(scheduler, events):
     """
-    After its last attempt a job is dead with its error; a replay gives it all its attempts again.
+    After its last attempt a job is dead with its error.
+
+    A replay gives it all its attempts again.
     """
     told = events(scheduler)
     broken = [True]

@@ -1,5 +1,7 @@
 """
-A node runs only jobs for which it has the handler, target and rule; other jobs wait for a node that has them.
+A node runs only jobs for which it has the handler, target and rule.
+
+Other jobs wait for a node that has them.
 """
 
 from __future__ import annotations
@@ -159,9 +161,9 @@ def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, ru
 @pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
 def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
     """
-    If the zone is removed during a run that fails, the failure counts as an attempt; a snooze does not.
+    If the zone is removed during a run that fails, the failure counts as an attempt.
 
-    A node that has the zone makes the next attempt.
+    A snooze does not. A node that has the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
@@ -201,7 +203,9 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
 @pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
 def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
     """
-    A node does not claim a job whose rule it cannot read, but it runs others; the log names the missing part once.
+    A node does not claim a job whose rule it cannot read, but it runs others.
+
+    The log names the missing part once.
     """
     library = zone if missing == "zone" else cronsim
     client, runs = make(url), []

@@ -53,7 +53,7 @@ def fails(_payload):
 
 def reason(scheduler, key):
     """
-    Return the reason why the job *key* does not run; check its words, its lane and its remedy.
+    Return the reason why the job *key* does not run, and check its words, its lane and its remedy.
     """
     found = scheduler.explain(key)
     assert found.key == key
@@ -98,7 +98,9 @@ def test_a_bad_key(make, key):
 
 def test_no_process_fires(url, make):
     """
-    Before any start, a due job has no owner; a future job is only not due yet, and the text warns.
+    Before any start, a due job has no owner.
+
+    A future job is only not due yet, and the text warns.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -279,7 +281,9 @@ class Leasing(Troubled):
 
 def test_a_store_that_does_not_answer(make):
     """
-    If the store does not answer, that is the reason; any other error of the store is raised.
+    If the store does not answer, that is the reason.
+
+    Any other error of the store is raised.
     """
     store = Troubled()
     scheduler = make(store).start()

@@ -78,7 +78,9 @@ def test_async_handlers(scheduler, record):
 
 def test_order(url, make, record):
     """
-    With one worker, jobs run in order of due time; of jobs with one due time, the first set runs first.
+    With one worker, jobs run in order of due time.
+
+    Of jobs with one due time, the first set runs first.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -151,7 +153,9 @@ def test_moved_away_while_near(scheduler, record, events):
 
 def test_too_late(scheduler, record):
     """
-    A running job can be neither moved nor cancelled, and the answer says so; if it is set again, both generations run.
+    A running job can be neither moved nor cancelled, and the answer says so.
+
+    If it is set again, both generations run.
     """
     go_on = threading.Event()
 

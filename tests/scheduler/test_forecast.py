@@ -33,7 +33,9 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    Each step counts the jobs due from its beginning until just before its end; jobs outside all steps are not counted.
+    Each step counts the jobs due from its beginning until just before its end.
+
+    Jobs outside all steps are not counted.
     """
     scheduler, due_at = filled
     expected = [0] * steps

@@ -1,7 +1,7 @@
 """
-The examples for frameworks run with the frameworks of requirements/dev.txt; a missing framework is an error.
+The examples for frameworks run with the frameworks of requirements/dev.txt.
 
-The example for Django is tested in tests/integrations/test_django.py.
+A missing framework is an error. The example for Django is tested in tests/integrations/test_django.py.
 """
 
 from __future__ import annotations

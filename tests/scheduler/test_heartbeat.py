@@ -1,5 +1,7 @@
 """
-The report that each node writes about itself; nothing else depends on it.
+The report that each node writes about itself.
+
+Nothing else depends on it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,9 @@ def look(*letters: Job, **fields: str) -> Incidents:
 )
 def test_normalised(error, expected):
     """
-    Numbers, identifiers and quoted values are removed from an error; words stay.
+    Numbers, identifiers and quoted values are removed from an error.
+
+    Words stay.
     """
     assert normalised(error) == expected
 
@@ -137,7 +139,9 @@ def test_fingerprint_stays():
 
 def test_by_hour():
     """
-    Each of the last 24 hours has a count; older letters are not counted, and letters from the future count as now.
+    Each of the last 24 hours has a count.
+
+    Older letters are not counted, and letters from the future count as now.
     """
     agos = (-5_000, 0, HOUR_MS - 1, HOUR_MS, 24 * HOUR_MS - 1, 24 * HOUR_MS, 90 * HOUR_MS)
     (incident,) = look(*(letter(f"job {ago}", ago_ms=ago) for ago in agos)).incidents

@@ -1,5 +1,7 @@
 """
-Inline and threaded schedulers behave alike; each test runs on both.
+Inline and threaded schedulers behave alike.
+
+Each test runs on both.
 """
 
 from __future__ import annotations

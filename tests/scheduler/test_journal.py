@@ -124,7 +124,9 @@ def test_nothing_is_kept(make):
 
 def test_acts_and_bulk(file_url, make):
     """
-    The record of a move has both due times; a bulk change is one record with its verb, filter, counts and note.
+    The record of a move has both due times.
+
+    A bulk change is one record with its verb, filter, counts and note.
     """
     scheduler = make(file_url)
     scheduler.handler("h")(print)

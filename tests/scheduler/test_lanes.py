@@ -411,7 +411,9 @@ def test_many_queues_without_a_worker(make, until):
 
 def test_the_lane_of_a_job():
     """
-    The lane of a job is its handler, its queue or its receiver; the path of a receiver's address does not count.
+    The lane of a job is its handler, its queue or its receiver.
+
+    The path of a receiver's address does not count.
     """
     assert lane_of("handler", "mail") == "handler:mail"
     assert lane_of("handler", "https://a/b") == "handler:https://a/b"

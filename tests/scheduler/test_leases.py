@@ -48,7 +48,9 @@ class Leasing(MemoryStore):
 
     def apply(self, writes):
         """
-        Apply *writes*; after a claim, call the test's function before the caller gets its answer.
+        Apply *writes*.
+
+        After a claim, call the test's function before the caller gets its answer.
         """
         answers = super().apply(writes)
         if self.on_begun is not None and any(isinstance(write, Begin) for write in writes):

@@ -48,7 +48,9 @@ class Crowd:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_concurrency(scheduler, record, until, limit):
     """
-    At most the allowed number of a handler's jobs run at once; all of them run, and another handler does not wait.
+    At most the allowed number of a handler's jobs run at once.
+
+    All of them run, and another handler does not wait.
     """
     crowd, go_on = Crowd(), threading.Event()
 

@@ -66,7 +66,9 @@ def test_bucket(late_ms, bucket):
 
 def test_row_is_bounded():
     """
-    A row lists the 50 busiest lanes by name, or fewer if the names are long; the others are counted together.
+    A row lists the 50 busiest lanes by name, or fewer if the names are long.
+
+    The others are counted together.
     """
     for size in (10, 60, 255, 2_000):
         lanes = [lane(f"handler:{number:0{size}}", fired=number + 1, wait_ms=1e9) for number in range(70)]
@@ -98,7 +100,9 @@ def test_sum():
 
 def test_overdue_jobs_of_nodes():
     """
-    The overdue jobs of the last minute are added up over all nodes; a lane that has no figures in it has none.
+    The overdue jobs of the last minute are added up over all nodes.
+
+    A lane that has no figures in it has none.
     """
     before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
     end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
@@ -164,7 +168,9 @@ def test_counted(scheduler, store, events, engines):
 
 def test_one_statement(scheduler, store, events, engines):
     """
-    The figures of a minute are one statement, however many jobs ended in it; a minute without jobs writes nothing.
+    The figures of a minute are one statement, however many jobs ended in it.
+
+    A minute without jobs writes nothing.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -233,7 +239,9 @@ def test_an_outage_of_the_store(scheduler, store, events, engines):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses its receiver has; lanes after the first 1,000 count together.
+    Attempts count for their lane, however many addresses its receiver has.
+
+    Lanes after the first 1,000 count together.
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):

@@ -135,7 +135,9 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Once a node knows many of a handler's payloads that do not fit, it leaves further such jobs alone; other jobs run.
+    Once a node knows many of a handler's payloads that do not fit, it leaves further such jobs alone.
+
+    Other jobs run.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []

@@ -123,7 +123,9 @@ def test_a_snooze_waits_a_second_at_least(inline, delay):
 @pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
 def test_a_number_that_is_no_date(inline, at):
     """
-    `at=30`, probably meant as a delay, is refused; a past date and a past first run of an interval are accepted.
+    `at=30`, probably meant as a delay, is refused.
+
+    A past date and a past first run of an interval are accepted.
     """
     _, scheduler = inline
     for call in (

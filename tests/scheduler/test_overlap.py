@@ -103,7 +103,9 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    If a queued run is moved, the series moves with it and omits the due times until then; a `run_now` does not do that.
+    If a queued run is moved, the series moves with it and omits the due times until then.
+
+    A `run_now` does not do that.
     """
     told = events(scheduler)
 

@@ -62,7 +62,9 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
     """
-    Each verb for one job writes in the thread of its caller, which waits anyway; the hooks are called there, too.
+    Each verb for one job writes in the thread of its caller, which waits anyway.
+
+    The hooks are called there, too.
     """
     scheduler.set("k", delay=3600, handler="h")
     if verb == "resume":

@@ -128,7 +128,9 @@ def test_an_expired_one(scheduler, clock, events):
 
 def test_other_verbs(scheduler, clock, record):
     """
-    A paused job stays paused if it is set again (as by a restarted program), moved or run now; a cancel removes it.
+    A paused job stays paused if it is set again (as by a restarted program), moved or run now.
+
+    A cancel removes it.
     """
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")

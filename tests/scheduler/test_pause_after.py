@@ -58,7 +58,9 @@ FAILURE = ValueError("no paper")
 @pytest.fixture
 def world_of():
     """
-    Return a function that makes worlds; the fixture ends them with the test.
+    Return a function that makes worlds.
+
+    The fixture ends them with the test.
     """
     made = []
 
@@ -93,7 +95,9 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_begins_another_count(world_of):
     """
-    Failures that are not in a row do not pause a series; a snooze between two failures does not count.
+    Failures that are not in a row do not pause a series.
+
+    A snooze between two failures does not count.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -108,7 +112,9 @@ def test_a_success_begins_another_count(world_of):
 
 def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
-    A run counts as failed only when its last attempt has failed; if its retry succeeds, the count starts again.
+    A run counts as failed only when its last attempt has failed.
+
+    If its retry succeeds, the count starts again.
     """
     world = world_of(attempts=2, pause_after=2)
     world.results += [FAILURE, FAILURE, FAILURE, None, FAILURE, FAILURE]
@@ -138,7 +144,9 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_set_again(world_of):
     """
-    A set with the same option keeps the count and the pause; with another option the count continues.
+    A set with the same option keeps the count and the pause.
+
+    With another option the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)
@@ -168,7 +176,9 @@ def test_refused(world_of, value):
 
 def test_the_last_success(world_of):
     """
-    The time of the last success survives failures, a set and a change; a new series has none.
+    The time of the last success survives failures, a set and a change.
+
+    A new series has none.
     """
     world = world_of(pause_after=None)
     start = world.clock.wall_ns() // 1_000_000_000

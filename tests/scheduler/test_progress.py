@@ -69,7 +69,9 @@ def test_async(url):
 
 def test_pull(make, url, until):
     """
-    A pull worker reports progress when it extends its lease; an extension without progress keeps the last report.
+    A pull worker reports progress when it extends its lease.
+
+    An extension without progress keeps the last report.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")

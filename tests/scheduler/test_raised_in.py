@@ -97,7 +97,9 @@ def test_place_of(function, expected):
 
 def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
     """
-    The package of the handler is the user's code even if it is installed; other installed packages are libraries.
+    The package of the handler is the user's code even if it is installed.
+
+    Other installed packages are libraries.
     """
     folder = tmp_path / "site-packages"
     for name, text in {

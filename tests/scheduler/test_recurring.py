@@ -44,7 +44,9 @@ def ends(told, kind, count):
 
 def test_every(scheduler, clock, events):
     """
-    An interval keeps its phase; each run is a new generation with attempt 1 under the same key.
+    An interval keeps its phase.
+
+    Each run is a new generation with attempt 1 under the same key.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -320,7 +322,9 @@ def test_cancelled_while_it_runs(scheduler, clock, record, until):
 
 def test_jitter_spreads_keys(scheduler):
     """
-    Jitter delays two keys with one cron line by different times; a key always has the same delay.
+    Jitter delays two keys with one cron line by different times.
+
+    A key always has the same delay.
     """
     dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
     assert len(dues) == 6

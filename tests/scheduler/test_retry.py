@@ -85,7 +85,9 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    If a retry is run now, it sends the same message id as its run; the next run sends another.
+    If a retry is run now, it sends the same message id as its run.
+
+    The next run sends another.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

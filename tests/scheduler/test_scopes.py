@@ -88,7 +88,9 @@ def test_a_handler(url, make, record, until, events):
 )
 def test_scopes(scheduler, record, until, scope, fired):
     """
-    A target, a queue and all jobs can be paused like a handler; a worker that polls a paused queue gets no job.
+    A target, a queue and all jobs can be paused like a handler.
+
+    A worker that polls a paused queue gets no job.
     """
     scheduler.pause_scope(scope)
     scheduler.set_many(
@@ -130,7 +132,9 @@ def test_overlapping(scheduler, record, until):
 
 def test_what_waits_for_a_worker(make, url, record, until):
     """
-    A pause withdraws claimed attempts that have not started; running ones continue, and their retries wait.
+    A pause withdraws claimed attempts that have not started.
+
+    Running ones continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()

@@ -120,7 +120,9 @@ def test_a_bound_is_counted_from_the_begin():
 
 def test_after_the_end():
     """
-    A run that is still owed when `until=` passes is made, even if the rule is set again; a new series is refused.
+    A run that is still owed when `until=` passes is made, even if the rule is set again.
+
+    A new series is refused.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)

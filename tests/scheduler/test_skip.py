@@ -40,7 +40,9 @@ def scheduler(url, make, clock, record):
 
 def test_a_run_is_left_out(scheduler, clock, record, until):
     """
-    A skip makes the job continue with the following run, in the same phase; each further skip omits another run.
+    A skip makes the job continue with the following run, in the same phase.
+
+    Each further skip omits another run.
     """
     first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
     for run in (1, 2):

@@ -46,7 +46,9 @@ def stage(table, *jobs, is_news=True):
 @pytest.mark.parametrize("step", Step)
 def test_every_step_in_every_phase(phase, step):
     """
-    An event moves an entry as the transition table says; without a transition it changes nothing and returns that.
+    An event moves an entry as the transition table says.
+
+    Without a transition it changes nothing and returns that.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -290,9 +292,10 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 )
 def test_a_share_for_each_lane(due_at, moving, shares):
     """
-    A lane may hold less than three times the free room; due jobs may fill at most half of a small table.
+    A lane may hold less than three times the free room.
 
-    Lanes of one target that make no progress share that room. Further jobs are refused.
+    Due jobs may fill at most half of a small table. Lanes of one target that make no progress share that room. Further
+    jobs are refused.
     """
     table = small_table()
     table.set_moving(moving)

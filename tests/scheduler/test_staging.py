@@ -63,7 +63,9 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
-    Jobs beyond the horizon stay in the store; while nothing is staged, the only timer is that of the next scan.
+    Jobs beyond the horizon stay in the store.
+
+    While nothing is staged, the only timer is that of the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)

@@ -131,7 +131,9 @@ class Remote(MemoryStore):
 
 def test_a_client_reads_the_clock_again(make):
     """
-    A process that only sets jobs renews no lease; even after a day of drift, it sets no job early or late.
+    A process that only sets jobs renews no lease.
+
+    Even after a day of drift, it sets no job early or late.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store = Remote(clock)
@@ -475,7 +477,9 @@ def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
 @pytest.mark.parametrize("delay", [0, "0s", -1, None])
 def test_a_job_for_now_is_due_now(make, delay):
     """
-    A job without a delay, or started by `run_now`, is due at once; the error bound that lengthens delays is not added.
+    A job without a delay, or started by `run_now`, is due at once.
+
+    The error bound that lengthens delays is not added.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)

@@ -343,7 +343,9 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A manifest's schedule can be a call, like a set; declaring it again leaves the schedule unchanged.
+    A manifest's schedule can be a call, like a set.
+
+    Declaring it again leaves the schedule unchanged.
     """
     clock, scheduler = inline
 
@@ -698,7 +700,9 @@ def test_near(name, meant):
 
 def test_without_msgspec(monkeypatch):
     """
-    Without msgspec, the error names the extra to install; a task without parameters works without it.
+    Without msgspec, the error names the extra to install.
+
+    A task without parameters works without it.
     """
     made = task(name="t")(closed)
     monkeypatch.setitem(sys.modules, "msgspec", None)

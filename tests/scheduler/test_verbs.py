@@ -39,7 +39,9 @@ def client(request, make, tmp_path):
 @pytest.fixture(scope="module", params=["memory", "sqlite", "http"])
 def refusing(request, tmp_path_factory):
     """
-    Return a scheduler that was not started; all tests that store nothing share it.
+    Return a scheduler that was not started.
+
+    All tests that store nothing share it.
     """
     folder = tmp_path_factory.mktemp("refusing")
     urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{folder / 'jobs.db'}"}
@@ -65,7 +67,9 @@ def test_set_and_get(client):
 
 def test_a_kept_payload(client):
     """
-    A set can keep the payload of the existing job; giving a payload as well is refused.
+    A set can keep the payload of the existing job.
+
+    Giving a payload as well is refused.
     """
     client.set("k", delay=HOUR, handler="h", payload={"a": 1})
     assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
@@ -116,7 +120,9 @@ def test_timedeltas_and_iso_text(client):
 
 def test_durations_as_text(client):
     """
-    Text with units and in ISO 8601 format is accepted as a length of time; `@every` is an interval of elapsed time.
+    Text with units and in ISO 8601 format is accepted as a length of time.
+
+    `@every` is an interval of elapsed time.
     """
     until, at_ms = f"{YEAR}-01-01T00:00Z", int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
     by_number = client.set("number", at=until, every=5400, jitter=90, expires=HOUR, handler="h").job
@@ -190,7 +196,9 @@ def test_generations(client):
 
 def test_move_and_cancel(client):
     """
-    A pending job is moved and cancelled, with the documented answers; an unknown key is reported as not found.
+    A pending job is moved and cancelled, with the documented answers.
+
+    An unknown key is reported as not found.
     """
     first = client.set("k", delay=HOUR, handler="h").job
     moved = client.move("k", at=first.due_at / 1000 + 60)
@@ -204,7 +212,9 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set at once, with answers in order; if one request is invalid, none is set.
+    Many jobs are set at once, with answers in order.
+
+    If one request is invalid, none is set.
     """
     answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
     assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]

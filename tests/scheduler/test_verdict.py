@@ -110,7 +110,9 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
 )
 def test_errors(one, error, expected):
     """
-    Each error has its verdict; a missing handler causes no retry.
+    Each error has its verdict.
+
+    A missing handler causes no retry.
     """
     assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
@@ -246,7 +248,9 @@ def test_long_errors_are_cut():
 
 def test_expiry():
     """
-    A job is omitted once it expires; a recurring job continues.
+    A job is omitted once it expires.
+
+    A recurring job continues.
     """
     assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
     assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Ending.EXPIRED, Settled.DONE, 0, None, None)

@@ -102,7 +102,9 @@ def test_no_thread_before_work(work):
 
 def test_a_slow_item_delays_nobody(work):
     """
-    While some items block, the others run; if all workers are blocked, they wait.
+    While some items block, the others run.
+
+    If all workers are blocked, they wait.
     """
     go_on = threading.Event()
     work.put([lambda: go_on.wait(300)] * 3 + [lambda: None] * 100)
@@ -117,7 +119,9 @@ def test_a_slow_item_delays_nobody(work):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_ends_follow_the_place(work, until):
     """
-    Each verdict is ended once, after its place is free; only the last end is that of an idle worker.
+    Each verdict is ended once, after its place is free.
+
+    Only the last end is that of an idle worker.
     """
     entries = work.put([lambda: "verdict"] * 2 + [lambda: None] + [lambda: "verdict"])
     until(lambda: len(work.ended) == 3)
@@ -127,7 +131,9 @@ def test_ends_follow_the_place(work, until):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_a_slow_end_delays_nobody(work, until):
     """
-    While an idle worker writes an end, another thread runs a job that comes; afterwards one of the two ends.
+    While an idle worker writes an end, another thread runs a job that comes.
+
+    Afterwards one of the two ends.
     """
     go_on = threading.Event()
     work.put([lambda: lambda: go_on.wait(300)])
@@ -177,7 +183,9 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    While a thread hangs past its timeout, another takes its place; when it returns, one of the two ends.
+    While a thread hangs past its timeout, another takes its place.
+
+    When it returns, one of the two ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
@@ -221,7 +229,9 @@ def test_taken_back(work):
 
 def test_closed():
     """
-    Closing runs the queued entries and then ends the threads; closing twice is allowed.
+    Closing runs the queued entries and then ends the threads.
+
+    Closing twice is allowed.
     """
     work = Work(4)
     work.put([lambda: time.sleep(0.001)] * 50)
@@ -274,7 +284,9 @@ def test_handlers_take_turns():
 
 def test_a_herd_leaves_the_loop_its_turns():
     """
-    A turn of the loop starts at most 64 tasks of a burst; all of them run, in order.
+    A turn of the loop starts at most 64 tasks of a burst.
+
+    All of them run, in order.
     """
 
     async def fire_all():

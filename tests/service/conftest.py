@@ -191,7 +191,9 @@ class Server:
 @pytest.fixture
 def start(tmp_path) -> Iterator[Any]:
     """
-    Return a function that starts a server in the test's folder; the fixture stops all servers at the end.
+    Return a function that starts a server in the test's folder.
+
+    The fixture stops all servers at the end.
     """
     with contextlib.ExitStack() as stack:
 
@@ -296,7 +298,9 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return the document's example body of each operation that takes a body; the lease request does not wait for jobs.
+    Return the document's example body of each operation that takes a body.
+
+    The lease request does not wait for jobs.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     return {

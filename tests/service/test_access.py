@@ -69,7 +69,9 @@ def test_every_operation_with_every_token(document, bodies, guarded):
 
 def test_page_files_hold_no_data(guarded):
     """
-    The page, its files and the API's document need no token; everything else outside the API does.
+    The page, its files and the API's document need no token.
+
+    Everything else outside the API does.
     """
     for path in ("/", "/static/main.js", "/openapi.json", "/problems/unauthorized"):
         assert guarded.ask("GET", path).status == 200

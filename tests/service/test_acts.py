@@ -9,7 +9,9 @@ from tickwheel.service.tokens import digest_of
 
 def test_with_whose_token(start, tmp_path):
     """
-    Each write with a token is recorded with the token's name, also in a batch; reads are not recorded.
+    Each write with a token is recorded with the token's name, also in a batch.
+
+    Reads are not recorded.
     """
     names = {"d" * 40: "deploy", "o" * 40: "on call"}
     lines = [f"write {digest_of(token)} # {name}" for token, name in names.items()]

@@ -236,7 +236,9 @@ def test_slash_of_the_prefix_is_no_part_of_a_key(server):
 
 def test_large_bodies(server, kept):
     """
-    A body of 10 MB gets a 413, whether its length was announced or not; a body of 1 MiB is accepted.
+    A body of 10 MB gets a 413, whether its length was announced or not.
+
+    A body of 1 MiB is accepted.
     """
     huge = {"delay": 3600, "target": "log", "payload": "x" * 10_000_000}
     check_problem(server.job("PUT", kept, huge), 413, "too_large")
@@ -390,7 +392,9 @@ def test_unknown_addresses(server, path):
 
 def test_action_that_is_none(server):
     """
-    An address with an unknown action is taken for a key, which has no POST; with a known action it is not a key.
+    An address with an unknown action is taken for a key, which has no POST.
+
+    With a known action it is not a key.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")

@@ -46,7 +46,9 @@ def batch(server, items, headers=None):
 
 def test_each_item_has_its_result(server):
     """
-    Sets, moves and cancels are done in order; a refused item gets its reason, and the others are still done.
+    Sets, moves and cancels are done in order.
+
+    A refused item gets its reason, and the others are still done.
     """
     answer = batch(
         server,
@@ -148,7 +150,9 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A bulk change is counted first and continued by cursors; a part that is sent twice changes its jobs once.
+    A bulk change is counted first and continued by cursors.
+
+    A part that is sent twice changes its jobs once.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")
@@ -187,7 +191,9 @@ def test_a_bulk_change_lists_its_changes(server):
 
 def test_a_bulk_change_of_what_runs(server):
     """
-    A filter, or an item of a batch, counts running jobs and asks them to stop; other running jobs continue.
+    A filter, or an item of a batch, counts running jobs and asks them to stop.
+
+    Other running jobs continue.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])

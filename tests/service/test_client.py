@@ -67,7 +67,9 @@ def whole(connection) -> bytes:
 @pytest.fixture
 def relay(server):
     """
-    Return a function that makes a relay to the service; the relay cuts the first connections before their answer.
+    Return a function that makes a relay to the service.
+
+    The relay cuts the first connections before their answer.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     cuts = []
@@ -289,7 +291,9 @@ def test_what_it_cannot_do(client):
 
 def test_workers(client):
     """
-    A worker leases, extends, acknowledges and rejects over HTTP; late calls raise the same errors as without HTTP.
+    A worker leases, extends, acknowledges and rejects over HTTP.
+
+    Late calls raise the same errors as without HTTP.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -464,7 +468,9 @@ def test_a_handler_that_hangs(server, until):
 
 def test_asyncio(server):
     """
-    `AsyncScheduler` has the same verbs as coroutines, many of which can run at once; async handlers run on its loop.
+    `AsyncScheduler` has the same verbs as coroutines, many of which can run at once.
+
+    Async handlers run on its loop.
     """
     ran = []
 

@@ -65,7 +65,9 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    A write is sent again after a 502 or 504; if no other answer comes, its outcome is unknown.
+    A write is sent again after a 502 or 504.
+
+    If no other answer comes, its outcome is unknown.
     """
     url, answers, given = proxy
     answers += script

@@ -20,7 +20,7 @@ ENDED = 0
 
 def end_of(child: int) -> int:
     """
-    Return the exit code of the process *child*; kill it if it does not end.
+    Return the exit code of the process *child*, and kill it if it does not end.
     """
     guard = threading.Timer(60, os.kill, (child, 9))
     guard.start()

@@ -77,7 +77,9 @@ def test_a_stop_ends_what_is_past_its_timeout(client, server):
 @pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
 def test_an_async_handler_that_beats(server, beats, state):
     """
-    Each heartbeat of an async handler restarts its timeout; without heartbeats the handler is cancelled.
+    Each heartbeat of an async handler restarts its timeout.
+
+    Without heartbeats the handler is cancelled.
     """
     ended = []
 
@@ -180,7 +182,9 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    The async handlers of a `Scheduler` share one loop, and so can share objects bound to it; a stop ends the loop.
+    The async handlers of a `Scheduler` share one loop, and so can share objects bound to it.
+
+    A stop ends the loop.
     """
     loops, ended = [], threading.Semaphore(0)
 

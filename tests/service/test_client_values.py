@@ -96,7 +96,9 @@ def test_a_value(client, own, verb, key, fields):
 
 def test_a_deep_payload_of_a_batch(client):
     """
-    A batch accepts a payload of the maximum depth; an item with a deeper one is refused by its position.
+    A batch accepts a payload of the maximum depth.
+
+    An item with a deeper one is refused by its position.
     """
     (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
     assert answer.job.payload == b"[" * 100 + b"]" * 100

@@ -1,5 +1,7 @@
 """
-Answers are compressed if the client accepts gzip; compressed bodies of requests are refused.
+Answers are compressed if the client accepts gzip.
+
+Compressed bodies of requests are refused.
 """
 
 from __future__ import annotations
@@ -111,9 +113,9 @@ export {D}"""
 
 def test_modules_are_joined(tmp_path):
     """
-    In the joined file a module comes after its imports; a module imported at run time is a separate file.
+    In the joined file a module comes after its imports.
 
-    The separate file shares the modules of the joined one.
+    A module imported at run time is a separate file. The separate file shares the modules of the joined one.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)

@@ -76,7 +76,9 @@ def test_a_service_that_does_not_answer():
 
 def test_the_command(server, capsys):
     """
-    The command prints lines for people and, with --json, the API's document; for a missing job it fails.
+    The command prints lines for people and, with --json, the API's document.
+
+    For a missing job it fails.
     """
     server.job("PUT", "told", {"delay": HOUR, "handler": "works"})
     url = f"http://{server.host}:{server.port}"

@@ -38,7 +38,9 @@ def waiting():
 
 def test_news_are_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all newer ones still run; a page for one key gets only firings of that key.
+    A finished firing is sent once, even if all newer ones still run.
+
+    A page for one key gets only firings of that key.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()

@@ -19,7 +19,9 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that fires nothing shows the owner of the file, without figures; if the owner is killed, it shows none.
+    A process that fires nothing shows the owner of the file, without figures.
+
+    If the owner is killed, it shows none.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json

@@ -37,7 +37,9 @@ def history(server, key, query=""):
 
 def test_what_is_kept(server):
     """
-    Both attempts are returned with their errors, newest first; a further page starts below a given number.
+    Both attempts are returned with their errors, newest first.
+
+    A further page starts below a given number.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")

@@ -16,7 +16,9 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of four dead letters; the fixture removes those that are left at the end.
+    Return the keys of four dead letters.
+
+    The fixture removes those that are left at the end.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:
@@ -30,7 +32,9 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Letters with the same error form one incident, with counts, times, places and latest keys; fields narrow the list.
+    Letters with the same error form one incident, with counts, times, places and latest keys.
+
+    Fields narrow the list.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]

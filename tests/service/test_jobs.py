@@ -29,7 +29,9 @@ def test_defaults():
 
 def test_change(server):
     """
-    The given fields change, which may be null, and the others stay; unknown fields are refused.
+    The given fields change, which may be null, and the others stay.
+
+    Unknown fields are refused.
     """
     body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_133_980_800}
     before = server.job("PUT", "changed", body).json["job"]
@@ -54,7 +56,9 @@ def test_change(server):
 
 def test_life_of_a_job(server):
     """
-    A job is created, replaced, moved, read and cancelled; each write gives it a higher generation.
+    A job is created, replaced, moved, read and cancelled.
+
+    Each write gives it a higher generation.
     """
     created = server.job("PUT", "life/of a/job", FAR | {"payload": {"n": 1}})
     assert (created.status, created.json["outcome"]) == (201, "created")
@@ -107,7 +111,9 @@ def test_keys(server, key):
 
 def test_conditions(server):
     """
-    A write that is conditional on an earlier generation is refused; with the current generation it is done.
+    A write that is conditional on an earlier generation is refused.
+
+    With the current generation it is done.
     """
     old = server.job("PUT", "conditions", FAR).headers["etag"]
     new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
@@ -158,7 +164,9 @@ def test_list_by_time(server):
 
 def test_waits_of_a_retry_policy(server):
     """
-    The delays of a retry policy are seconds or text; an invalid or too long one is refused by name.
+    The delays of a retry policy are seconds or text.
+
+    An invalid or too long one is refused by name.
     """
     retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
     assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201
@@ -264,7 +272,9 @@ def test_figures(server):
 
 def test_a_series_set_again(server):
     """
-    A PUT or batch with the same rule in any spelling writes nothing; a changed rule continues the series.
+    A PUT or batch with the same rule in any spelling writes nothing.
+
+    A changed rule continues the series.
     """
     body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
     job = server.job("PUT", "series", body).json["job"]

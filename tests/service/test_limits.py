@@ -61,7 +61,9 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    Above the maximum number of pending jobs sets are refused, alone and in a batch; moves and cancels are not.
+    Above the maximum number of pending jobs sets are refused, alone and in a batch.
+
+    Moves and cancels are not.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]

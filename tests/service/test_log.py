@@ -9,9 +9,9 @@ import pytest
 
 def test_log(server):
     """
-    Changes through the service have its token or the page as author; a move has both due times.
+    Changes through the service have its token or the page as author.
 
-    A bulk change is one entry.
+    A move has both due times. A bulk change is one entry.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})

@@ -15,7 +15,9 @@ NAMES = (f"manifest {number}" for number in itertools.count())
 @pytest.fixture
 def put(server):
     """
-    Return a function that declares a manifest of this test; the keys of its jobs begin with its name.
+    Return a function that declares a manifest of this test.
+
+    The keys of its jobs begin with its name.
     """
     name = next(NAMES)
 
@@ -92,7 +94,9 @@ def test_refused(put, keys, fields, word):
 
 def test_a_key_of_another_manifest(put, server):
     """
-    If a key belongs to another manifest, the declaration is refused; so is a set that would put it into another.
+    If a key belongs to another manifest, the declaration is refused.
+
+    So is a set that would put it into another.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

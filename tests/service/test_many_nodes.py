@@ -156,7 +156,9 @@ def test_a_node_that_is_gone(nodes, until):
 
 def test_a_client_with_handlers(nodes, until):
     """
-    A Python client of one node runs jobs of all shards, each once; a snooze uses no attempt.
+    A Python client of one node runs jobs of all shards, each once.
+
+    A snooze uses no attempt.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     until(lambda: have_shared(nodes))

@@ -194,7 +194,9 @@ def test_an_answer_of_authorize_that_is_none(serve):
 
 def test_other_origins(serve):
     """
-    A page of another origin cannot write, whatever Host a proxy sends; the application's own page can.
+    A page of another origin cannot write, whatever Host a proxy sends.
+
+    The application's own page can.
     """
     client = serve()
 

@@ -22,7 +22,9 @@ from tickwheel.service.replies import REFUSALS
 
 EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
 """
-Number of requests generated for each operation; `TICKWHEEL_EXAMPLES=2000` generates more than twenty thousand in all.
+Number of requests generated for each operation.
+
+`TICKWHEEL_EXAMPLES=2000` generates more than twenty thousand in all.
 """
 
 BEYOND = {
@@ -125,7 +127,9 @@ def test_answers_as_documented(server, tmp_path):
 
 def test_every_operation_is_described(document):
     """
-    Every operation has a summary, a unique id, and answers; every reference resolves.
+    Every operation has a summary, a unique id, and answers.
+
+    Every reference resolves.
     """
     ids = []
     for methods in document["paths"].values():

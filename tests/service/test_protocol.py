@@ -66,9 +66,9 @@ def test_no_http(server, data):
 
 def test_requests_in_one_piece(server):
     """
-    Requests that arrive together are answered in order; a HEAD gets no body.
+    Requests that arrive together are answered in order.
 
-    After `Connection: close` no request is answered.
+    A HEAD gets no body. After `Connection: close` no request is answered.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -178,7 +178,9 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    An HTTP/1.0 request may omit the Host header; a service without tokens accepts this only from health probes.
+    An HTTP/1.0 request may omit the Host header.
+
+    A service without tokens accepts this only from health probes.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)

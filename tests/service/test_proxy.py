@@ -38,7 +38,9 @@ def test_nodes_come_and_go(nodes, proxy, until):
 
 def test_what_passes(proxy):
     """
-    A live stream passes without delay and a large batch in one piece; the metrics of single nodes do not pass.
+    A live stream passes without delay and a large batch in one piece.
+
+    The metrics of single nodes do not pass.
     """
     with proxy("GET", "/v1/live") as stream:
         assert stream.readline().startswith(b"event: ")

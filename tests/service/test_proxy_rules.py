@@ -36,7 +36,9 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         """
-        Record the request; then fail, or answer it. The stream is answered in two parts.
+        Record the request.
+
+        Then fail, or answer it. The stream is answered in two parts.
         """
         test = self.server.test
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -135,7 +137,9 @@ def test_a_node_that_is_gone(failing, proxy, method):
 
 def test_what_passes(failing, proxy):
     """
-    The host name, a batch of full size and a stream pass without delay; paths of single nodes do not pass.
+    The host name, a batch of full size and a stream pass without delay.
+
+    Paths of single nodes do not pass.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200

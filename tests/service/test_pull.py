@@ -20,7 +20,7 @@ WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
 
 def put(server, key, queue, **more):
     """
-    Set a job that is due in *queue*; return its fire id.
+    Set a job that is due in *queue*, and return its fire id.
     """
     answer = server.job("PUT", key, {"delay": 0, "target": "pull", "handler": queue, **more})
     assert answer.status == 201
@@ -91,7 +91,9 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    A late acknowledgement is refused with the outcome of the firing; the next attempt has another fire id.
+    A late acknowledgement is refused with the outcome of the firing.
+
+    The next attempt has another fire id.
     """
     fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
     assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]

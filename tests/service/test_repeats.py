@@ -74,7 +74,9 @@ async def ask(service, method, path, body=None, key=None):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def make(request, tmp_path):
     """
-    Return a function that makes another node on one store; in memory, the services share one node.
+    Return a function that makes another node on one store.
+
+    In memory, the services share one node.
     """
     kind = request.param
     if kind == "memory":
@@ -93,7 +95,9 @@ def make(request, tmp_path):
 @contextlib.asynccontextmanager
 async def services(*schedulers):
     """
-    Serve each of *schedulers*; the services are stopped at the end.
+    Serve each of *schedulers*.
+
+    The services are stopped at the end.
     """
     try:
         yield [Service(scheduler, ServiceOptions()) for scheduler in schedulers]
@@ -178,7 +182,9 @@ def test_another_request_at_another_node(make):
 
 class DoomedStore:
     """
-    The store of a node that dies after a number of commits; the last commit takes effect, and its answer is lost.
+    The store of a node that dies after a number of commits.
+
+    The last commit takes effect, and its answer is lost.
     """
 
     def __init__(self, store):

@@ -140,7 +140,9 @@ def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs can be read without storing anything; the test uses future years with the same weekdays.
+    A rule's next runs can be read without storing anything.
+
+    The test uses future years with the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -200,7 +202,9 @@ def test_the_least_interval_of_a_line(start):
 
 def test_a_list_of_what_comes_back(server):
     """
-    The list can be restricted to recurring jobs; a value that is neither true nor false is refused.
+    The list can be restricted to recurring jobs.
+
+    A value that is neither true nor false is refused.
     """
     server.job("PUT", "l/back", {"every": 60, "target": "log"})
     server.job("PUT", "l/once", {"delay": 60, "target": "log"})
@@ -289,7 +293,9 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all` one bad set refuses the whole batch; with `with_jobs` each result has its job.
+    With `refuse_all` one bad set refuses the whole batch.
+
+    With `with_jobs` each result has its job.
     """
     items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})
@@ -306,7 +312,9 @@ def test_batches_that_refuse_all(server):
 
 def test_skip(server):
     """
-    Each request to skip omits the next run of a recurring job; a one-time job is refused.
+    Each request to skip omits the next run of a recurring job.
+
+    A one-time job is refused.
     """
     server.job("PUT", "skipped", {"every": 3600, "target": "log"})
     runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]
@@ -323,7 +331,9 @@ def test_skip(server):
 
 def test_backfill(server):
     """
-    The runs of a past range are set as separate jobs; an invalid range and a one-time job are refused.
+    The runs of a past range are set as separate jobs.
+
+    An invalid range and a one-time job are refused.
     """
     server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"})
     address, body = (

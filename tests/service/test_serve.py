@@ -149,7 +149,9 @@ def test_second_server_on_the_same_file(start, tmp_path):
 
 def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     """
-    A service whose file was moved away is not ready; once the file is back, it is ready and fires again.
+    A service whose file was moved away is not ready.
+
+    Once the file is back, it is ready and fires again.
     """
     server = start("--store", "sqlite:///gone.db")
     path = tmp_path / "gone.db"

@@ -17,7 +17,9 @@ from tickwheel.service import CertificateError, ServiceOptions
 
 def test_https(certificate, start, monkeypatch):
     """
-    The service accepts only HTTPS; a client that trusts the certificate sets a job, which fires.
+    The service accepts only HTTPS.
+
+    A client that trusts the certificate sets a job, which fires.
     """
     cert, key = certificate()
     server = start("--tls-cert", cert, "--tls-key", key)

@@ -85,9 +85,9 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
 
 def test_within_reach(guarded, until):
     """
-    A token for a prefix allows every operation on keys with that prefix; a read token allows only reads.
+    A token for a prefix allows every operation on keys with that prefix.
 
-    Each change is recorded under the name of its token.
+    A read token allows only reads. Each change is recorded under the name of its token.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -248,7 +248,9 @@ def test_a_kept_answer_is_its_own(guarded):
 
 def test_expired(guarded):
     """
-    An expired token is refused as expired, and counted and logged by its name; no log shows a token.
+    An expired token is refused as expired, and counted and logged by its name.
+
+    No log shows a token.
     """
     answer = guarded.job("GET", "team/1", headers=bearer(OLD))
     assert answer.status == 401

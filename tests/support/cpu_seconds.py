@@ -148,7 +148,9 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add the time of one phase of a test; the last phase has the CPU seconds.
+        Add the time of one phase of a test.
+
+        The last phase has the CPU seconds.
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)

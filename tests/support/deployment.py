@@ -30,7 +30,9 @@ KUBERNETES = {each["kind"]: each for each in yaml.safe_load_all((FOLDER / "kuber
 
 def node_start(values):
     """
-    Return the arguments and the environment of a node's container; *values* are the values of its variables.
+    Return the arguments and the environment of a node's container.
+
+    *values* are the values of its variables.
     """
     program, verb, *arguments = ENTRYPOINT
     assert (Path(program).name, verb) == ("tickwheel", "serve")

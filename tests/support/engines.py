@@ -1,5 +1,7 @@
 """
-The engines that schedulers start; tests observe the public part of `tickwheel.engine.engine.Engine`.
+The engines that schedulers start.
+
+Tests observe the public part of `tickwheel.engine.engine.Engine`.
 """
 
 from __future__ import annotations

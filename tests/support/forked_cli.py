@@ -124,7 +124,9 @@ class Parent:
 
 def start(arguments, *, cwd, env):
     """
-    Run `tickwheel` with *arguments* in the folder *cwd* and the environment *env*; pipes give its output.
+    Run `tickwheel` with *arguments* in the folder *cwd* and the environment *env*.
+
+    Pipes give its output.
     """
     if CAN_FORK:
         return Forked(arguments, cwd, dict(env))
@@ -134,7 +136,9 @@ def start(arguments, *, cwd, env):
 
 def serve_forks(requests):
     """
-    Fork for each request, and write the process ids and exit codes; in each child, return the request.
+    Fork for each request, and write the process ids and exit codes.
+
+    In each child, return the request.
     """
     statuses = {}
     signals, wakes = os.pipe()

@@ -1,5 +1,7 @@
 """
-A real PostgreSQL and Redis for the tests that request one; a whole run of pytest uses one server of each.
+A real PostgreSQL and Redis for the tests that request one.
+
+A whole run of pytest uses one server of each.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def make_postgres():
     """
-    Return a function that starts a server with the given settings; the fixture stops all of them.
+    Return a function that starts a server with the given settings.
+
+    The fixture stops all of them.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
@@ -77,7 +81,9 @@ def postgres_url(postgres, database):
 @pytest.fixture(scope="session")
 def make_redis():
     """
-    Return a function that starts a server with the given settings; the fixture stops all of them.
+    Return a function that starts a server with the given settings.
+
+    The fixture stops all of them.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     if not find("redis-server"):

@@ -16,7 +16,11 @@ from processes import find, free_port, given_to_nobody
 from redis_servers import wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
-"""The shortest times that Patroni documents; with them, the successor of a lost leader takes over after 20 s."""
+"""
+The shortest times that Patroni documents.
+
+With them, the successor of a lost leader takes over after 20 s.
+"""
 TRUSTED = ("local all all", "host all all 127.0.0.1/32", "host replication all 127.0.0.1/32")
 
 
@@ -140,7 +144,9 @@ class PatroniGroup:
 
     def _kill(self, name):
         """
-        Kill one of our processes by SIGKILL; for a node, also its server with all sessions.
+        Kill one of our processes by SIGKILL.
+
+        For a node, also its server with all sessions.
         """
         process = self._processes.pop(name)
         process.kill()

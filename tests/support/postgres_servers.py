@@ -197,7 +197,9 @@ class Postgres:
 
     def _make(self, name):
         """
-        Make the tables of a store; the first time, also record their shape and the statements that empty them.
+        Make the tables of a store.
+
+        The first time, also record their shape and the statements that empty them.
         """
         from tickwheel.stores.postgres import PostgresStore, _schema  # noqa: PLC0415 - only where there is a server
 
@@ -328,7 +330,9 @@ class Pgbouncer:
 
 def listens(path):
     """
-    Return True if a process listens on the Unix socket at *path*; the socket's file exists a moment earlier.
+    Return True if a process listens on the Unix socket at *path*.
+
+    The socket's file exists a moment earlier.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

@@ -38,7 +38,9 @@ def free_port():
 
 def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
     """
-    Wait until `is_up()` is true; if *process* ends before that or takes too long, fail and show its *log*.
+    Wait until `is_up()` is true.
+
+    If *process* ends before that or takes too long, fail and show its *log*.
     """
     give_up = time.monotonic() + patience_s
     while not is_up():
@@ -78,7 +80,7 @@ def lent(make):
 
 def end(process):
     """
-    Terminate *process* and wait for it; kill it if it does not end.
+    Terminate *process* and wait for it, and kill it if it does not end.
     """
     process.terminate()
     try:

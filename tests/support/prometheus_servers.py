@@ -106,7 +106,7 @@ class Prometheus:
 
     def scrape(self, job, ports):
         """
-        Scrape exactly the services at *ports* of the loopback, as *job*; return once this has begun.
+        Scrape exactly the services at *ports* of the loopback, as *job*, and return once this has begun.
         """
         wanted = {f"127.0.0.1:{port}" for port in ports}
         with self._lock:

@@ -44,7 +44,7 @@ def act(scheduler, verb, keys):
 
 def race(scheduler, steps, seed):
     """
-    Call the verb of each step at about its time; return outcome, generation and time of the answer by key.
+    Call the verb of each step at about its time, and return outcome, generation and time of the answer by key.
 
     The outcome is "unknown" if the call failed because the owner did not answer in time.
     """

@@ -76,7 +76,9 @@ class Redis:
 
     def empty_url(self, options=""):
         """
-        Return the URL of an empty store with an unused prefix; *options* begin with `&`.
+        Return the URL of an empty store with an unused prefix.
+
+        *options* begin with `&`.
         """
         return self.url(f"?prefix=empty-{next(NUMBERS)}{options}")
 
@@ -143,7 +145,9 @@ class RedisCluster:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the master with the store, after its replica has all data if *is_replicated*; the replica takes over.
+        Stop the master with the store, after its replica has all data if *is_replicated*.
+
+        The replica takes over.
         """
         self.lost = self.holder()
         if is_replicated:
@@ -193,7 +197,9 @@ class RedisSentinels:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the primary, after its replica has all data if *is_replicated*; the sentinels promote the replica.
+        Stop the primary, after its replica has all data if *is_replicated*.
+
+        The sentinels promote the replica.
         """
         if is_replicated:
             await_replicas(self.primary)

@@ -1,5 +1,7 @@
 """
-Nodes that tests can lose; each has a port that it keeps when it is started again.
+Nodes that tests can lose.
+
+Each has a port that it keeps when it is started again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ from unittest import mock
 
 def connected(path):
     """
-    Return a separate connection to the file at *path*; a `with` statement closes it.
+    Return a separate connection to the file at *path*.
+
+    A `with` statement closes it.
     """
     return closing(sqlite3.connect(path, timeout=60, isolation_level=None))
 
@@ -90,7 +92,9 @@ def statements_of(connections, call):
 
 def steps_of(connections, call):
     """
-    Return how many steps of its virtual machine SQLite takes for *call*; more *connections* may be opened in it.
+    Return how many steps of its virtual machine SQLite takes for *call*.
+
+    More *connections* may be opened in it.
     """
     steps = 0
 

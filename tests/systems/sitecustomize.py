@@ -136,7 +136,9 @@ def seen_modules(system: str) -> dict[str, ModuleType]:
 
 def pretend(system: str) -> None:
     """
-    Let tickwheel see *system* from now on; tickwheel must not be imported yet.
+    Let tickwheel see *system* from now on.
+
+    Tickwheel must not be imported yet.
     """
     if already := [name for name in sys.modules if name.partition(".")[0] == "tickwheel"]:
         message = f"{already[0]} is imported already, so it cannot be shown {system}: run pytest -p no:tickwheel"

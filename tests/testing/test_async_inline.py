@@ -38,7 +38,9 @@ def loops():
 
 def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, loops):
     """
-    Due jobs have ended by the time `advance` returns; other tasks of the loop run in the meantime.
+    Due jobs have ended by the time `advance` returns.
+
+    Other tasks of the loop run in the meantime.
     """
 
     async def test():

@@ -76,7 +76,9 @@ def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
 
 def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manual_clock):
     """
-    Retries follow the policy by the manual clock; the dead letter keeps its error and can be replayed.
+    Retries follow the policy by the manual clock.
+
+    The dead letter keeps its error and can be replayed.
     """
     events, attempts = [], []
     scheduler.subscribe(events.append)
@@ -239,7 +241,9 @@ def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
 
 def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
     """
-    A stop inside a handler does not wait for the handler, which ends as usual; no job fires after the stop.
+    A stop inside a handler does not wait for the handler, which ends as usual.
+
+    No job fires after the stop.
     """
     left = []
     scheduler.handler("stopping")(lambda _: left.append(scheduler.stop()))
@@ -271,7 +275,9 @@ def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_c
 
 def test_start_and_stop(manual_clock):
     """
-    A second start has no effect; before the start and after the stop, no job fires when the clock moves.
+    A second start has no effect.
+
+    Before the start and after the stop, no job fires when the clock moves.
     """
     seen = []
     scheduler = InlineScheduler(manual_clock)

@@ -26,7 +26,9 @@ def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
 
 def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
     """
-    The call that moves the time raises the AssertionError of a callback and logs other errors; all other timers fire.
+    The call that moves the time raises the AssertionError of a callback and logs other errors.
+
+    All other timers fire.
     """
     seen = []
 

@@ -23,7 +23,9 @@ PATIENCE_S = 20.0
 
 def test_a_coroutine_waits_for_the_end():
     """
-    `ended` returns the reason, even if another thread ends the context; a cancelled `ended` leaves nothing behind.
+    `ended` returns the reason, even if another thread ends the context.
+
+    A cancelled `ended` leaves nothing behind.
     """
 
     async def scenario() -> None:
@@ -45,7 +47,9 @@ def test_a_coroutine_waits_for_the_end():
 
 def test_within():
     """
-    `within` returns the result of its awaitable; if the context ends first, it cancels that and raises the reason.
+    `within` returns the result of its awaitable.
+
+    If the context ends first, it cancels that and raises the reason.
     """
 
     async def scenario() -> None:

@@ -280,7 +280,9 @@ def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
 
 def test_bound_timers_are_forgotten(clock, wheel):
     """
-    A long-lived context does not hold timers that have fired; a timer that restarts itself stays in the context.
+    A long-lived context does not hold timers that have fired.
+
+    A timer that restarts itself stays in the context.
     """
     context = background(wheel)
     for _ in range(100):

@@ -1,5 +1,7 @@
 """
-A copy of an error is equal to it and shares no frames; if there is no such copy, the error itself is returned.
+A copy of an error is equal to it and shares no frames.
+
+If there is no such copy, the error itself is returned.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ def test_set_again_moves_and_replaces(make_rig):
 
 def test_move_keeps_the_value(make_rig):
     """
-    A move changes only the time; for a key that is not pending, it returns False.
+    A move changes only the time.
+
+    For a key that is not pending, it returns False.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 5)
@@ -150,7 +152,9 @@ def test_drain(make_rig):
 
 def test_drain_to_a_function(make_rig):
     """
-    A function given to drain gets each key and value in order; if it sets a key again, the key stays.
+    A function given to drain gets each key and value in order.
+
+    If it sets a key again, the key stays.
     """
     rig = make_rig()
     got = []
@@ -201,7 +205,9 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    A close returns the keyed timers as well; afterwards `set` raises, and the other methods have no effect.
+    A close returns the keyed timers as well.
+
+    Afterwards `set` raises, and the other methods have no effect.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)

@@ -49,7 +49,7 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act* and raise at line event *number* of the package's code; return True if there is such an event.
+    Call *act* and raise at line event *number* of the package's code, and return True if there is such an event.
 
     When a `with` block is left, its first line is reported again. No signal handler runs there before `__exit__` of the
     block, so that event does not count.

@@ -393,7 +393,9 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number of more than 292 years means never, whatever its type; the same number below zero is due now.
+    A number of more than 292 years means never, whatever its type.
+
+    The same number below zero is due now.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER

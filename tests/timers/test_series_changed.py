@@ -133,7 +133,9 @@ def test_a_change_that_is_refused(rig):
 
 def test_what_is_over_stays_so(rig):
     """
-    A series that has ended, was cancelled or closed can be neither paused nor resumed; a bad interval is refused.
+    A series that has ended, was cancelled or closed can be neither paused nor resumed.
+
+    A bad interval is refused.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)

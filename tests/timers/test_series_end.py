@@ -70,7 +70,9 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn, counts, and keeps the phase; on a paused or ended series it does nothing.
+    `run_now` fires in the next turn, counts, and keeps the phase.
+
+    On a paused or ended series it does nothing.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, times=5)

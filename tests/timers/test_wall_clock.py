@@ -300,7 +300,9 @@ def test_a_slow_callback(rig):
 
 def test_pause_and_resume(rig):
     """
-    A paused series does not fire; after a resume it continues with the next match, and no firing counts as missed.
+    A paused series does not fire.
+
+    After a resume it continues with the next match, and no firing counts as missed.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -330,7 +332,9 @@ def test_from_inside(rig):
 
 def test_one_instant(rig):
     """
-    A series with one instant fires once, exact to the microsecond, in any zone; if the instant has passed, at once.
+    A series with one instant fires once, exact to the microsecond, in any zone.
+
+    If the instant has passed, at once.
     """
     when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
     timer = rig.wheel.call_at_wall(when, rig.note, 1)

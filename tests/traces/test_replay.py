@@ -26,7 +26,11 @@ TRACES = (
 )
 WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
 END_S = 365 * 86_400
-"""Seconds to advance after a trace; the longest delay of the traces is 14 days."""
+"""
+Seconds to advance after a trace.
+
+The longest delay of the traces is 14 days.
+"""
 
 
 def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:

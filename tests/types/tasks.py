@@ -112,14 +112,18 @@ def logged(firing: Firing) -> Generator[None]:
 @async_scheduler.middleware
 def kept(_firing: Firing) -> AbstractContextManager[None]:
     """
-    Return any context manager; middleware need not be a generator.
+    Return any context manager.
+
+    Middleware need not be a generator.
     """
     return nullcontext()
 
 
 def calls() -> None:
     """
-    `of` takes the function's parameters without the firing; a plain call calls the function.
+    `of` takes the function's parameters without the firing.
+
+    A plain call calls the function.
     """
     assert_type(cancel_order.of(17), TaskCall)
     assert_type(cancel_order.of(number=17, reason=Reason.RECALLED), TaskCall)

@@ -101,7 +101,9 @@ def of_contexts(context: Context) -> None:
 
 async def timeouts(stack: AsyncExitStack) -> None:
     """
-    A timeout is an asynchronous context manager, for an exit stack, too; only the functions create one.
+    A timeout is an asynchronous context manager, for an exit stack, too.
+
+    Only the functions create one.
     """
     assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
 
@@ -136,7 +138,9 @@ class Own(TimerWheel):
 
 def keyed(bare: TimerWheel) -> TimerWheel:
     """
-    A wheel has the types of keys and values that its `on_expire` takes; without `on_expire`, it has any.
+    A wheel has the types of keys and values that its `on_expire` takes.
+
+    Without `on_expire`, it has any.
     """
     wheel = TimerWheel(on_expire=note)
     assert_type(wheel, TimerWheel[str, int])

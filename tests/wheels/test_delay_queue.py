@@ -56,7 +56,9 @@ def in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 def test_order() -> None:
     """
-    Items come in order of deadlines; with equal deadlines, the item offered first comes first.
+    Items come in order of deadlines.
+
+    With equal deadlines, the item offered first comes first.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -120,7 +122,9 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns each item with the seconds until it is due; later calls are refused, and a second close is allowed.
+    Close returns each item with the seconds until it is due.
+
+    Later calls are refused, and a second close is allowed.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)

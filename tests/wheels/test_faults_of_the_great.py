@@ -111,7 +111,9 @@ def test_tokio_hangs_after_12_days(design: Any) -> None:
 
 def test_delays_about_the_span() -> None:
     """
-    Delays up to the span fit and are on time; longer delays are refused with the span in the message.
+    Delays up to the span fit and are on time.
+
+    Longer delays are refused with the span in the message.
     """
     for start in (0, 1, SECOND - 1, SECOND, 5 * SECOND + 7):
         wheel = SingleWheel(tick=1, slots=8)
@@ -235,7 +237,9 @@ def test_stale_handles_reach_nobody(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    Whatever ends an entry, the pending count falls by one; a refused insert does not change it (#14959).
+    Whatever ends an entry, the pending count falls by one.
+
+    A refused insert does not change it (#14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]

@@ -73,7 +73,9 @@ def test_a_tick_is_converted_once(design: Any) -> None:
 
 def test_only_single_has_a_span() -> None:
     """
-    The single ring holds delays up to one tick less than its size; the other designs hold any delay.
+    The single ring holds delays up to one tick less than its size.
+
+    The other designs hold any delay.
     """
     assert SingleWheel(tick=0.5, slots=8).abilities.span_ns == 3_500_000_000
     assert SingleWheel(tick=1e9, slots=10**4).abilities.span_ns == 2**63 - 1
@@ -130,7 +132,9 @@ def test_level_for(tick: int, pointer: int, level: int) -> None:
 
 def test_index_for() -> None:
     """
-    The slot number in a ring is a group of adjacent bits of the tick; all groups together are the counter's 32 bits.
+    The slot number in a ring is a group of adjacent bits of the tick.
+
+    All groups together are the counter's 32 bits.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]

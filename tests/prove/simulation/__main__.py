@@ -12,7 +12,11 @@ from collections import Counter
 from simulation import run_seeds
 
 _SHOWN = 5
-"""Maximum number of violations of a day that are printed; the first is the one to examine."""
+"""
+Maximum number of violations of a day that are printed.
+
+The first is the one to examine.
+"""
 
 
 def main() -> int:

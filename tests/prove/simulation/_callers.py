@@ -77,7 +77,9 @@ class Callers:
 
     def asked_at(self, event: Committed) -> int:
         """
-        Return the time at which the set that took effect was requested; for another write, the time of its effect.
+        Return the time at which the set that took effect was requested.
+
+        For another write, the time of its effect.
         """
         if not isinstance(event.write, Set):
             return event.at

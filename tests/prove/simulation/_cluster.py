@@ -25,7 +25,11 @@ _LAG: Final = 5
 """Number by which a standby's sequences lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
-"""Number of the first draining shard; draining shards hold the running jobs of shards that were handed over."""
+"""
+Number of the first draining shard.
+
+Draining shards hold the running jobs of shards that were handed over.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -108,7 +112,9 @@ class Cluster:
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Consume the notes as PostgreSQL does; if the answer is lost in transit, the notes are lost, too.
+        Consume the notes as PostgreSQL does.
+
+        If the answer is lost in transit, the notes are lost, too.
         """
         number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)

@@ -72,7 +72,11 @@ LONG_EACH_S: Final = 600
 VERSIONED: Final = ("first", "second")
 """Two handlers, of which each node has one."""
 EQUIPPED: Final = "equipped/"
-"""Prefix of the keys of jobs that need equipment; the name of the equipment follows."""
+"""
+Prefix of the keys of jobs that need equipment.
+
+The name of the equipment follows.
+"""
 LOSS: Final = "loss "
 """Prefix of a fault that takes equipment from a node."""
 _FIRST_TEN_S: Final = 400.0
@@ -118,7 +122,9 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Break:
     """
-    A fault, and its duration in seconds; the node is drawn when it happens, unless it is given.
+    A fault, and its duration in seconds.
+
+    The node is drawn when it happens, unless it is given.
     """
 
     at: float
@@ -154,7 +160,9 @@ def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     """
-    Return requests for jobs that are due or running during a fault; many of them run longer than a lease.
+    Return requests for jobs that are due or running during a fault.
+
+    Many of them run longer than a lease.
     """
     found: list[Ask] = []
     for each in breaks:
@@ -220,13 +228,13 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
 
 def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
-    Return requests for a burst of jobs on a bad line, several for each job; on few days only.
+    Return requests for a burst of jobs on a bad line, several for each job.
 
-    The jobs wait for workers. The first callers change nothing, so each attempt is withdrawn and claimed again with the
-    same number. If the write that ends a withdrawn attempt fails on the line, it is repeated half a second later. If by
-    then another request has withdrawn the attempt again, that write ends the next try, which waits for a worker. The
-    job is then pending in the store, the last caller cancels it, and it still starts. So an attempt must be
-    withdrawn only once, however many requests there are.
+    On few days only. The jobs wait for workers. The first callers change nothing, so each attempt is withdrawn and
+    claimed again with the same number. If the write that ends a withdrawn attempt fails on the line, it is repeated
+    half a second later. If by then another request has withdrawn the attempt again, that write ends the next try, which
+    waits for a worker. The job is then pending in the store, the last caller cancels it, and it still starts. So an
+    attempt must be withdrawn only once, however many requests there are.
 
     The requests are drawn from a separate source, so that the other days stay the same.
     """

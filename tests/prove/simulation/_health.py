@@ -203,7 +203,9 @@ class Health:
 
     def granted(self, event: Granted) -> None:
         """
-        Record a new owner; attempts of the former owner are not waited for.
+        Record a new owner.
+
+        Attempts of the former owner are not waited for.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at

@@ -1,9 +1,9 @@
 """
-The interleaver runs threads one at a time, chosen by a seed; simulated time passes only while all of them wait.
+The interleaver runs threads one at a time, chosen by a seed.
 
-Every task is a real thread that holds the baton while it runs. It passes the baton on where it would block and, if the
-seed says so, where a thread could be preempted. So the engine's own code runs with its locks and threads, and two runs
-of one seed take the same turns.
+Simulated time passes only while all of them wait. Every task is a real thread that holds the baton while it runs. It
+passes the baton on where it would block and, if the seed says so, where a thread could be preempted. So the engine's
+own code runs with its locks and threads, and two runs of one seed take the same turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _STACK: Final = 512 * 1024
 """Stack size of each thread in bytes; some dozens of threads exist at a time."""
 
 _REAL_PATIENCE_S: Final = 120.0
-"""Maximum number of real seconds that one step may take; only a task that really blocks takes so long."""
+"""
+Maximum number of real seconds that one step may take.
+
+Only a task that really blocks takes so long.
+"""
 
 
 class TaskKilledError(BaseException):

@@ -83,7 +83,9 @@ class Surroundings:
 
 class Node:
     """
-    One node, through all its restarts; a client has no handlers, and fires nothing.
+    One node, through all its restarts.
+
+    A client has no handlers, and fires nothing.
     """
 
     def __init__(
@@ -117,7 +119,9 @@ class Node:
 
     def start(self) -> None:
         """
-        Start the node; as in a container restarted in place, host and process id are those of the previous process.
+        Start the node.
+
+        As in a container restarted in place, host and process id are those of the previous process.
         """
         around = self._around
         self._lives += 1
@@ -157,7 +161,9 @@ class Node:
 
     def lose(self, name: str, length_ns: int) -> None:
         """
-        Remove the equipment *name* from the node for *length_ns*; jobs that it has already staged may still begin.
+        Remove the equipment *name* from the node for *length_ns*.
+
+        Jobs that it has already staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -184,7 +190,7 @@ class Node:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """
-        Stop the node cleanly; return when it has stopped, or after *timeout_s*.
+        Stop the node cleanly, and return when it has stopped, or after *timeout_s*.
         """
         machine, scheduler = self.machine, self.scheduler
         if machine is None or scheduler is None:
@@ -235,7 +241,9 @@ class Node:
 
     def pause_scope(self, scope: str) -> None:
         """
-        Let a caller on this node pause *scope* in a separate task; a call without an answer is not repeated.
+        Let a caller on this node pause *scope* in a separate task.
+
+        A call without an answer is not repeated.
         """
         machine, scheduler = self.machine, self.scheduler
         assert machine is not None

@@ -24,7 +24,9 @@ __all__ = ["OneFile"]
 
 class OneFile:
     """
-    A SQLite file on one machine; if a process dies, its lock is released at once.
+    A SQLite file on one machine.
+
+    If a process dies, its lock is released at once.
     """
 
     abilities = Abilities(has_notify=True, claims_sets=True)

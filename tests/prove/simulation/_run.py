@@ -37,7 +37,9 @@ class Verdict:
 
 def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
     """
-    Simulate one day of *hours* and check its history; an even seed uses a cluster of *nodes*.
+    Simulate one day of *hours* and check its history.
+
+    An even seed uses a cluster of *nodes*.
     """
     share = hours / 24
     plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share), nodes)
@@ -49,7 +51,9 @@ def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
 
 def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
-    Yield the verdict on each of *seeds*, in the order in which they finish; *processes* run at a time.
+    Yield the verdict on each of *seeds*, in the order in which they finish.
+
+    *processes* run at a time.
     """
     if processes == 1:
         yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)

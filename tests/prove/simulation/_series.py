@@ -21,7 +21,9 @@ _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
 """
-More than the maximum error of an owner's estimate of the store's clock, in ms; an owner's clock may be a tenth off.
+More than the maximum error of an owner's estimate of the store's clock, in ms.
+
+An owner's clock may be a tenth off.
 """
 _STOPPING_MS: Final = 10_000
 """Maximum time in ms until a handler stops that checks every five seconds."""
@@ -194,7 +196,9 @@ class _Way:
 
 def _is_fresh(job: Job) -> bool:
     """
-    Return True if the run for which *job* waits was never tried; after a try, a `run_now` starts the same run.
+    Return True if the run for which *job* waits was never tried.
+
+    After a try, a `run_now` starts the same run.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 

@@ -70,7 +70,11 @@ _RATES: Final = (32, (20, 22, 24, 26))
 _LACKS: Final = (32, (22, 26, 30))
 """Days on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
-"""Days on which lanes have far more jobs than there is room for; on a cluster a node is killed at that time."""
+"""
+Days on which lanes have far more jobs than there is room for.
+
+On a cluster a node is killed at that time.
+"""
 _HANGING: Final = 0.05
 """Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
@@ -500,7 +504,9 @@ class _Day:
 
     def _wait(self) -> None:
         """
-        Wait until no job is overdue, or until the time is up; in that case the checker reports the lost jobs.
+        Wait until no job is overdue, or until the time is up.
+
+        In that case the checker reports the lost jobs.
         """
         for _ in range(self.plan.last_s // 60):
             self._resume()  # a pause may have been in transit before

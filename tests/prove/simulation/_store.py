@@ -51,7 +51,9 @@ class TripError(Exception):
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's line, in shares of all calls; only `tripping` is a share of the calls that fail.
+    The quality of one machine's line, in shares of all calls.
+
+    Only `tripping` is a share of the calls that fail.
     """
 
     slow: float = 0.0

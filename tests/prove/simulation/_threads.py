@@ -266,7 +266,11 @@ class Thread:
 
 
 _threads: dict[Task, Thread] = {}
-"""The threads of the tasks that run; each simulation clears this."""
+"""
+The threads of the tasks that run.
+
+Each simulation clears this.
+"""
 
 
 def current_thread() -> Any:

@@ -31,7 +31,9 @@ class TaskDriver:
 
     def start(self, engine: Engine) -> None:
         """
-        Drive *engine*; the task starts with the first timer.
+        Drive *engine*.
+
+        The task starts with the first timer.
         """
         self._engine = engine
         engine.on_earlier = self._wake

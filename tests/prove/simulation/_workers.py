@@ -79,7 +79,9 @@ class PullWorkers:
 
     def _serve(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease) -> None:
         """
-        Work on a leased job as its payload says; then acknowledge it, unless the lease is known to be lost.
+        Work on a leased job as its payload says.
+
+        Then acknowledge it, unless the lease is known to be lost.
         """
         payload = decode_payload(lease.job.payload)
         what = planned(payload, lease.attempt)

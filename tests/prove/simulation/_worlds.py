@@ -50,7 +50,9 @@ class World(Protocol):
 
     def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
         """
-        Connect a process; *heard* is set when another process has written.
+        Connect a process.
+
+        *heard* is set when another process has written.
         """
 
     def disconnect(self, connection: Connection) -> None:
@@ -130,9 +132,9 @@ class World(Protocol):
 
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
-    Record the writes that took effect; the parts of a declaration that did not count had no effect.
+    Record the writes that took effect.
 
-    A claim is recorded as a begin of each job.
+    The parts of a declaration that did not count had no effect. A claim is recorded as a begin of each job.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

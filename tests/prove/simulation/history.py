@@ -80,7 +80,9 @@ class Answered(Event):
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
     """
-    A write took effect; `store_ms` is the reading of the store's clock.
+    A write took effect.
+
+    `store_ms` is the reading of the store's clock.
     """
 
     machine: str
@@ -135,7 +137,9 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node has these handlers, after a start or a loss; jobs of the *fading* ones may still be staged.
+    A node has these handlers, after a start or a loss.
+
+    Jobs of the *fading* ones may still be staged.
     """
 
     machine: str
@@ -228,7 +232,9 @@ class Fault(Event):
     @property
     def server_step_ns(self) -> int:
         """
-        Nanoseconds by which the clock of a database's server was set; 0 for any other fault.
+        Nanoseconds by which the clock of a database's server was set.
+
+        0 for any other fault.
         """
         words = self.what.split()
         return int(words[2]) if words[:2] == ["step", "server"] else 0
@@ -251,7 +257,11 @@ class History:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events = list(events)
         self.calls_made: list[str] = []
-        """The names of all store calls in order; any of these calls can be made to fail."""
+        """
+        The names of all store calls in order.
+
+        Any of these calls can be made to fail.
+        """
 
     def add(self, event: Event) -> None:
         """

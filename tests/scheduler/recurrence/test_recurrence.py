@@ -100,7 +100,9 @@ def test_instants_that_were_missed_are_no_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    Only with `cancel` is a run stopped at the next due time; a retry gets no later end than the first attempt.
+    Only with `cancel` is a run stopped at the next due time.
+
+    A retry gets no later end than the first attempt.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
@@ -133,7 +135,9 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    A nominal time may equal the end of the series, whatever its jitter; after the end there is no run.
+    A nominal time may equal the end of the series, whatever its jitter.
+
+    After the end there is no run.
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
@@ -145,7 +149,9 @@ def test_until(misfire):
 
 def test_max_runs():
     """
-    With `max_runs`, each finished run counts and a skipped one does not; after the last one there is no run.
+    With `max_runs`, each finished run counts and a skipped one does not.
+
+    After the last one there is no run.
     """
     series = Recurrence(MINUTELY, max_runs=2)
     assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]

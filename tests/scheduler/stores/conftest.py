@@ -47,7 +47,9 @@ def clock():
 @pytest.fixture
 def weighed(monkeypatch):
     """
-    Return a list to which each commit appends its weight; stores that are owned from now on start no checkpoint thread.
+    Return a list to which each commit appends its weight.
+
+    Stores that are owned from now on start no checkpoint thread.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)

@@ -22,7 +22,7 @@ FAR_S = 86_400
 @contextlib.contextmanager
 def busy(url):
     """
-    Set jobs continuously; yield a function that returns the generations of all acknowledged sets, by key.
+    Set jobs continuously, and yield a function that returns the generations of all acknowledged sets, by key.
     """
     answered, is_over = {}, threading.Event()
 

@@ -21,7 +21,11 @@ from tickwheel.stores.sqlite._queries import SQL as SQLITE
 
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
-"""Matches three columns of a job in succession, each with a comma after it; assigned ones count, as in an update."""
+"""
+Matches three columns of a job in succession, each with a comma after it.
+
+Assigned ones count, as in an update.
+"""
 CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
 STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 MARK = re.compile("^-- columns: .", re.MULTILINE)
@@ -69,7 +73,9 @@ def test_lists_of_columns_are_found():
 
 def test_macros():
     """
-    Each macro expands to the declared list of columns; an unknown macro or column is refused.
+    Each macro expands to the declared list of columns.
+
+    An unknown macro or column is refused.
     """
 
     def expand(text):

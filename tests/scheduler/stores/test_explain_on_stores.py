@@ -18,7 +18,9 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def store(request, tmp_path):
     """
-    Return an empty store of each kind in turn; if its leases can expire, they last one second.
+    Return an empty store of each kind in turn.
+
+    If its leases can expire, they last one second.
     """
     if request.param == "memory":
         return make_store("memory://")

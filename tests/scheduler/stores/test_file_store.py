@@ -113,7 +113,9 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize("tail", [b"0", b"00000000 []\n", b'cafecafe [["job/x",null]]', b"\n", b"\xff" * 100])
 def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
     """
-    Bytes after the last complete line were not acknowledged and are dropped; lines written later can be read.
+    Bytes after the last complete line were not acknowledged and are dropped.
+
+    Lines written later can be read.
     """
     path = tmp_path / "jobs.log"
     with closing(opened(path)) as store:

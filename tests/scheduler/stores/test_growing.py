@@ -47,7 +47,9 @@ def address(request, lease_s):
 @pytest.fixture
 def make(address):
     """
-    Return a function that opens the store with at least *shards* shards; the fixture closes all stores at the end.
+    Return a function that opens the store with at least *shards* shards.
+
+    The fixture closes all stores at the end.
     """
     opened = []
 

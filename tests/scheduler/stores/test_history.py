@@ -91,7 +91,9 @@ def test_two_prune(served):
 
 def test_a_success_costs_no_statement(tmp_path):
     """
-    Settling a job that fires once runs no statement on the history; each record that is kept costs one statement.
+    Settling a job that fires once runs no statement on the history.
+
+    Each record that is kept costs one statement.
     """
     with noted_connections() as made, closing(SqliteStore(tmp_path / "jobs.db")) as store:
         store.open()

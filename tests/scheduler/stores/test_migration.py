@@ -1,5 +1,7 @@
 """
-A migration moves jobs between any two stores; however it ends, no job is lost or fires twice.
+A migration moves jobs between any two stores.
+
+However it ends, no job is lost or fires twice.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ def fill(store):
 
 def fill_paused(store):
     """
-    Set paused jobs that would be due (a one-time job, a series and a running job); return all stored jobs by key.
+    Set paused jobs that would be due (a one-time job, a series and a running job), and return all stored jobs by key.
     """
     leases = {lease.shard: lease.epoch for lease in owned(store)}
     for key, recurrence in (("paused", None), ("paused series", "every 5 s"), ("paused run", "every 5 s")):
@@ -210,7 +212,9 @@ def test_all_is_moved(stores):
 )
 def test_manifests_are_moved(stores):
     """
-    Jobs arrive in their manifests; the target copies the source's records of manifests that it does not have.
+    Jobs arrive in their manifests.
+
+    The target copies the source's records of manifests that it does not have.
     """
     source, target, *urls = stores
     series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
@@ -500,7 +504,9 @@ def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key that is live in both stores is left alone in both, paused or not, and reported; a dead letter is replaced.
+    A key that is live in both stores is left alone in both, paused or not, and reported.
+
+    A dead letter is replaced.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])

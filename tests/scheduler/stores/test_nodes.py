@@ -51,7 +51,9 @@ def address(request):
 @pytest.fixture
 def make(address):
     """
-    Return a function that opens nodes on one store; the fixture closes them at the end.
+    Return a function that opens nodes on one store.
+
+    The fixture closes them at the end.
     """
     opened = []
 
@@ -93,7 +95,9 @@ def test_shards_are_shared(make):
 
 def test_every_node_is_seen_with_its_figures(make):
     """
-    All clients can read each node's last report until the node releases its leases; only nodes can report.
+    All clients can read each node's last report until the node releases its leases.
+
+    Only nodes can report.
     """
     first, second, third = make("shards=4"), make(), make()
     for name, store in (("first", first), ("second", second)):

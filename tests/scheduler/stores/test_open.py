@@ -24,7 +24,9 @@ def test_memory():
 
 def test_a_store_of_the_users(tmp_path, monkeypatch):
     """
-    A URL can name a class of the user's by module and name; an error raised by that module is passed on unchanged.
+    A URL can name a class of the user's by module and name.
+
+    An error raised by that module is passed on unchanged.
     """
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "half_a_store.py").write_text("class Half:\n def __init__(self, clock): self.url = ''\n")

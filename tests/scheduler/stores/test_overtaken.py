@@ -75,7 +75,9 @@ class Starts:
 @pytest.fixture
 def owner(url):
     """
-    Return a function that starts a scheduler on the store, with a handler; the fixture stops it at the end.
+    Return a function that starts a scheduler on the store, with a handler.
+
+    The fixture stops it at the end.
     """
     made = []
 
@@ -99,7 +101,9 @@ def owner(url):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_race(url, owner, begin, is_same, is_busy):
     """
-    2,500 jobs are changed, cancelled or paused within 5 ms of their due time; none of them starts after the answer.
+    2,500 jobs are changed, cancelled or paused within 5 ms of their due time.
+
+    None of them starts after the answer.
     """
     starts = Starts(is_open=not is_busy)
     scheduler = owner(starts, workers=2)
@@ -145,7 +149,9 @@ def is_overtaken(times, key, generation, facts):
 @pytest.fixture
 def begin():
     """
-    Return a function that starts a process that waits for its plan; the fixture stops it at the end.
+    Return a function that starts a process that waits for its plan.
+
+    The fixture stops it at the end.
     """
     started = []
 

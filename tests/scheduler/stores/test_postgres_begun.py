@@ -253,7 +253,9 @@ def test_a_transaction_that_wrote_nothing_gives_its_slot_back(lists):
 
 def test_an_unknown_begin_is_listed_until_the_server_is_asked(lists, clock):
     """
-    The server is asked a minute later; a job that does not run then leaves its slot.
+    The server is asked a minute later.
+
+    A job that does not run then leaves its slot.
     """
     assert fail(lists, [1, 2]) == 0
     assert lists.doubtful() == {}

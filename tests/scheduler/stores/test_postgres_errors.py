@@ -142,7 +142,9 @@ def test_commit_of_unknown_end(state, is_connected, is_unknown):
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refused_connections(text):
     """
-    A refused connection is a permanent error only if the whole message says so; any refusal that may pass is transient.
+    A refused connection is a permanent error only if the whole message says so.
+
+    Any refusal that may pass is transient.
     """
     assert (
         state_of_refusal(f'connection failed: connection to server on socket "/database/role": {text}')

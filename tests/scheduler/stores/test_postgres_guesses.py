@@ -1,5 +1,7 @@
 """
-The PostgreSQL store guesses that keys are new and jobs unchanged; the tests make right and wrong guesses.
+The PostgreSQL store guesses that keys are new and jobs unchanged.
+
+The tests make right and wrong guesses.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def test_what_was_guessed_right_is_stored(make):
 )
 def test_columns_of_one_value_and_of_several(make, values):
     """
-    A column that has the same value in all rows is sent once; any other column is sent with a value for each row.
+    A column that has the same value in all rows is sent once.
+
+    Any other column is sent with a value for each row.
     """
     store = make()
     jobs = [
@@ -216,7 +220,9 @@ def test_plain_sets_are_answered_by_the_rules(make, counted_from):
 
 def made_of(store, epoch):
     """
-    Make jobs of all kinds that a move or a cancel may meet, and return their keys; the first are plain.
+    Make jobs of all kinds that a move or a cancel may meet, and return their keys.
+
+    The first are plain.
     """
     plain = [
         model.Job("plain", 0, 100),
@@ -259,7 +265,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, monkeypatch, change):
     """
-    A move or cancel of one job has the answer and the effect that the rules say; for a plain job it is one statement.
+    A move or cancel of one job has the answer and the effect that the rules say.
+
+    For a plain job it is one statement.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -347,7 +355,9 @@ def unlisted(postgres, database):
 
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
-    A batch of sets is one statement, and so is a batch of acknowledgements and claims; the counts match the jobs.
+    A batch of sets is one statement, and so is a batch of acknowledgements and claims.
+
+    The counts match the jobs.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")

@@ -32,7 +32,9 @@ COUNTED = "UPDATE tickwheel_count SET pending = pending + 1 WHERE slot = 0"
 @pytest.fixture
 def asked(monkeypatch):
     """
-    Return a counter of statements by name, and of the rows that searches for jobs returned; searches are frequent.
+    Return a counter of statements by name, and of the rows that searches for jobs returned.
+
+    Searches are frequent.
     """
     monkeypatch.setattr("tickwheel.engine._watcher._LOOK_S", 0.2)
     names, execute = {text: name for name, text in SQL.items()}, psycopg.Connection.execute
@@ -66,7 +68,9 @@ def idle(postgres, database, make, record, request):
 @pytest.mark.usefixtures("idle")
 def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
     """
-    Jobs that wait for workers are not read again, in few statements for all shards; a job that appears is found.
+    Jobs that wait for workers are not read again, in few statements for all shards.
+
+    A job that appears is found.
     """
 
     def sweep():
@@ -120,7 +124,9 @@ def jobs_of(store, keys, **fields):
 
 def test_each_write_changes_the_version(postgres, database, changes):
     """
-    The version differs after each kind of write, also after writes that change no count; a read leaves it.
+    The version differs after each kind of write, also after writes that change no count.
+
+    A read leaves it.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

@@ -26,7 +26,9 @@ LISTENERS = "FROM pg_stat_activity WHERE query = 'LISTEN tickwheel' AND datname 
 @pytest.fixture
 def make(postgres, database):
     """
-    Return a function that opens stores in *database*; the fixture closes them at the end.
+    Return a function that opens stores in *database*.
+
+    The fixture closes them at the end.
     """
     opened = []
 
@@ -62,7 +64,9 @@ def set_in(store, shard):
 
 def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
     """
-    A client's set wakes only the owner of its shard, which reads it once; the other three owners do not scan.
+    A client's set wakes only the owner of its shard, which reads it once.
+
+    The other three owners do not scan.
     """
     looks = Counter()
     execute = psycopg.Connection.execute
@@ -101,7 +105,9 @@ def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
 
 def test_each_write_names_its_shards(make, payload):
     """
-    A client's set or withdrawal request names its shards in the payload; older nodes wake up for any payload.
+    A client's set or withdrawal request names its shards in the payload.
+
+    Older nodes wake up for any payload.
     """
     owner, client = make("&shards=3"), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -119,7 +125,9 @@ def test_each_write_names_its_shards(make, payload):
 
 def test_jobs_without_hurry_are_announced_together(make, payload, monkeypatch):
     """
-    Single sets and moves of jobs that are due in an hour share notifications; a job that is due soon ends the wait.
+    Single sets and moves of jobs that are due in an hour share notifications.
+
+    A job that is due soon ends the wait.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", PATIENCE_S * 100)
     _, client = make("&shards=16"), make()
@@ -163,7 +171,9 @@ def test_a_callers_transaction_names_its_shards(make, postgres, database, payloa
 
 def test_more_shards_than_a_payload_can_name(make, payload):
     """
-    A payload cannot name more than a limited number of shards; with more, all owners are woken.
+    A payload cannot name more than a limited number of shards.
+
+    With more, all owners are woken.
     """
     store = make()
     store._notify({*range(1_000)})

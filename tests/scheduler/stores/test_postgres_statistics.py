@@ -332,7 +332,9 @@ def forget_statistics(connection, reltuples):
 
 def set_statistics(connection, state, rows):
     """
-    Bring the server into *state*, one of the `STATES`, which come in order; the rows exist from the first state on.
+    Bring the server into *state*, one of the `STATES`, which come in order.
+
+    The rows exist from the first state on.
     """
     if state == "small":
         fill(connection, 1, 100)

@@ -24,7 +24,9 @@ EVER = 2**63 - 1
 @pytest.fixture
 def left(postgres, database, open_database):
     """
-    Return two stores and a connection; the first store had one shard and left three running jobs and a note in it.
+    Return two stores and a connection.
+
+    The first store had one shard and left three running jobs and a note in it.
     """
     first, second = open_database("&shards=1"), open_database("&shards=1")
     (lease,) = first.acquire("first")
@@ -172,7 +174,9 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_database):
     """
-    An owner that lost its subscription keeps its leases; after its next renewal other nodes wait until they expire.
+    An owner that lost its subscription keeps its leases.
+
+    After its next renewal other nodes wait until they expire.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4

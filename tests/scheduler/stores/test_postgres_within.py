@@ -81,7 +81,9 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(url, conn, make, record, is_elsewhere):
     """
-    A due job fires after the commit, even if another scheduler set it; after a rollback it never fires.
+    A due job fires after the commit, even if another scheduler set it.
+
+    After a rollback it never fires.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -129,7 +131,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(url, conn, make, record, when):
     """
-    A process killed before its commit leaves neither the order nor the job; a process killed after it leaves both.
+    A process killed before its commit leaves neither the order nor the job.
+
+    A process killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL

@@ -74,7 +74,9 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
 
 class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one store object with several partitions; tests of limits per partition are left out.
+    The contract suite on one store object with several partitions.
+
+    Tests of limits per partition are left out.
     """
 
     shards = 5

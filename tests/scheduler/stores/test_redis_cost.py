@@ -93,7 +93,9 @@ def test_commands_of_a_batch(server, store):
 
 def test_a_success_costs_no_command_on_the_history(server):
     """
-    Settling a one-time job runs no command on the history; each record costs five commands.
+    Settling a one-time job runs no command on the history.
+
+    Each record costs five commands.
     """
     with closing(open_store(server.url("?shards=1"))) as store:
         (lease,) = store.acquire("owner")

@@ -79,7 +79,9 @@ def test_another_store_object_finds_it_at_once(group, until):
 
 def test_a_slot_that_moves(cluster):
     """
-    While the keys of a slot move, calls are refused as transient and not executed; afterwards they go to the new node.
+    While the keys of a slot move, calls are refused as transient and not executed.
+
+    Afterwards they go to the new node.
     """
     store = open_store(cluster.url)
     before = {key: set_one(store, key) for key in ("one", "two")}
@@ -161,7 +163,9 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas confirm is refused as possibly lost, with a remedy; the primary has stored it.
+    A write that too few replicas confirm is refused as possibly lost, with a remedy.
+
+    The primary has stored it.
     """
     server = make_redis()
     store = open_store(server.url("?replicas=1&prefix=alone"))

@@ -18,7 +18,9 @@ def cluster(make_redis):
 
 def move_slot(cluster, load, until, *, is_slow):
     """
-    Move the store's slot to another master; if *is_slow*, pause halfway until a call has been refused.
+    Move the store's slot to another master.
+
+    If *is_slow*, pause halfway until a call has been refused.
     """
     source = cluster.holder()
     target = next(node for node in cluster.masters() if node is not source)

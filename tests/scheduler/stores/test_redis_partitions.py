@@ -47,7 +47,9 @@ def redis_url(redis_server):
 @pytest.fixture
 def cluster(make_redis):
     """
-    Return three masters without replicas. If one is down, two continue; a killed one has kept all acknowledged writes.
+    Return three masters without replicas. If one is down, two continue.
+
+    A killed one has kept all acknowledged writes.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
@@ -59,7 +61,9 @@ def cluster(make_redis):
 @pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
 def test_tags_are_spread(prefix, total):
     """
-    Each range of a cluster's slots has one hash tag; there are as many equal ranges as partitions.
+    Each range of a cluster's slots has one hash tag.
+
+    There are as many equal ranges as partitions.
     """
     tags = [Partition(number, total).tag(prefix) for number in range(total)]
     assert tags[0] == prefix
@@ -77,7 +81,9 @@ def test_slots_are_those_of_the_server(cluster):
 
 def test_the_number_is_kept(redis_server):
     """
-    A store keeps its number of partitions; if a URL gives another number, the error names the right one.
+    A store keeps its number of partitions.
+
+    If a URL gives another number, the error names the right one.
     """
     url = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
     store = open_store(f"{url}&partitions=3")

@@ -32,7 +32,9 @@ def server(make_redis):
 @pytest.fixture
 def make(redis_server):
     """
-    Return a function that opens stores of one prefix; the fixture closes them at the end.
+    Return a function that opens stores of one prefix.
+
+    The fixture closes them at the end.
     """
     opened = []
     prefix = f"server-{next(NUMBERS)}"

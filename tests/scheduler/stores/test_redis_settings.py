@@ -181,7 +181,9 @@ def test_loss_window_of_any_settings():
 )
 def test_loss_window_of_replicas(connected, replicas, loses):
     """
-    A write that must reach all replicas survives the loss of the primary; with fewer replicas it may be lost.
+    A write that must reach all replicas survives the loss of the primary.
+
+    With fewer replicas it may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -200,7 +200,9 @@ def test_an_older_owner_keeps_its_schema(path):
 
 def test_a_node_goes_on_while_another_migrates(postgres, database):
     """
-    While a newer node migrates the store, an older running node continues; afterwards no older node can start.
+    While a newer node migrates the store, an older running node continues.
+
+    Afterwards no older node can start.
     """
     tables = PostgresTables(postgres, database)
     with closing(open_store(f"{tables.url}&shards=2")) as older:

@@ -389,7 +389,9 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    A client goes silent in the middle of a pipeline, with locks that leases need; the next renewals end its session.
+    A client goes silent in the middle of a pipeline, with locks that leases need.
+
+    The next renewals end its session.
     """
     psycopg = pytest.importorskip("psycopg")
 

@@ -80,7 +80,9 @@ def test_a_stranger_is_not_heard(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends the current wait or the next one, once; a withdrawn token ends no wait.
+    A token ends the current wait or the next one, once.
+
+    A withdrawn token ends no wait.
     """
     waiting = threading.Thread(target=wait.wait, args=(3_600,))
     waiting.start()

@@ -260,7 +260,9 @@ def test_others_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    Far jobs that are on level 0, as after a clock step, stay there; each can be found, moved, cancelled and fired.
+    Far jobs that are on level 0, as after a clock step, stay there.
+
+    Each can be found, moved, cancelled and fired.
     """
     path, now = tmp_path / "jobs.db", clock.wall_ns() // 1_000_000
     dice = random.Random(1)

@@ -131,7 +131,9 @@ def test_missing_directory_is_refused(tmp_path):
 
 def test_disk_full(open_file):
     """
-    A full disk is a transient error that says so; nothing of the batch is stored, and writes work once there is room.
+    A full disk is a transient error that says so.
+
+    Nothing of the batch is stored, and writes work once there is room.
     """
     with noted_connections() as made:
         store = open_file()
@@ -186,7 +188,9 @@ def test_first_use_in_a_transaction(path):
 
 def test_writer_that_does_not_end(path, open_file):
     """
-    While another connection holds the write lock, writes wait and then fail as transient; reads continue.
+    While another connection holds the write lock, writes wait and then fail as transient.
+
+    Reads continue.
     """
     store = open_file(busy_s=0.05)
     set_one(store)
@@ -414,7 +418,9 @@ def mounted_read_only(path):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount(path, open_file):
     """
-    A file on a read-only disk can be read; a write is refused with the reason.
+    A file on a read-only disk can be read.
+
+    A write is refused with the reason.
     """
     store = open_file()
     set_one(store)

@@ -94,9 +94,10 @@ def run_on(disk, folder, program, sizes):
 )
 def test_full_disk(tmp_path, disk, sizes):
     """
-    On a full disk jobs can be cancelled, in reserved room; new jobs are refused until there is room again.
+    On a full disk jobs can be cancelled, in reserved room.
 
-    This holds however many of the jobs are only in the log when the disk becomes full.
+    New jobs are refused until there is room again. This holds however many of the jobs are only in the log when the
+    disk becomes full.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first

@@ -143,7 +143,9 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    While the owner of a deleted file has not noticed it, the new file gets no owner; then the old owner gives way.
+    While the owner of a deleted file has not noticed it, the new file gets no owner.
+
+    Then the old owner gives way.
     """
     store = open_file()
     store.acquire("first")

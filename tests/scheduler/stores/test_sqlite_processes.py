@@ -30,7 +30,9 @@ def store(tmp_path):
 @pytest.fixture
 def start(store):
     """
-    Return a function that starts a process with a program on the store's file; the fixture stops all of them.
+    Return a function that starts a process with a program on the store's file.
+
+    The fixture stops all of them.
     """
     started = []
 

@@ -28,9 +28,9 @@ def beside(path, name):
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_links_are_not_followed(path, tmp_path, open_file, link):
     """
-    A link in place of the lock is refused by name; a link in place of the reserve is replaced.
+    A link in place of the lock is refused by name.
 
-    Their targets stay unchanged.
+    A link in place of the reserve is replaced. Their targets stay unchanged.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("precious")

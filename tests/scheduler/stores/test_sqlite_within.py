@@ -137,7 +137,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(path, conn, make, record, when):
     """
-    A process killed before its commit leaves neither the order nor the job; a process killed after it leaves both.
+    A process killed before its commit leaves neither the order nor the job.
+
+    A process killed after it leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, path, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL

@@ -142,7 +142,9 @@ def test_by_question(server_url, make):
 
 def test_stopped_by_question(any_url, make, until):
     """
-    A filter counts and stops the matching jobs that run on another node; other running jobs continue.
+    A filter counts and stops the matching jobs that run on another node.
+
+    Other running jobs continue.
     """
     node, client = make(any_url), make(any_url)
     ended = []

@@ -106,7 +106,9 @@ def nats_server(folder):
 @pytest.fixture(scope="session")
 def rabbitmq(folder):
     """
-    Return a running RabbitMQ with its own user and a small `max_message_size`; the start takes some ten seconds.
+    Return a running RabbitMQ with its own user and a small `max_message_size`.
+
+    The start takes some ten seconds.
     """
     pytest.importorskip("aio_pika", reason="aio-pika is not installed: pip install 'tickwheel[amqp]'")
     # Debian's own `rabbitmq-server` insists on root and on /var, and the program that it wraps does not.
@@ -252,7 +254,9 @@ def cut():
 @pytest.fixture
 def serve(tmp_path):
     """
-    Return a function that starts `tickwheel serve` in the test's folder; the fixture stops each server by SIGINT.
+    Return a function that starts `tickwheel serve` in the test's folder.
+
+    The fixture stops each server by SIGINT.
     """
     with ExitStack() as stack:
 

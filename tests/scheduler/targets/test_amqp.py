@@ -269,7 +269,9 @@ def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
 
 def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
     """
-    While the broker blocks publishers, jobs wait on one connection; afterwards each message arrives exactly once.
+    While the broker blocks publishers, jobs wait on one connection.
+
+    Afterwards each message arrives exactly once.
     """
     target = AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{receiver.wire.port}/", timeout_s=0.5)
     scheduler = make("memory://", targets={"amqp": target}).start()

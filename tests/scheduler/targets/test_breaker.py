@@ -32,7 +32,9 @@ class Bench:
 
     def call(self, *, is_up, name="there"):
         """
-        Make a call if the breaker allows one; otherwise return how long to wait.
+        Make a call if the breaker allows one.
+
+        Otherwise return how long to wait.
         """
         wait = self.breakers.enter(name)
         if wait is None:
@@ -51,7 +53,9 @@ class Bench:
 
 def test_it_opens_after_failures_in_a_row():
     """
-    The third failure in a row opens the breaker; a success resets the count.
+    The third failure in a row opens the breaker.
+
+    A success resets the count.
     """
     bench = Bench()
     bench.fail(2)
@@ -183,7 +187,9 @@ def server():
 
 def test_webhooks_are_put_off_and_not_used_up(server, make, events):
     """
-    While the breaker is open, jobs are snoozed and use no attempt; once the receiver is back, all are delivered.
+    While the breaker is open, jobs are snoozed and use no attempt.
+
+    Once the receiver is back, all are delivered.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)
@@ -212,7 +218,9 @@ def test_webhooks_are_put_off_and_not_used_up(server, make, events):
 
 def test_refusals_open_nothing(server, make, events):
     """
-    A receiver that answers 404 works; only errors of a broken or unreachable receiver open the breaker.
+    A receiver that answers 404 works.
+
+    Only errors of a broken or unreachable receiver open the breaker.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     server.status = 404

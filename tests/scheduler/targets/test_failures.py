@@ -22,7 +22,11 @@ SUITES = {
     "taskiq": ("test_queues.py", "TestTaskiq"),
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
-"""Targets whose connection waits for the answer; the libraries of the other targets have their own timeouts."""
+"""
+Targets whose connection waits for the answer.
+
+The libraries of the other targets have their own timeouts.
+"""
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
 

@@ -103,7 +103,9 @@ def test_wrong_arguments(function):
 
 def test_names():
     """
-    A name can be registered once; the error for an unknown name says how to register it.
+    A name can be registered once.
+
+    The error for an unknown name says how to register it.
     """
     target = HandlerTarget(None)
     target.register("h", one, RetryPolicy(attempts=2))

@@ -105,7 +105,9 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
 
 def test_a_target_that_cannot_be_closed(make, caplog):
     """
-    If a target cannot be closed, this is logged; the others are closed, and the scheduler stops.
+    If a target cannot be closed, this is logged.
+
+    The others are closed, and the scheduler stops.
     """
     closed = []
 

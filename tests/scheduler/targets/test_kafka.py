@@ -74,7 +74,9 @@ class Cluster:
 
     def throttle(self, count):
         """
-        Answer the next *count* requests with "quota exceeded"; 0 stops that.
+        Answer the next *count* requests with "quota exceeded".
+
+        0 stops that.
         """
         key = ctypes.c_int16(PRODUCE)
         self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)

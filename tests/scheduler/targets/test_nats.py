@@ -37,7 +37,9 @@ def client(nats_server, loop):
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
 def receiver(request, nats_server, cut, client, loop):
     """
-    Return a subject of the server with a subscriber; a target reaches it through a proxy.
+    Return a subject of the server with a subscriber.
+
+    A target reaches it through a proxy.
     """
     number = next(NUMBERS)
 
@@ -180,7 +182,9 @@ def test_a_message_without_an_answer(nats_server, client, loop, make, events):
 
 def test_a_full_stream(nats_server, client, loop, make, events):
     """
-    If a stream is full, its own jobs wait, and arrive once there is room; jobs for other subjects do not wait.
+    If a stream is full, its own jobs wait, and arrive once there is room.
+
+    Jobs for other subjects do not wait.
     """
     from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
 

@@ -144,7 +144,9 @@ def test_sockets_of_queues(kind):
 
 def test_options_of_the_library():
     """
-    Options that are not ours stay in the URL unchanged; for Kafka they are settings, and their escapes are decoded.
+    Options that are not ours stay in the URL unchanged.
+
+    For Kafka they are settings, and their escapes are decoded.
     """
     assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._destination.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
     config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config

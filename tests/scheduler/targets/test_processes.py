@@ -104,7 +104,9 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze mean the same if a process returns them; any other result is a success.
+    DeadLetter, Retry and Snooze mean the same if a process returns them.
+
+    Any other result is a success.
     """
     scheduler, told = started()
     scheduler.set("cancel", delay=0, handler="answer", payload="cancel")
@@ -131,7 +133,9 @@ def test_answers_travel(started, tmp_path):
 )
 def test_a_process_that_ends(started, tmp_path, payload, error):
     """
-    A crash, a kill and an exit are failed attempts of that job, with the cause; other jobs are not affected.
+    A crash, a kill and an exit are failed attempts of that job, with the cause.
+
+    Other jobs are not affected.
     """
     scheduler, told = started()
     scheduler.set("bad", delay=0, handler="end", payload=payload, retry=ONCE)
@@ -154,7 +158,9 @@ def test_what_it_raises(started):
 
 def test_a_timeout_kills(started, tmp_path):
     """
-    A process that runs past its timeout is killed; the attempt has failed, and another job can run.
+    A process that runs past its timeout is killed.
+
+    The attempt has failed, and another job can run.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)

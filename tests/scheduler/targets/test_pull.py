@@ -50,7 +50,9 @@ def due(key, **fields):
 
 def test_lease_and_ack(scheduler):
     """
-    A worker gets the due job with its stored values; after the ack the job is gone, and a second ack does no harm.
+    A worker gets the due job with its stored values.
+
+    After the ack the job is gone, and a second ack does no harm.
     """
     job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
     (lease,) = scheduler.lease("q")
@@ -88,7 +90,9 @@ def test_what_nobody_asks_for_stays_pending(scheduler):
 
 def test_many_at_once(scheduler):
     """
-    One call leases all due jobs up to its limit, in order of due time; jobs of other queues are not leased.
+    One call leases all due jobs up to its limit, in order of due time.
+
+    Jobs of other queues are not leased.
     """
     scheduler.set_many([due(f"k{n}") for n in range(25)] + [SetRequest("o", delay=0, target="pull", handler="other")])
     first, rest = scheduler.lease("q", limit=10), scheduler.lease("q", limit=100)
@@ -99,7 +103,9 @@ def test_many_at_once(scheduler):
 
 def test_nack(scheduler):
     """
-    A rejected firing is retried, at once or after the requested delay, with its error; a dead one is parked.
+    A rejected firing is retried, at once or after the requested delay, with its error.
+
+    A dead one is parked.
     """
     scheduler.set_many([due("again"), due("later"), due("dead")])
     leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
@@ -149,7 +155,9 @@ def test_extend(scheduler):
 
 def test_set_anew_while_leased(scheduler):
     """
-    If a job is set again while it is leased, it keeps its new generation; the worker learns of it when it acknowledges.
+    If a job is set again while it is leased, it keeps its new generation.
+
+    The worker learns of it when it acknowledges.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -214,7 +222,9 @@ def test_a_restart_repeats_what_was_leased(file_url, make):
 
 def test_a_stop_ends_every_wait(scheduler, until):
     """
-    If the scheduler stops, a waiting worker gets an empty answer; afterwards nothing can be leased.
+    If the scheduler stops, a waiting worker gets an empty answer.
+
+    Afterwards nothing can be leased.
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=300)

@@ -48,7 +48,9 @@ def client(redis_server):
 @pytest.fixture
 def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's receiver behind a proxy; the fixture closes its objects at the end.
+    Return the class of a queue's receiver behind a proxy.
+
+    The fixture closes its objects at the end.
     """
     wire = Wire(redis_server.port)
 

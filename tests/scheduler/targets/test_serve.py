@@ -70,7 +70,9 @@ def printed(process):
 
 def test_redis_stream(client, tick, serve):
     """
-    A variable names a Redis; `set` and `serve` use its name, and the server shows the URL without its password.
+    A variable names a Redis.
+
+    `set` and `serve` use its name, and the server shows the URL without its password.
     """
     tick.name("stream", f"redis{client.place}?length_max=10&timeout_s=5")
     set_one(tick, "stream", "orders")

@@ -97,7 +97,9 @@ def servers():
 @pytest.fixture
 def names(monkeypatch):
     """
-    Return a table of names. If a name has a list of answers, each lookup takes the next; the last one is repeated.
+    Return a table of names. If a name has a list of answers, each lookup takes the next.
+
+    The last one is repeated.
     """
     table = {}
 

@@ -29,7 +29,9 @@ def store(request, tmp_path):
 @pytest.fixture
 def make(store):
     """
-    Return a function that makes writers; the fixture closes them at the end.
+    Return a function that makes writers.
+
+    The fixture closes them at the end.
     """
     made = []
 

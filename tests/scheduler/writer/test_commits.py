@@ -97,7 +97,9 @@ def test_few_writes_pass_a_herd(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A bulk that is larger than a commit gets one answer, in its order; an empty bulk is answered at once.
+    A bulk that is larger than a commit gets one answer, in its order.
+
+    An empty bulk is answered at once.
     """
     writer = make(batch_max=7)
     answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)

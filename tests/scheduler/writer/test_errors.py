@@ -75,7 +75,9 @@ def test_full_store(make, store, monkeypatch):
 
 def test_unknown_end_is_not_tried_again(make, store):
     """
-    A commit with an unknown outcome is not repeated; the scheduler is notified of it before the callers.
+    A commit with an unknown outcome is not repeated.
+
+    The scheduler is notified of it before the callers.
     """
     told = []
     writer = make(on_unknown=lambda: told.append("scheduler"))
@@ -92,7 +94,9 @@ def test_unknown_end_is_not_tried_again(make, store):
 
 def test_bad_write_harms_nobody(make, store):
     """
-    A write that cannot be stored fails alone; the other writes of its batch succeed.
+    A write that cannot be stored fails alone.
+
+    The other writes of its batch succeed.
     """
     writer = make()
     with store.held() as entered:

@@ -111,7 +111,9 @@ def test_more_than_one_commit_is_left_to_the_thread(make, threads):
 
 def test_busy_writers_gather(writer, store, threads, until):
     """
-    Writes that arrive while a caller writes share the next commit; if there are many, the writer's thread gathers them.
+    Writes that arrive while a caller writes share the next commit.
+
+    If there are many, the writer's thread gathers them.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]
@@ -339,7 +341,9 @@ def test_another_caller_is_not_inside(writer, store):
 
 def test_close_while_a_caller_writes(writer, store):
     """
-    A close waits for a commit in a caller's thread, and that caller gets its answer; later calls are refused.
+    A close waits for a commit in a caller's thread, and that caller gets its answer.
+
+    Later calls are refused.
     """
     answers = []
     caller = threading.Thread(target=lambda: answers.append(write(writer)))

@@ -62,7 +62,9 @@ def answers():
 
 def test_an_idle_writer_leaves_the_commit_to_the_worker(make, store, answers):
     """
-    All batches of the call share one commit, in this thread; the writer's thread sleeps in the meantime.
+    All batches of the call share one commit, in this thread.
+
+    The writer's thread sleeps in the meantime.
     """
     writer, me = make(), threading.current_thread()
     writer.post_and_write(lambda: answers.post(writer, "a", "b"))
@@ -135,7 +137,9 @@ def test_a_batch_of_another_thread_is_not_forgotten(make, store, answers, is_lat
 
 def test_transient_errors_are_left_to_the_writers_thread(make, store, answers):
     """
-    The worker tries once; then the writer's thread retries, in order and before later batches.
+    The worker tries once.
+
+    Then the writer's thread retries, in order and before later batches.
     """
     writer = make()
     store.fail("apply", 2)
@@ -198,7 +202,9 @@ def test_an_interrupted_worker(make, answers, monkeypatch, place):
 
 def test_close_while_a_worker_writes(make, store, answers):
     """
-    A close waits for the commit in a worker's thread; later batches are refused.
+    A close waits for the commit in a worker's thread.
+
+    Later batches are refused.
     """
     writer = make()
     worker = threading.Thread(target=writer.post_and_write, args=(lambda: answers.post(writer, "a"),))

@@ -85,7 +85,9 @@ def test_waits_no_longer_than_it_may():
 
 def test_calls_in_order():
     """
-    Callbacks are called in order when the promise is set; a callback that is added later is called at once.
+    Callbacks are called in order when the promise is set.
+
+    A callback that is added later is called at once.
     """
     promise: Promise[int] = Promise(Runtime())
     told: list[int] = []

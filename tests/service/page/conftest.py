@@ -132,7 +132,9 @@ class Page:
 @pytest.fixture
 def page(browser) -> Iterator[Page]:
     """
-    Return a page; the test fails if the browser's console shows a message.
+    Return a page.
+
+    The test fails if the browser's console shows a message.
     """
     browser.get("about:blank")
     browser.get_log("browser")

@@ -16,7 +16,9 @@ AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
 
 def register(scheduler: Any) -> None:
     """
-    Register a handler that works and one that fails; while `AWAY` exists, the store cannot be read.
+    Register a handler that works and one that fails.
+
+    While `AWAY` exists, the store cannot be read.
     """
 
     @scheduler.handler("mail")

@@ -40,7 +40,9 @@ def test_run_the_past_again(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    While it counts, the button keeps the focus and ignores presses; the next press sets the counted jobs.
+    While it counts, the button keeps the focus and ignores presses.
+
+    The next press sets the counted jobs.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()

@@ -56,7 +56,9 @@ def test_all_of_these(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by part of the key, handler, target and error, alone or together; the address keeps the filters.
+    Jobs are found by part of the key, handler, target and error, alone or together.
+
+    The address keeps the filters.
     """
     queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
     for key, queue in queues.items():
@@ -88,7 +90,9 @@ def test_more_filters(server, page):
 
 def test_pause_for_maintenance(server, page):
     """
-    A target chosen from the list is paused with a reason; the top of the page shows the reason and a button to resume.
+    A target chosen from the list is paused with a reason.
+
+    The top of the page shows the reason and a button to resume.
     """
     with server.live() as live:
         server.job("PUT", "logged", {"delay": 0, "target": "log"})
@@ -106,7 +110,7 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    A bulk change has a note and one entry in the log; undo affects the jobs that have not run or changed since.
+    A bulk change has a note and one entry in the log, and undo affects the jobs that have not run or changed since.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:

@@ -19,7 +19,7 @@ def opened(server: Any, page: Any, key: str) -> None:
 
 def test_payload(server, page):
     """
-    A changed payload is saved to the last digit and the due time stays; undo restores the old payload.
+    A changed payload is saved to the last digit and the due time stays, and undo restores the old payload.
     """
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": {"to": "a"}, "expires": 60, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -109,7 +109,9 @@ def test_rule(server, page):
 
 def test_interval(server, page):
     """
-    The interval of a job is changed as text; a refused text shows the reason and changes nothing.
+    The interval of a job is changed as text.
+
+    A refused text shows the reason and changes nothing.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log"})
     opened(server, page, "edited")
@@ -124,7 +126,9 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets and loses its end, its policies and its exclusions; all other fields stay, including the due time.
+    A rule gets and loses its end, its policies and its exclusions.
+
+    All other fields stay, including the due time.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -161,7 +165,9 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    The grace, and the zone of an interval's exclusions, can be set and removed; the phase stays.
+    The grace, and the zone of an interval's exclusions, can be set and removed.
+
+    The phase stays.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]

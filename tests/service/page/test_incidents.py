@@ -17,7 +17,9 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of five dead letters, latest first; the fixture removes those that are left at the end.
+    Return the keys of five dead letters, latest first.
+
+    The fixture removes those that are left at the end.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -40,7 +42,9 @@ def open_dead(page, server) -> None:
 
 def test_try_three(server, page, letters):
     """
-    An incident shows its error, places, number and times; after a replay of three letters the outcome is shown.
+    An incident shows its error, places, number and times.
+
+    After a replay of three letters the outcome is shown.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")

@@ -60,7 +60,9 @@ def test_a_queue_without_a_worker(server, page):
 @pytest.mark.usefixtures("orphans")
 def test_pause_from_the_list(server, page):
     """
-    A press on the row selects the lane in the form; a paused row becomes drained, and can be resumed there.
+    A press on the row selects the lane in the form.
+
+    A paused row becomes drained, and can be resumed there.
     """
     page.open(server)
     page.click("#views a", "Handlers and queues")

@@ -47,7 +47,9 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    In the order of due times the list ends after a thousand jobs; in the order of keys it shows all.
+    In the order of due times the list ends after a thousand jobs.
+
+    In the order of keys it shows all.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

@@ -93,7 +93,9 @@ def test_skip_to_the_jobs(server, page):
 
 def test_a_crowd_is_not_marked(start, page):
     """
-    Of many firings in a second, the first ten are shown at once and marked as new; the others follow without a mark.
+    Of many firings in a second, the first ten are shown at once and marked as new.
+
+    The others follow without a mark.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -125,7 +127,9 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with a reason; with a read-only token the page says that it cannot write.
+    A wrong token is refused with a reason.
+
+    With a read-only token the page says that it cannot write.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -235,7 +239,9 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    In the palette, typing finds a view, or a job by the beginning of its key; a screen reader announces the choice.
+    In the palette, typing finds a view, or a job by the beginning of its key.
+
+    A screen reader announces the choice.
     """
     server.job("PUT", "palette/one", FAR)
     server.job("PUT", "palette/two", FAR)

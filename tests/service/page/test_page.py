@@ -14,7 +14,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_a_job_is_shown_and_fires(server, page):
     """
-    A job set over HTTP appears with a countdown; after it has fired, it leaves the list and its lateness is shown.
+    A job set over HTTP appears with a countdown.
+
+    After it has fired, it leaves the list and its lateness is shown.
     """
     page.open(server)
     server.job("PUT", "shown", {"delay": 2, "handler": "works"})
@@ -29,7 +31,7 @@ def test_a_job_is_shown_and_fires(server, page):
 
 def test_cancel_and_undo(server, page):
     """
-    A cancel asks for confirmation and removes the job; undo restores the job with every digit of its payload.
+    A cancel asks for confirmation and removes the job, and undo restores the job with every digit of its payload.
     """
     payload = {"big": 12345678901234567890, "exact": 1.0}
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
@@ -95,7 +97,9 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    A running job's dialog shows its progress as it changes; the job can be stopped after a confirmation.
+    A running job's dialog shows its progress as it changes.
+
+    The job can be stopped after a confirmation.
     """
     go_on = tmp_path / "go on"
     server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
@@ -274,7 +278,9 @@ def test_search(server, page):
 
 def test_strips_count_and_list(server, page):
     """
-    The strips show a burst of due jobs; a cell, also reached by keyboard, lists the jobs that it counts.
+    The strips show a burst of due jobs.
+
+    A cell, also reached by keyboard, lists the jobs that it counts.
     """
     for n in range(12):
         server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
@@ -363,7 +369,9 @@ def test_one_job_after_the_other(server, page):
 
 def test_survives_a_restart(start, page):
     """
-    While the service is unreachable the page says so; afterwards it is live again, with the jobs.
+    While the service is unreachable the page says so.
+
+    Afterwards it is live again, with the jobs.
     """
     server = start()
     server.job("PUT", "stays", FAR)

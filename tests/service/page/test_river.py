@@ -72,7 +72,9 @@ def attribute(page, name: str) -> str:
 @pytest.fixture
 def soon(server, page):
     """
-    Open the page with three jobs due in 25 minutes and one due tomorrow; the fixture removes them at the end.
+    Open the page with three jobs due in 25 minutes and one due tomorrow.
+
+    The fixture removes them at the end.
     """
     keys = [*SOON, "later"]
     for number, key in enumerate(keys):
@@ -87,7 +89,9 @@ def soon(server, page):
 @pytest.fixture
 def letter(server):
     """
-    Return the key of a job that has just died; the fixture removes it at the end.
+    Return the key of a job that has just died.
+
+    The fixture removes it at the end.
     """
     with server.live() as live:
         server.job("PUT", "letter", DEAD)
@@ -98,7 +102,9 @@ def letter(server):
 
 def test_firings_are_dots(server, page, letter):
     """
-    A firing is a dot in the colour of its outcome; pointing at it shows its key and lateness, and a press opens it.
+    A firing is a dot in the colour of its outcome.
+
+    Pointing at it shows its key and lateness, and a press opens it.
     """
     page.open(server)
     page.wait_for(lambda: "1 died" in attribute(page, "aria-label"))

@@ -85,7 +85,9 @@ def demo(start_module, tmp_path_factory) -> Any:
 @pytest.fixture(scope="module")
 def start_module(server, tmp_path_factory) -> Iterator[Any]:
     """
-    Return a function that starts a server of the demonstration; all servers are stopped at the end.
+    Return a function that starts a server of the demonstration.
+
+    All servers are stopped at the end.
     """
     started = []
 

@@ -63,7 +63,9 @@ def test_first_rows(server, page):
 
 def test_zones_are_named(server, page):
     """
-    The page names the zone of its times; a job that recurs in another zone shows its times in that zone, too.
+    The page names the zone of its times.
+
+    A job that recurs in another zone shows its times in that zone, too.
     """
     page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
     try:

@@ -25,7 +25,9 @@ JUMP = """
 @pytest.fixture
 def calm(server, page):
     """
-    Open the page with three jobs that are due one after another; the fixture removes all jobs at the end.
+    Open the page with three jobs that are due one after another.
+
+    The fixture removes all jobs at the end.
     """
     for number, key in enumerate(KEYS, 1):
         server.job("PUT", key, {"delay": 1000 * number, "target": "log"})
@@ -71,7 +73,9 @@ def test_under_the_pointer(server, page):
 @pytest.mark.usefixtures("calm")
 def test_with_the_focus(server, page):
     """
-    A row with the focus keeps its place until the focus leaves; a new search is still answered at once.
+    A row with the focus keeps its place until the focus leaves.
+
+    A new search is still answered at once.
     """
     page.run("document.querySelector('#jobs li:nth-child(2) .row').focus()")
     server.job("DELETE", "calm/1")
@@ -122,7 +126,9 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    While the pointer is on the dead letters, a new one waits; a letter that is removed there disappears at once.
+    While the pointer is on the dead letters, a new one waits.
+
+    A letter that is removed there disappears at once.
     """
 
     def die(key: str) -> None:

@@ -45,7 +45,9 @@ def service(start, tmp_path):
 @pytest.fixture
 def sign_in(service, page):
     """
-    Return a function that opens an address of the page with a token; the fixture makes the tab forget it at the end.
+    Return a function that opens an address of the page with a token.
+
+    The fixture makes the tab forget it at the end.
     """
     server = service[0]
 

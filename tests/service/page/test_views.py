@@ -25,7 +25,9 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters; the fixture removes those that are left at the end.
+    Return the keys of three dead letters.
+
+    The fixture removes those that are left at the end.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -53,7 +55,9 @@ def open_view(page, server, name: str) -> None:
 
 def test_replay_from_the_letters(server, page, letters):
     """
-    The tab counts the dead letters, and the list shows their errors; a replayed letter dies again.
+    The tab counts the dead letters, and the list shows their errors.
+
+    A replayed letter dies again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -173,7 +177,9 @@ def test_the_wheel_goes_on_in_the_store(server, page):
 
 def test_views_are_addresses(server, page):
     """
-    A view has an address, works with the browser's Back button and is reached by keyboard; the other views are hidden.
+    A view has an address, works with the browser's Back button and is reached by keyboard.
+
+    The other views are hidden.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -212,7 +218,9 @@ def test_no_outline_around_the_page(server, page):
 
 def test_a_job_is_an_address(server, page):
     """
-    Every job has an address, whatever its key, and works with Back; closing the job restores the view's address.
+    Every job has an address, whatever its key, and works with Back.
+
+    Closing the job restores the view's address.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
