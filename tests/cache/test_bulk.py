@@ -112,7 +112,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for a key that a single load is loading, and loads the other keys; and vice versa.
+    A bulk load waits for a key that a single load is loading, and loads the other keys.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()

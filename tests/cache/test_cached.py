@@ -134,7 +134,9 @@ def test_what_is_no_cache_is_refused():
 
 def test_no_cache_keeps_nothing():
     """
-    `cached(None)` stores nothing: each call, with any arguments, calls the function and counts as a miss.
+    `cached(None)` stores nothing.
+
+    Each call, with any arguments, calls the function and counts as a miss.
     """
     calls = []
 
@@ -181,7 +183,9 @@ def test_typed_arguments():
 
 def test_cache_info():
     """
-    cache_info counts like that of functools.lru_cache; cache_clear resets it.
+    `cache_info` counts like the `cache_info` of functools.lru_cache.
+
+    `cache_clear` resets the counts.
     """
 
     @cached(TTLCache(2, 60.0))

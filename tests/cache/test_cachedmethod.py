@@ -70,7 +70,9 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    Calls of a coroutine method at the same time share one await; it is recognised as a coroutine function.
+    Calls of a coroutine method at the same time share one await.
+
+    The decorated method is recognised as a coroutine function.
     """
     prices = Prices()
 

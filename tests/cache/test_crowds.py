@@ -1,5 +1,7 @@
 """
-Many keys have the same hash: a lookup compares its key once with each of them, as in a dict.
+Many keys have the same hash.
+
+A lookup compares its key once with each of them, as in a dict.
 """
 
 from __future__ import annotations

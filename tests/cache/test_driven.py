@@ -1,5 +1,5 @@
 """
-Expiry by a wheel, without calls of the cache; also with threads and after forks.
+Expiry by a wheel, without calls of the cache, with threads and after forks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def clock():
 
 def expirations(cache):
     """
-    Return the number of entries that have expired and were removed; removes none.
+    Return the number of entries that have expired and were removed, without removing any.
     """
     return cache.stats().expirations
 
@@ -205,7 +205,9 @@ def test_a_loop_expires_while_nobody_looks():
 @pytest.mark.realtime
 def test_threads_and_the_driver_share_a_cache():
     """
-    While a driver expires entries, threads set, look up and remove: every entry leaves exactly once.
+    While a driver expires entries, threads set, look up and remove.
+
+    Every entry leaves exactly once.
     """
     left = []
     with TimerWheel() as wheel:

@@ -245,7 +245,7 @@ def test_repr_of_a_timer():
 
 def test_repr_shows_what_is_there(make):
     """
-    The repr has the class, items, bound and size, and the ttl of a TTLCache; it shows at most twenty items.
+    The repr has the class, at most twenty items, the bound and the size, and the ttl of a TTLCache.
     """
     cache = make(100)
     ttl = ", ttl=60.0" if isinstance(cache, TTLCache) else ""

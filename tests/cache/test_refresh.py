@@ -162,7 +162,9 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_loads_see_what_is_stale(clock):
     """
-    After its lifetime only `take` sees a value; it leaves the cache when the extra time is over.
+    After the lifetime of a value only `take` sees the value.
+
+    The value leaves the cache when the extra time is over.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -229,7 +231,9 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    At the limit no further background load starts; this is counted, and the value is still returned.
+    At the limit no further background load starts.
+
+    The refused load is counted, and the value is still returned.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":

@@ -26,7 +26,9 @@ COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the sp
 @pytest.mark.parametrize("is_driven", [True, False], ids=["driven", "lazy"])
 def test_the_counts_of_a_resolver(is_driven):
     """
-    Every name expires exactly as often as expected: driven by a wheel to the microsecond, otherwise at the next use.
+    Every name expires exactly as often as expected.
+
+    If a wheel drives the cache, each name expires exact to the microsecond, otherwise at the next use.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}

@@ -79,7 +79,7 @@ def test_a_misspelt_zone(tz, remedy):
 
 def test_zone_in_the_line():
     """
-    A `TZ=` before the fields names the zone; it must not contradict the argument.
+    A `TZ=` before the fields names the zone, which must not contradict the argument.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
     assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")

@@ -91,7 +91,9 @@ def test_the_same_days_as_croniter(line):
 @pytest.mark.parametrize("weekday", range(8))
 def test_the_last_weekday_is_written_as_quartz_does(weekday):
     """
-    The last Friday is `5L`, as in Quartz; croniter's `L5` is refused.
+    The last Friday is `5L`, as in Quartz.
+
+    `L5`, as in croniter, is refused.
     """
     assert days(f"0 9 * * {weekday}L") == beside_croniter(f"0 9 * * L{weekday}")
     with pytest.raises(RecurrenceError, match=f"its day-of-week field 'L{weekday}' cannot be read"):
@@ -103,7 +105,7 @@ def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
     `31W` in a shorter month is the last weekday for croniter, as with `LW`.
 
-    For us it gives no run, like a plain `31`.
+    In tickwheel it has no run there, like a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
@@ -156,7 +158,9 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month field applies to special days: if January begins on a weekend, its `1W` is the following Monday.
+    The month field applies to special days.
+
+    If January begins on a weekend, its `1W` is the following Monday.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()

@@ -165,7 +165,9 @@ def test_lines_that_never_fire(run, line):
 
 def test_token(run, tmp_path):
     """
-    A token is printed once; its hash goes to the file, which only its owner may read; the service accepts the token.
+    A token is printed once, and the service accepts the token.
+
+    The hash of the token goes to a file that only the file's owner may read.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()

@@ -266,7 +266,9 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_what_apscheduler_has_more(run, apscheduler):
     """
-    Features without a counterpart are named with the reason; they stop the import, or are skipped with an option.
+    Features without a counterpart are named with the reason.
+
+    Such features stop the import, or an option skips them.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")

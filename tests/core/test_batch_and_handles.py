@@ -1,5 +1,7 @@
 """
-Batches and handles in one turn: a change that a batch's callback makes to a later timer takes effect.
+Batches and handles in one turn.
+
+A change that a batch's callback makes to a later timer takes effect.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def test_errors_go_to_the_loop(run):
     """
     Without on_error, an error goes to the loop's exception handler with the timer.
 
-    With it, to on_error.
+    With on_error, the error goes to on_error.
     """
 
     async def scenario() -> None:

@@ -259,7 +259,7 @@ def test_errors_go_where_the_wheels_do(design):
     """
     An error of a task goes to `on_error` with its timer, or to the loop's exception handler.
 
-    A cancellation does not.
+    A cancellation is not reported.
     """
 
     async def scenario() -> None:
@@ -291,7 +291,9 @@ def test_errors_go_where_the_wheels_do(design):
 
 def test_a_series_waits_for_its_coroutine(design):
     """
-    A series of coroutines never runs twice at once; it continues if one raises or is cancelled before it begins.
+    A series of coroutines never runs twice at once.
+
+    The series continues if a coroutine raises or is cancelled before it begins.
     """
 
     async def scenario() -> None:

@@ -131,7 +131,7 @@ def test_one_whose_errors_go_to_its_owner(design):
     """
     If the wheel's `on_error` is a method of an object, that object is freed, too.
 
-    Until then it gets the errors.
+    Until the object is freed, its method gets the errors.
     """
 
     class Owner:

@@ -145,7 +145,9 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    With "reject", a full pool does not call a further callback; on_error gets an error that names the limit.
+    With "reject", a full pool does not call a further callback.
+
+    The `on_error` hook gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)

@@ -57,7 +57,9 @@ class TestPolled(DriverSuite):
 
 def test_fire_due_by_hand():
     """
-    Without a manual clock no timer fires until `fire_due` is called; it returns the number of fired timers.
+    Without a manual clock no timer fires until `fire_due` is called.
+
+    `fire_due` returns the number of fired timers.
     """
     wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
     fired: list[int] = []

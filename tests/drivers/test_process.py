@@ -167,7 +167,7 @@ def test_a_fork(kind):
     """
     A child starts with an empty wheel and its timers cancelled, and fires its own.
 
-    The parent's fire in the parent.
+    The parent's timers fire in the parent.
     """
     expect(
         FORK

@@ -163,7 +163,7 @@ def test_series_by_the_wall_clock(rig):
     """
     A refused check of the wall clock is not a missed firing.
 
-    A refused firing is, and the series continues.
+    A refused firing is a missed firing, and the series continues.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

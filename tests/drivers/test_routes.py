@@ -36,7 +36,7 @@ def test_jump_hash_moves_little():
     """
     An additional shard takes an equal share from each other shard and moves nothing between them.
 
-    The load is even.
+    The keys are evenly distributed.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):

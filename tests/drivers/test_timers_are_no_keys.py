@@ -1,5 +1,7 @@
 """
-A timer without a key is never taken for a key: the keyed methods refuse it, and name the right method.
+A timer without a key is never taken for a key.
+
+The keyed methods refuse it, and name the right method.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
-The benchmarks run: they measure, compute ratios, and write the results.
+The benchmarks run.
+
+They measure, compute ratios, and write the results.
 """
 
 from __future__ import annotations

@@ -139,7 +139,9 @@ def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
 
 def test_nothing_static_is_mutable(root):
     """
-    No `static mut` exists: mutable state is in an atomic, a `OnceLock` or a `GilCell`.
+    No `static mut` exists.
+
+    Mutable state is in an atomic, a `OnceLock` or a `GilCell`.
     """
     assert [str(path) for path in rust(root / "crates") if "static mut" in path.read_text("utf-8")] == []
 

@@ -109,7 +109,7 @@ def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
     Return the dotted names that a module imports, at its top level and inside functions.
 
-    The longest names it gives.
+    Each name is the longest one that the import gives.
     """
     found = set()
     for node in ast.walk(tree):

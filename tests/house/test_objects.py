@@ -128,7 +128,9 @@ def test_the_version():
 
 def test_every_error_has_a_message():
     """
-    The text of an error is never empty, whatever built-in class it also is; it and the facts are there in a copy.
+    The text of an error is never empty, whatever built-in class the error also inherits from.
+
+    A copy has the same text and the same facts.
     """
     facts = {
         "ClosedError": (),

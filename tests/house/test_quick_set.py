@@ -25,7 +25,9 @@ def script(root):
 
 def test_every_line_names_a_test(quick_set, root):
     """
-    Every line of the list names an existing test: `make test-times` deletes the others.
+    Every line of the list names an existing test.
+
+    `make test-times` deletes the others.
     """
     files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
     assert [name for name in sorted(files) if not (root / name).is_file()] == []

@@ -1,5 +1,7 @@
 """
-A release's README has absolute addresses, as no file is beside it on PyPI; its metadata has the project's URLs.
+A release's README has absolute addresses, because no file is beside the README on PyPI.
+
+The metadata of a release has the project's URLs.
 """
 
 from __future__ import annotations

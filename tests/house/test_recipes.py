@@ -52,7 +52,9 @@ def test_no_test_of_a_suite_hides_another(suite):
 
 def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
     """
-    Each module with a `CARD` is in `wheels.MODULES`; its class is exported, is in the table, and has a suite.
+    Each module with a `CARD` is in `wheels.MODULES`.
+
+    The module's class is exported, is in the table, and has a suite.
     """
     having = {
         name.rpartition(".")[2]

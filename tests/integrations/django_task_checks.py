@@ -122,7 +122,9 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_is_tried_again(self) -> None:
         """
-        A failed task is tried again; its context counts the attempts, and its errors name their classes.
+        A failed task is tried again.
+
+        The task's context counts the attempts, and the task's errors name their classes.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)

@@ -135,7 +135,9 @@ def test_starlette():
 
 def test_a_start_that_fails(tmp_path):
     """
-    If the scheduler cannot start, the application does not start; it can start once the reason is gone.
+    If the scheduler cannot start, the application does not start.
+
+    The application can start once the reason is gone.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     jobs = Jobs(url, role="owner")

@@ -1,5 +1,7 @@
 """
-The three web applications of docs/frameworks.md are killed while jobs fire: no job is lost or runs early.
+The three web applications of docs/frameworks.md are killed while jobs fire.
+
+No job is lost or runs early.
 """
 
 from __future__ import annotations

@@ -110,7 +110,9 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    The single ring holds the longest delay; one turn of a ring of rounds is longer than nine of ten delays.
+    The single ring holds the longest delay.
+
+    A turn of a ring of rounds is longer than nine of ten delays.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design

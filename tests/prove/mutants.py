@@ -407,7 +407,9 @@ def has_no_shares() -> Any:
 
 def lends_nothing() -> Any:
     """
-    An idle lane borrows no worker: it waits until another lane releases one.
+    An idle lane borrows no worker.
+
+    It waits until another lane releases one.
     """
     return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_workers, _lanes, _claims)))
 

@@ -57,7 +57,9 @@ class Result:
 @contextmanager
 def server(kind: str, environment: dict[str, str]) -> Iterator[str]:
     """
-    Provide the URL of a server of that *kind*, which runs in *environment*; its leases last one second.
+    Provide the URL of a server of that *kind*, which runs in *environment*.
+
+    Leases of the store last one second.
     """
     with mock.patch.dict(os.environ, environment):
         lent = postgres() if kind == "postgres" else redis_url()

@@ -1,5 +1,7 @@
 """
-Pairs of features that work alone also work together: no run is lost or repeated, and the fields stay right.
+Pairs of features that work alone also work together.
+
+No run is lost or repeated, and the fields stay right.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def scheduler(clock):
 @pytest.fixture
 def runs(scheduler, clock):
     """
-    Return a list of the runs of handler "h", in seconds from the start; its `ends` has the results of the next runs.
+    Return a list of the runs of handler "h", in seconds from the start.
+
+    The list's attribute `ends` has the results of the next runs.
     """
     made = Runs()
 

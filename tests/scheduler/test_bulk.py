@@ -242,7 +242,9 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_filter(client):
     """
-    A bound of 0, the epoch, is a bound like others: it matches no job, rather than all jobs.
+    A bound of 0, the epoch, is a bound like others.
+
+    It matches no job, rather than all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0

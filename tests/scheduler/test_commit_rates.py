@@ -172,7 +172,9 @@ def begun():
 @pytest.fixture
 def make_armer(make_resources, monkeypatch, begun):
     """
-    Return a factory of claim batchers, whose clock reads *now_ms*; their lanes record all entries and admit none.
+    Return a factory of claim batchers, whose clock reads *now_ms*.
+
+    The lanes of the batchers record all entries and admit none.
     """
 
     def make(now_ms, timers=None):

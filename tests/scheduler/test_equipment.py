@@ -163,7 +163,7 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
     """
     If the zone is removed during a run that fails, the failure counts as an attempt.
 
-    A snooze does not. A node that has the zone makes the next attempt.
+    A snooze does not count. A node that has the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}

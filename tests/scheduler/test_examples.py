@@ -36,7 +36,9 @@ def test_all_real_crons_are_accepted(tmp_path):
 
 def test_a_line_that_never_fires_is_refused(tmp_path):
     """
-    The example names a line that never fires, with the reason; it sets the other lines, and its exit code is an error.
+    The example names a line that never fires, with the reason.
+
+    The example sets the other lines, and its exit code is an error.
     """
     path = tmp_path / "crons.json"
     path.write_text(json.dumps({"some/where": {"ci.yml": [{"cron": "0 0 31 2 *"}, {"cron": "@daily"}]}}))

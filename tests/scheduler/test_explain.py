@@ -1,5 +1,5 @@
 """
-`explain` gives the reason why a job has not run yet, with its lane, its figures and a remedy; and the debug log.
+The debug log, and `explain`, which gives the reason why a job has not run yet, with its lane, figures and a remedy.
 """
 
 from __future__ import annotations

@@ -177,7 +177,9 @@ def test_too_late(scheduler, record):
 
 def test_set_anew_while_running(scheduler, record, events):
     """
-    The end of a firing does not end a newer generation of its key: the store refuses that end, and it is counted.
+    The end of a firing does not end a newer generation of its key.
+
+    The store refuses that end, and it is counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -199,7 +201,9 @@ def test_set_anew_while_running(scheduler, record, events):
 
 def test_a_handler_sets_its_own_key(scheduler, record):
     """
-    A handler may set its own key: the new generation runs, and the old one ends without an error.
+    A handler may set its own key.
+
+    The new generation runs, and the old one ends without an error.
     """
 
     @scheduler.handler("h")

@@ -119,7 +119,9 @@ def test_no_renewal_without_an_end(make):
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until, engines):
     """
-    If renewals fail, the node stops claiming and firing before its lease expires; it goes on when the store is back.
+    If renewals fail, the node stops claiming and firing before its lease expires.
+
+    The node continues when the store is back.
     """
     store = Leasing(length_ms=300)
     scheduler = make(store).start()

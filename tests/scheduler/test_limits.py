@@ -91,7 +91,9 @@ def test_concurrency_of_coroutines(scheduler, record):
 
 def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
     """
-    A due job that waits for its handler's limit is still pending: it can be moved and cancelled, and uses no worker.
+    A due job that waits for its handler's limit is still pending.
+
+    It can be moved and cancelled, and uses no worker.
     """
     go_on = threading.Event()
 

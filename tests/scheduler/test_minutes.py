@@ -111,7 +111,9 @@ def test_overdue_jobs_of_nodes():
 
 def test_kept():
     """
-    Figures by minute are kept for four hours, and by quarter of an hour for 48 hours; both from the start of a quarter.
+    Figures by minute are kept for four hours, and figures by quarter of an hour for 48 hours.
+
+    Both times begin at the start of a quarter.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)

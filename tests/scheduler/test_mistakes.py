@@ -154,7 +154,9 @@ def test_a_zone_without_a_rule(inline, given):
 
 def test_a_move_past_the_end_of_the_series(inline):
     """
-    If a job is moved past its `until=`, it does not run then; it does run if it is run now, or late.
+    A job that is moved past its `until=` does not run at its new time.
+
+    The job does run if it is run now, or late.
     """
     clock, scheduler = inline
     runs = []

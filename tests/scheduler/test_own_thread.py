@@ -150,7 +150,9 @@ def test_a_finalizer_in_a_commit(scheduler, record):
 @pytest.mark.needs("signal.SIGTERM")
 def test_a_signals_handler_that_stops(make, file_url, handle):
     """
-    A SIGTERM handler may stop the scheduler while the main thread sets a job; that job is set durably, and answered.
+    A SIGTERM handler may stop the scheduler while the main thread sets a job.
+
+    The job is set durably, and the caller gets its answer.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(print)

@@ -130,7 +130,9 @@ def test_a_run_fails_once_its_attempts_are_used(world_of):
 
 def test_the_last_run_and_dead_letters(world_of):
     """
-    A series ends with its last run: if that run fails, the job becomes a dead letter and is not paused.
+    A series ends with its last run.
+
+    If that run fails, the job becomes a dead letter and is not paused.
     """
     world = world_of(pause_after=1, max_runs=1)
     world.hours(FAILURE)

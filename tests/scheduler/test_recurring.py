@@ -254,7 +254,9 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
 def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
     """
-    A series never runs twice at once: if a run outlasts its interval, the policy chooses the next run when it ends.
+    A series never runs twice at once.
+
+    If a run outlasts its interval, the policy chooses the next run when it ends.
     """
     told = events(scheduler)
     is_over = threading.Event()

@@ -1,5 +1,7 @@
 """
-A program sets its series again at each start; this keeps the runs that are owed and the next due time.
+A program sets its series again at each start.
+
+The runs that are owed and the next due time stay the same.
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ def test_stop_waits_for_handlers(make, file_url, record):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_in_time(make, file_url, is_async, until):
     """
-    If a handler does not end, a stop keeps its time limit: it releases the job, and the next owner claims it.
+    If a handler does not end, a stop keeps its time limit.
+
+    It releases the job, and the next owner claims it.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -170,7 +172,9 @@ def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_stop_from_inside_a_handler(make, file_url, record, is_async):
     """
-    A handler may stop its own scheduler: the call returns at once, and the handler's result is written.
+    A handler may stop its own scheduler.
+
+    The call returns at once, and the handler's result is written.
     """
     scheduler = make(file_url).start()
 

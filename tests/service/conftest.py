@@ -244,7 +244,7 @@ def nodes(start_node) -> list[Server]:
 @pytest.fixture
 def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
     """
-    Return the nginx of `deploy/` in front of the nodes; it answers already.
+    Return the nginx of `deploy/`, which runs in front of the nodes and answers already.
     """
     ports = [node.port for node in nodes]
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:

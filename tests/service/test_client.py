@@ -373,7 +373,9 @@ def test_progress(server, monkeypatch, until):
 
 def test_handlers_pull(client, until):
     """
-    A handler registered on the client runs there, for jobs with the target "pull"; its results count as usual.
+    A handler registered on the client runs in the client's process, for jobs with the target "pull".
+
+    The handler's results count as usual.
     """
     seen, is_done = [], threading.Event()
 

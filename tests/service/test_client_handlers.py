@@ -56,7 +56,9 @@ def test_a_rate(client):
 
 def test_tasks(client, until):
     """
-    A task pulls from the queue of its name; its errors have their usual effect, and a misfit payload costs no attempt.
+    A task pulls from the queue of its name.
+
+    The task's errors have their usual effect, and a misfit payload costs no attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []

@@ -1,5 +1,7 @@
 """
-Stacks, the near wheel and a profile of the process; they need a write token, are bounded, and come one at a time.
+Stacks, the near wheel and a profile of the process.
+
+The answers need a write token, are bounded, and are made one at a time.
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ def described(start, tmp_path):
 @pytest.mark.skipif(find_spec("openapi_python_client") is None, reason="pip install openapi-python-client")
 def test_python(described, tmp_path):
     """
-    openapi-python-client generates every operation; its client sets, moves, lists and cancels jobs, and reads problems.
+    The code that openapi-python-client generates has every operation.
+
+    The generated client sets, moves, lists and cancels jobs, and reads problems.
     """
     address, document = described
     generated = run(

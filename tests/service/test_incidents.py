@@ -108,7 +108,9 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters can be listed latest first, also under a prefix; that order cannot be combined with other fields.
+    Dead letters can be listed latest first, also under a prefix.
+
+    The order cannot be combined with other fields.
     """
 
     def keys(query):

@@ -99,7 +99,9 @@ def test_life_of_a_job(server):
 )
 def test_keys(server, key):
     """
-    Any UTF-8 text without NUL can be a key; it is percent-encoded in the address and returned unchanged.
+    Any UTF-8 text without NUL can be a key.
+
+    The key is percent-encoded in the address and returned unchanged.
     """
     assert server.job("PUT", key, FAR).status == 201
     found = server.job("GET", key)
@@ -199,7 +201,9 @@ def test_run_now_fires(server):
 
 def test_dead_letter_is_replayed(server):
     """
-    A job without attempts left is dead and keeps its error; it can be replayed and removed.
+    A job without attempts left is dead and keeps its error.
+
+    A dead job can be replayed and removed.
     """
     with server.live() as live:
         server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})

@@ -135,7 +135,9 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane is draining while its jobs run, and then drained; it does not count as stuck.
+    A paused lane is draining while its jobs run, and then drained.
+
+    A paused lane does not count as stuck.
     """
     pause = Pause(5_000, "ops", "disk", scope)
     for running in (2, 0):

@@ -134,7 +134,9 @@ def test_each_end_at_each_other_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    If a node dies, its leases end: the worker is notified at once, and a worker at another node gets the job.
+    If a node dies, its leases end.
+
+    The worker is notified at once, and a worker at another node gets the job.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})

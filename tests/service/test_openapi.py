@@ -304,7 +304,9 @@ def test_every_documented_address_is_there(server, document):
 
 def test_types_of_bodies_say_what_is_needed(document):
     """
-    The document states rules that no single type expresses: a set needs exactly one kind of time.
+    The document states rules that no single type expresses.
+
+    A set needs exactly one kind of time.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not inst
 
 def test_nodes_come_and_go(nodes, proxy, until):
     """
-    While jobs are set, one node is killed and another stopped: each set is answered, and each job fires.
+    While jobs are set, one node is killed and another stopped.
+
+    Each set is answered, and each job fires.
     """
     for number in range(90):
         if number == 30:

@@ -279,9 +279,9 @@ def test_handlers_that_cannot_be_had(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    With tokens, a request needs one: read tokens allow reads, and write tokens allow writes, too.
+    With tokens, a request needs one.
 
-    The page's files and the health check need no token.
+    Read tokens allow reads, and write tokens allow writes, too. The page's files and the health check need no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}

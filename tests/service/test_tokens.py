@@ -230,7 +230,9 @@ def test_batches(guarded):
 
 def test_a_key_that_ends_like_an_action(guarded):
     """
-    The prefix is compared with the key, not with the address: `a:run` allows the key "a:run", and not running `a`.
+    The prefix is compared with the key, not with the address.
+
+    `a:run` allows the key "a:run", and not running `a`.
     """
     assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
     assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200

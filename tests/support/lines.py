@@ -37,13 +37,15 @@ class Line:
 
     def silence(self):
         """
-        Make all existing connections silent: data is accepted and not forwarded; new connections work.
+        Make all existing connections silent, so that data is accepted but not forwarded.
+
+        New connections work.
         """
         self._silent.update(self._pairs)
 
     def cut(self):
         """
-        Make all connections silent, also new ones: data is accepted and not forwarded.
+        Make all connections silent, including new connections, so that data is accepted but not forwarded.
         """
         self._is_cut = True
 

@@ -95,7 +95,9 @@ class PatroniGroup:
 
     def stop(self):
         """
-        Kill all processes; their files are deleted with the folder.
+        Kill all processes.
+
+        The files of the processes are deleted with the folder.
         """
         for name in list(self._processes):
             self._kill(name)

@@ -1,5 +1,7 @@
 """
-PostgreSQL for tests and proofs: one server, a primary with its standby, and a pooler.
+PostgreSQL for tests and proofs.
+
+One server, a primary with its standby, and a pooler.
 """
 
 from __future__ import annotations

@@ -155,7 +155,9 @@ def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, 
 
 def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
     """
-    With `overlap="cancel"`, a handler that moves the clock past the next run is not stopped; that run follows it.
+    With `overlap="cancel"`, a handler that moves the clock past the next run is not stopped.
+
+    The next run follows when the handler has ended.
     """
     begun = []
 

@@ -27,7 +27,9 @@ def test_expires_with_its_value(make_rig):
 
 def test_set_again_moves_and_replaces(make_rig):
     """
-    Setting a pending key moves its timer, to earlier or later, and replaces the value; it fires once.
+    Setting a pending key moves its timer, to earlier or later, and replaces the value.
+
+    The timer fires once.
     """
     rig = make_rig()
     for value, delay in ((1, 2), (2, 5), (3, 1), (4, 3)):

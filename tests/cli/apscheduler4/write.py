@@ -26,7 +26,11 @@ from sqlalchemy import create_engine
 
 BERLIN = ZoneInfo("Europe/Berlin")
 END = datetime(2112, 1, 1, tzinfo=BERLIN)
-"""A fixed end, because stored dates cannot be relative: it is later than any clock, and within a century."""
+"""
+A fixed end, because stored dates cannot be relative.
+
+It is later than any clock, and within a century.
+"""
 SERIALIZERS = {"cbor": CBORSerializer, "json": JSONSerializer, "pickle": PickleSerializer}
 
 

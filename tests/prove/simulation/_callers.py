@@ -79,7 +79,7 @@ class Callers:
         """
         Return the time at which the set that took effect was requested.
 
-        For another write, the time of its effect.
+        For any other write, return the time at which the write took effect.
         """
         if not isinstance(event.write, Set):
             return event.at

@@ -78,7 +78,9 @@ class Cluster:
 
     def crash(self, connection: Connection) -> None:
         """
-        Do nothing: the leases expire, and writes that were sent may still arrive.
+        Do nothing.
+
+        The leases expire, and writes that were sent may still arrive.
         """
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
@@ -256,7 +258,9 @@ class Cluster:
 
     def lose_all(self) -> None:
         """
-        Empty the tables, as if a store had created them again: sequences leap ahead, and no shard has an owner.
+        Empty the tables, as if a store had created them again.
+
+        Sequences leap ahead, and no shard has an owner.
         """
         for shard in list(self._shards.values()):
             self._free(shard)

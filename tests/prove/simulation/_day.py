@@ -60,7 +60,11 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
 QUEUE: Final = "scans"
 """Name of the queue from which workers pull."""
 LIMITED: Final = ("single", "hung", "slow", "wide")
-"""Handlers with a limit of one: a due job begins once no other job of its lane is in progress."""
+"""
+Handlers with a limit of one.
+
+A due job begins once no other job of its lane is in progress.
+"""
 QUEUEING: Final = (*LIMITED, QUEUE)
 """The limited handlers, and the queue of jobs that wait for a worker."""
 WORKERS: Final = 24
@@ -324,7 +328,7 @@ def _beside(start: float, count: int) -> list[Ask]:
 
 def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return requests for jobs whose handlers only some nodes have; some of the jobs recur.
+    Return requests for jobs, some of them recurring, whose handlers only some nodes have.
     """
     found: list[Ask] = []
     for number, handler in enumerate(VERSIONED * 2):

@@ -32,7 +32,7 @@ _STOPPING_MS: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    The start of a run's handler and, if known, its end, by the store's clock; and the true time of the start.
+    The start of a run's handler and, if known, its end, by the store's clock, and the true time of the start.
     """
 
     begun: int
@@ -53,10 +53,10 @@ class Series:
 
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
-        Record a caller's write: after a `run_now`, the series continues with the due time that was scheduled before.
+        Record a caller's write.
 
-        A clock step moves that due time if it counts elapsed time. Return the fault if declaring the same rule again
-        has changed anything.
+        After a `run_now`, the series continues with the due time that was scheduled before. A clock step moves that due
+        time if it counts elapsed time. Return the fault if declaring the same rule again has changed anything.
         """
         write, outcome = event.write, event.answer.outcome
         if (

@@ -347,7 +347,9 @@ class SimulatedStore:
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Acquire shards; sometimes the first answer after a start is lost, which the start must survive.
+        Acquire shards.
+
+        Sometimes the first answer after a start is lost, which the start must survive.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True

@@ -340,7 +340,9 @@ def test_exclusions():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
-    An excluded instant never counts as missed: after an outage, `all` begins with the first run that is not excluded.
+    An excluded instant never counts as missed.
+
+    After an outage, `all` begins with the first run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000

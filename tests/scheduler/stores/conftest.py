@@ -25,7 +25,9 @@ def path(tmp_path):
 @pytest.fixture
 def open_file(path):
     """
-    Return a function that opens stores on *path*; they are closed at the end.
+    Return a function that opens stores on *path*.
+
+    The fixture closes the stores at the end.
     """
     opened = []
 
@@ -71,7 +73,9 @@ def store(path, clock):
 @pytest.fixture
 def open_database(postgres, database):
     """
-    Return a function that opens stores in *database*; they are closed at the end.
+    Return a function that opens stores in *database*.
+
+    The fixture closes the stores at the end.
     """
     opened = []
 

@@ -176,7 +176,9 @@ class Nothing(dict):
 @pytest.mark.parametrize("name", SQLITE)
 def test_sqlite_prepares_every_statement(name):
     """
-    SQLite can prepare every statement: none refers to a table or column that does not exist.
+    SQLite can prepare every statement.
+
+    None refers to a table or column that does not exist.
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")

@@ -266,7 +266,9 @@ def test_more_shards(new_url, kind):
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
     """
-    After a kill at any step, both stores fire before the migration is resumed: each job fires once, the others arrive.
+    After a kill at any step, both stores fire before the migration is resumed.
+
+    Each job fires once, and the jobs that have not fired are moved.
     """
     source, target, *urls = stores
     before = fill(source)

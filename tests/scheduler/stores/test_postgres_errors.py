@@ -168,7 +168,9 @@ def test_server_without_a_connection(postgres, database):
 
 def test_server_that_shuts_down(make_postgres):
     """
-    A server that is shutting down refuses new sessions; this is not reported as a missing database.
+    A server that is shutting down refuses new sessions.
+
+    The refusal is not reported as a missing database.
     """
     server = make_postgres()
     with psycopg.connect(host=str(server.folder), user="tick", dbname="postgres"):

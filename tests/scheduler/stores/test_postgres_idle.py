@@ -126,7 +126,7 @@ def test_each_write_changes_the_version(postgres, database, changes):
     """
     The version differs after each kind of write, also after writes that change no count.
 
-    A read leaves it.
+    A read does not change the version.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

@@ -307,7 +307,9 @@ def test_node_that_is_paused_in_a_transaction(open_database, until):
 
 def test_begins_rewrite_in_place(postgres, database, open_database, until):
     """
-    A claim changes no index, even if all jobs of a page are claimed: PostgreSQL counts these updates as HOT.
+    A claim changes no index, even if all jobs of a page are claimed.
+
+    PostgreSQL counts these updates as HOT.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")

@@ -139,7 +139,9 @@ def is_heard(owner, other, until):
 
 def test_jobs_over_a_failover(group, until):
     """
-    A scheduler continues through a failover: jobs set before and after it fire, and none fires early.
+    A scheduler continues through a failover.
+
+    Jobs set before and after it fire, and none fires early.
     """
     fired = {}
     done = threading.Event()

@@ -159,7 +159,9 @@ def test_one_silent_connection_holds_up_no_other(line_and_url):
 
 def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
     """
-    After its connections went silent, the only node recovers within seconds: it answers sets, and a series continues.
+    After its connections went silent, the only node recovers within seconds.
+
+    It answers sets, and a series continues.
     """
     line, url = line_and_url
     with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:

@@ -238,7 +238,9 @@ def test_a_scan_costs_the_rows_that_it_passes(store, made):
 
 def test_no_statement_scans(store):
     """
-    Every statement finds its jobs by a key: no plan scans a table of jobs, keys or notes.
+    Every statement finds its jobs by a key.
+
+    No plan scans a table of jobs, keys or notes.
     """
     partial_ones = {"page", "end_of_reach", "keys_of_shelf", "jobs_by_key", "delete_keys", "delete_stale_keys"}
     named = [sql for name, sql in SQL.items() if name not in partial_ones]

@@ -299,7 +299,9 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    While owners sort and are killed, another process sets, moves and cancels: every job exists exactly once.
+    While owners sort and are killed, another process sets, moves and cancels.
+
+    Every job exists exactly once.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:

@@ -139,7 +139,9 @@ def test_childs_child_does_not_keep_the_lock(store, start):
 
 def test_others_write_while_one_owns(store, start):
     """
-    While an owner runs, several processes set, move and cancel at once: nothing is lost, and the owner is notified.
+    While an owner runs, several processes set, move and cancel at once.
+
+    Nothing is lost, and the owner is notified.
     """
     store.acquire("the parent")
     mark = changes_of(store, 0, 1, 2**62, None).mark

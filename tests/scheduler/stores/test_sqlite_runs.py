@@ -1,5 +1,7 @@
 """
-The SQLite store keeps keys in sorted runs; they are found, listed, moved and merged correctly at any stage of a merge.
+The SQLite store keeps keys in sorted runs.
+
+The keys are found, listed, moved and merged correctly at any stage of a merge.
 """
 
 from __future__ import annotations
@@ -335,7 +337,9 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    While owners move keys and are killed, another process sets, moves and cancels: every job exists exactly once.
+    While owners move keys and are killed, another process sets, moves and cancels.
+
+    Every job exists exactly once.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:

@@ -1,5 +1,7 @@
 """
-A Celery application for a worker process; its broker is in the environment.
+A Celery application for a worker process.
+
+The environment names the application's broker.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
-Dramatiq actors for a worker process; their broker is in the environment.
+Dramatiq actors for a worker process.
+
+The environment names the actors' broker.
 """
 
 from __future__ import annotations

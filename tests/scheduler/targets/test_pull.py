@@ -169,7 +169,9 @@ def test_set_anew_while_leased(scheduler):
 
 def test_a_cancel_ends_the_lease(scheduler, until):
     """
-    A job that is cancelled while it is leased no longer counts as running; its worker always gets the same answer.
+    A job that is cancelled while it is leased no longer counts as running.
+
+    The job's worker always gets the same answer.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -207,7 +209,9 @@ def test_one_that_recurs(scheduler):
 
 def test_a_restart_repeats_what_was_leased(file_url, make):
     """
-    A lease ends with the process that gave it: the job fires again as the next attempt, and a late ack is refused.
+    A lease ends with the process that gave it.
+
+    The job fires again as the next attempt, and a late ack is refused.
     """
     first = make(file_url).start()
     first.set_many([due("k")])

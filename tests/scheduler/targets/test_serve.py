@@ -149,7 +149,9 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_their_own(client, tick, serve, tmp_path):
     """
-    An object in a module is recognised by its type: a Celery application is used with its routes.
+    An object in a module is recognised by its type.
+
+    A Celery application is used with its routes.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))

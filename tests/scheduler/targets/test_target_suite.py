@@ -198,7 +198,9 @@ class Memory:
 
 class MemorySuite(TargetSuite):
     """
-    The suite on the receiver `Memory`; its name keeps pytest from collecting it.
+    The suite on the receiver `Memory`.
+
+    The name of this class keeps pytest from collecting the suite.
     """
 
     takes_largest = False

@@ -336,7 +336,9 @@ def sent_all(urls, **options):
 
 def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     """
-    A hanging receiver has connections of its own: requests to other receivers are sent and answered without delay.
+    A hanging receiver has connections of its own.
+
+    Requests to other receivers are sent and answered without delay.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 2)
     receiver.answers["/"] = ("slow", {}, "")

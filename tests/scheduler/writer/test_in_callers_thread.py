@@ -155,7 +155,9 @@ def test_writes_keep_their_order(make, store):
 
 def test_own_writes_come_after_a_callers_turn(writer, store):
     """
-    A write that the scheduler posts during a caller's commit is not lost: the writer's thread writes it next.
+    A write that the scheduler posts during a caller's commit is not lost.
+
+    The writer's thread writes it next.
     """
     answered = threading.Event()
     with store.held() as entered:
@@ -225,7 +227,9 @@ def test_a_notice_that_fails(make, error):
 @pytest.mark.parametrize("place", ["apply", "on_commit"])
 def test_ctrl_c(make, store, monkeypatch, place):
     """
-    Ctrl-C during a commit is raised after it: the commit is durable and was announced, and the writer continues.
+    Ctrl-C during a commit is raised after it.
+
+    The commit is durable and was announced, and the writer continues.
     """
     committed = []
 

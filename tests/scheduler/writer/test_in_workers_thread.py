@@ -85,7 +85,9 @@ def test_a_call_that_posts_nothing_writes_nothing(make, store):
 
 def test_a_busy_writer_writes_the_batches(make, store, answers):
     """
-    During a commit the worker does not wait for its end: the writer's thread writes the batches in the next one.
+    During a commit the worker does not wait for its end.
+
+    The writer's thread writes the batches in the next one.
     """
     writer = make()
     with store.held() as entered:

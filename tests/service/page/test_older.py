@@ -1,5 +1,7 @@
 """
-The past of the river is complete: firings that have no dot any more are still drawn and counted.
+The past of the river is complete.
+
+Firings that have no dot any more are still drawn and counted.
 """
 
 from __future__ import annotations

@@ -196,9 +196,9 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    Of two nodes on one PostgreSQL one is killed: its lane is red while its leases last.
+    Of two nodes on one PostgreSQL one is killed.
 
-    The view fits its screen, and axe finds nothing.
+    Its lane is red while its leases last. The view fits its screen, and axe finds nothing.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")

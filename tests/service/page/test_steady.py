@@ -1,5 +1,7 @@
 """
-Rows do not move under the pointer or the focus: changes that would move them wait until both have left.
+Rows do not move under the pointer or the focus.
+
+Changes that would move them wait until both have left.
 """
 
 from __future__ import annotations

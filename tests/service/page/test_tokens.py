@@ -84,7 +84,9 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_before_it_is_loaded(service, page):
     """
-    A restricted token is not used on a page that asks for a token in a view of all jobs; it is used on the next page.
+    A restricted token is not used on a page that asks for a token in a view of all jobs.
+
+    The token is used on the next page.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")

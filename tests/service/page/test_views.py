@@ -157,7 +157,9 @@ def test_the_wheel_turns(server, page):
 
 def test_the_wheel_goes_on_in_the_store(server, page):
     """
-    A job of next year is in an outer ring; its slot shows a span and leads to the job, and so does the table.
+    A job of next year is in an outer ring.
+
+    The job's slot shows a span and leads to the job, and so does the table.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
