@@ -119,7 +119,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def let_through() -> Callable[[Path], None]:
     """
-    Return a function that opens a folder of pytest to every user, although its parents are open only to one.
+    Return a function that opens a folder of pytest to every user, although its parents are open only to one user.
     """
     root = Path(tempfile.gettempdir())
 

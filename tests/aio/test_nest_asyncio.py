@@ -49,7 +49,7 @@ loop.close()
 @needs_libraries("nest_asyncio")
 def test_nest_asyncio():
     """
-    Under nest_asyncio, which replaces the loop's turn, timers fire in order, also in a nested loop.
+    Under nest_asyncio, which replaces the loop's turn, timers fire in order, even in a nested loop.
     """
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -86,7 +86,7 @@ def test_coroutine_methods():
 
 def test_it_looks_like_the_method():
     """
-    Name and docstring are those of the method, on the class and on an object, and the repr names it.
+    On the class and on an object, the decorated method has the method's name and docstring, and a repr with the name.
     """
     prices = Prices()
     for price in (Prices.price, prices.price):

@@ -48,7 +48,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    An entry with a new earliest deadline, and an entry that was moved to a later one, expire on time.
+    An entry with a new earliest deadline, and an entry that was moved to a later deadline, expire on time.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))

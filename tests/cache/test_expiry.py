@@ -137,7 +137,7 @@ def test_jitter_spreads_lives(clock):
 
 def test_what_is_due_makes_room_before_the_living(clock):
     """
-    A full cache drops expired entries before it evicts a live one, even if they were used more recently.
+    A full cache drops expired entries before it evicts a live entry, even if the live entry was used less recently.
     """
     cache = lazy(clock, maxsize=3)
     cache["old"] = 1

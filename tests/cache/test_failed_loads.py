@@ -78,7 +78,9 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    The objects of a failed async loader are freed, also with several waiters, whether it fails at once or later.
+    The objects of a failed async loader are freed, even with several waiters.
+
+    The loader fails at once or later.
     """
     if is_eager and not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("eager tasks came with Python 3.12")

@@ -236,7 +236,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    If a waiting task is cancelled, even the first one, the load continues for the other waiters.
+    If a waiting task is cancelled, even the first task, the load continues for the other tasks.
     """
 
     async def main():

@@ -263,7 +263,7 @@ def test_lists_go_on(run, monkeypatch):
 )
 def test_bad_values(run, arguments, part):
     """
-    A bad value is named on stderr, the exit code is that of a usage error, and nothing is stored.
+    A bad value is named on stderr, the exit code reports a usage error, and nothing is stored.
     """
     target = () if "--target" in arguments else ("--target", "log")
     answer = run("set", "kept", *arguments, *target)
@@ -283,7 +283,7 @@ def test_negative_delay_is_due_now(run):
 @pytest.mark.parametrize("key", ["", "k" * 513, "k" * 10_240])
 def test_bad_keys(run, key):
     """
-    A key that is empty or too long is refused by every command that takes one.
+    A key that is empty or too long is refused by every command that takes a key.
     """
     run("set", "other", "--delay", "1h", "--target", "log")
     for arguments in (

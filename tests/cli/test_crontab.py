@@ -193,7 +193,7 @@ def test_reboot(run):
 
 def test_files_that_are_none(run, tmp_path):
     """
-    A missing file, or one that is not text, is named.
+    A missing file, or a file that is not text, is named.
     """
     (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     for name in ("none", "binary"):

@@ -85,7 +85,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     """
-    A job that waits for a retry is exported with its full time to expiry, even if the retry has used some of it.
+    A job that waits for a retry is exported with its full time to expiry, even if the retry has used some of that time.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)

@@ -93,7 +93,7 @@ def test_limit_of_a_filter(run):
 @pytest.mark.parametrize("filters", [("--prefix", ""), ("--state", "running"), ("--contains", "e")])
 def test_stop_what_a_filter_chooses(run, filters):
     """
-    Running jobs are asked to stop on request, and are counted separately from cancelled ones.
+    Running jobs are asked to stop on request, and are counted separately from cancelled jobs.
     """
     begun = threading.Semaphore(0)
     scheduler = Scheduler("sqlite:///tickwheel.db")

@@ -123,7 +123,7 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are imported like those of a database, and a missing key is named.
+    The jobs of a RedisJobStore are imported like the jobs of a database, and a missing key is named.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -251,7 +251,7 @@ CRONS = [
 @pytest.mark.parametrize("fields", CRONS, ids=str)
 def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
     """
-    The next thirty runs of a cron schedule are those of APScheduler.
+    The next thirty runs of a cron schedule are the same as in APScheduler.
     """
     job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
     taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]

@@ -70,7 +70,7 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest recurring schedules are declared, so that a second import cancels those that were removed.
+    With --manifest recurring schedules are declared, so that a second import cancels the schedules that were removed.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):

@@ -69,7 +69,7 @@ def url_of(folder: Path, store: str) -> str:
 
 def append(path: Path, line: str) -> None:
     """
-    Append *line* in one write, so that after a SIGKILL the file has either the whole line or nothing of it.
+    Append *line* in one write, so that after a SIGKILL the file has either the whole line or no part of the line.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:

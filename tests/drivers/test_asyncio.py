@@ -250,7 +250,7 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    A callback runs in the context in which it was set, or in the given one.
+    A callback runs in the context in which it was set, or in the given context.
 
     Bulk callbacks run in the wheel's context.
     """

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    With pending timers, even keyed ones and one that never fires, the interpreter ends at once and quietly.
+    With pending timers, even keyed timers and a timer that never fires, the interpreter ends at once and quietly.
     """
     expect(
         """
@@ -328,7 +328,7 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child that is forked inside a pool's callback runs none of the waiting callbacks, only those of a new wheel.
+    A child that is forked inside a pool's callback runs only the callbacks of a new wheel, not the waiting callbacks.
     """
     expect(
         FORK

@@ -48,7 +48,7 @@ HANDLES: dict[str, Any] = {
 @pytest.mark.parametrize("design", ["native", "heap"])
 def test_a_handle(make, verb, make_handle, design):
     """
-    Each keyed method of each wheel refuses each kind of handle, whichever wheel it is from, pending or ended.
+    Each keyed method of each wheel refuses pending and ended handles of each kind, whichever wheel the handle is from.
     """
     clock = ManualClock()
     wheel, other = make(clock), WHEELS[design](clock)

@@ -56,7 +56,9 @@ class TestTrioOverHeap(TestTrio):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_anyio(backend):
     """
-    With asyncio and with trio, callbacks and coroutines run in the context in which they were set, also from a thread.
+    With asyncio and with trio, callbacks and coroutines run in the context in which they were set.
+
+    Another thread can set timers, too.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 

@@ -151,7 +151,7 @@ WIDE = """
 @pytest.fixture(scope="module")
 def built(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    Return the folder of a small site that is built with the configuration of the real one.
+    Return the folder of a small site that is built with the configuration of the real site.
     """
     for library in ("furo", "myst_parser", "sphinx_copybutton", "sphinx_sitemap", "notfound", "sphinxext.opengraph"):
         pytest.importorskip(library, reason=f"{library} is not installed: pip install -r requirements/docs.txt")

@@ -235,7 +235,7 @@ def test_what_is_private_to_a_room_stays_in_it(modules):
 
 def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
-    No module of the scheduler imports `time`, `threading`, `random` or the like, except the listed ones.
+    No module of the scheduler imports `time`, `threading`, `random` or the like, except the listed modules.
     """
     used, wrong = set(), []
     for name, tree in modules.items():

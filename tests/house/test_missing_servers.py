@@ -93,7 +93,7 @@ def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
 @NEEDS_SH
 def test_nothing_is_said_where_other_things_are_missing(closing):
     """
-    A missing program is not shown if no test was skipped because of it.
+    A missing program is not shown if no test was skipped because the program is missing.
     """
     *_, skip, summary = closing("#!/bin/sh\necho nginx\nexit 1\n")
     assert skip.startswith("SKIPPED")

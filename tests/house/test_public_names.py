@@ -107,7 +107,7 @@ def test_docstrings_open_with_a_statement(modules):
 
 def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
-    Return the dotted paths of *thing* and of its own and inherited public methods that have no docstring.
+    Return the dotted paths of *thing* and its public methods, defined or inherited, as far as they have no docstring.
 
     A method that a contract documents needs no second docstring, and a test needs none if its name is enough.
     """

@@ -117,7 +117,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_transaction_without_autocommit(self) -> None:
         """
-        A transaction without autocommit is joined like `atomic()`, also with `conn=` and by its first statement.
+        A transaction without autocommit is joined like `atomic()`, even with `conn=` and by the first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -280,7 +280,7 @@ class Jobs(TransactionTestCase):
     @skipUnless(connection.vendor == "postgresql", "a file has no owner that Django knows")
     def test_it_connects_as_django_does(self) -> None:
         """
-        The tables of the jobs belong to the role of `assume_role`, like those of the models.
+        The tables of the jobs belong to the role of `assume_role`, like the tables of the models.
         """
         jobs.scheduler.get("a")
         with connection.cursor() as cursor:
@@ -289,7 +289,7 @@ class Jobs(TransactionTestCase):
 
     def test_dumpdata(self) -> None:
         """
-        The admin's model of jobs has no table, and `dumpdata` does not look for one.
+        The admin's model of jobs has no table, and `dumpdata` does not look for a table.
         """
         call_command("dumpdata", stdout=io.StringIO())
 

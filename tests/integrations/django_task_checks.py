@@ -154,7 +154,7 @@ class Tasks(TransactionTestCase):
 
     def test_results_are_forgotten(self) -> None:
         """
-        A result is gone after `keep_results` (by default a day), and one that never existed is not found.
+        A result is gone after `keep_results` (by default a day), and a result that never existed is not found.
         """
         result = add.enqueue(1)
         self.clock.advance(0)

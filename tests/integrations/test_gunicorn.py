@@ -35,7 +35,7 @@ def test_one_of_the_workers_fires(tmp_path, options):
     """
     All workers take orders, and one fires each job once.
 
-    All stop at SIGTERM, also if one process loads the application.
+    All workers stop at SIGTERM, even if one process loads the application for all workers.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")

@@ -106,7 +106,7 @@ def check(due, ran):
 )
 def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
-    Each acknowledged order is cancelled, by the process that is killed or by the next one.
+    Each acknowledged order is cancelled, by the process that is killed or by the next process.
     """
     for needed in (module, command[0]):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install {needed}")

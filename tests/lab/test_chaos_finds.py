@@ -39,7 +39,9 @@ main(sys.argv[2], int(sys.argv[3]))
 @pytest.mark.parametrize(("how", "kind"), [("swallow", "lost"), ("twice", "doubled")])
 def test_a_broken_service_is_found(tmp_path: Path, monkeypatch, how: str, kind: str) -> None:
     """
-    A service that drops every fifth firing is reported to lose jobs, and one that sends it twice, to repeat jobs.
+    A service that drops every fifth firing is reported to lose jobs.
+
+    A service that sends every fifth firing twice is reported to repeat jobs.
     """
     monkeypatch.setattr("tickwheel.lab.chaos.run.PATIENCE_S", 3.0)
     (tmp_path / "broken.py").write_text(BROKEN)

@@ -152,7 +152,7 @@ def test_the_page_stands_alone() -> None:
 )
 def test_what_is_no_service(url: str) -> None:
     """
-    An address that cannot be that of a service is refused, and the error quotes it.
+    An address that cannot belong to a service is refused, and the error quotes the address.
     """
     with pytest.raises(UrlError, match="write it as in http://127"):
         Client(url)

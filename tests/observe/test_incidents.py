@@ -482,7 +482,7 @@ class Record:
 
     def take(self):
         """
-        Read the alerts, and return those that fire.
+        Read the alerts, and return the alerts that fire.
         """
         mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
         firing = [each["labels"] for each in mine if each["state"] == "firing"]
@@ -591,7 +591,7 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 
 def test_only_times_are_shortened():
     """
-    The tested rules equal the original ones, except for windows, ages, and the durations in `for:`.
+    The tested rules equal the original rules, except for windows, ages, and the durations in `for:`.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]

@@ -138,7 +138,7 @@ def test_what_a_handler_does_lies_below(spans):
 
 def test_a_handler_adds_to_its_span(spans):
     """
-    The current span in a handler is that of its firing, and accepts attributes and events.
+    The current span in a handler is the span of the firing, and accepts attributes and events.
     """
     seen = []
 

@@ -66,7 +66,7 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def settles_without_epoch() -> Any:
     """
-    The store accepts begins and settles with any epoch.
+    The store accepts begin and settle operations with any epoch.
     """
     return mock.patch.object(Table, "is_fenced", return_value=False)
 

@@ -166,7 +166,7 @@ class Told(Caller):
 )
 def test_what_went_wrong_is_found(changes, starts, wrong):
     """
-    The judge finds a job that never starts, one that starts after an answer against it, and one that starts early.
+    The judge finds jobs that never start, jobs that start after an answered cancel or move, and jobs that start early.
     """
     life = Life("step", "key", 1, 7, asked_at=10.0, answered_at=10.5, due=12.0)
     for name, value in changes.items():

@@ -77,7 +77,7 @@ def test_an_hour_without_violations(seed):
 @pytest.mark.parametrize("seed", [2, 3])
 def test_one_seed_is_one_history(seed):
     """
-    One seed gives the same history byte for byte, also in another process with other hashes.
+    One seed gives the same history byte for byte, even in another process with other hashes.
     """
     program = f"from simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(__file__).parent)}

@@ -305,7 +305,7 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
 
 def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` running jobs are counted and asked to stop, alone or with pending jobs.
+    With `running=True` running jobs are counted and asked to stop, with or without pending jobs.
 
     Dead jobs stay.
     """

@@ -1,5 +1,5 @@
 """
-Valid values of a job, and the errors for invalid ones.
+Valid values of a job, and the errors for invalid values.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ def test_an_unknown_type_says_what_json_has():
 
 def test_choices():
     """
-    A mode is given by its name, and an unknown name is refused with the valid ones.
+    A mode is given by its name, and the error for an unknown name lists the valid names.
     """
     assert checks.choice("mode", "keep", SetMode) is SetMode.KEEP
     with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):

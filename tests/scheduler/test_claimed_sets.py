@@ -117,7 +117,7 @@ def test_one_commit_sets_and_begins(start, store, record, until, engines):
 
 def test_what_is_set_is_reported_first(start, store, record):
     """
-    Hooks get the event of the set before that of the firing, and the set's answer shows a pending job.
+    Hooks get the event of the set before the event of the firing, and the set's answer shows a pending job.
     """
     scheduler = start(print)
     scheduler.subscribe(record)

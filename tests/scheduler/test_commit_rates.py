@@ -26,7 +26,7 @@ MANY = 64
 
 class Timers:
     """
-    A wheel that only records its timers, and the numbers of those that are cancelled.
+    A wheel that only records its timers, and the numbers of the cancelled timers.
     """
 
     def __init__(self):

@@ -313,7 +313,7 @@ def test_what_has_ended_stays_so():
 
 def test_what_is_kept_of_rules_is_bounded(make):
     """
-    A manifest remembers a limited number of its latest rules, and only those with a number of runs.
+    A manifest remembers a limited number of its latest rules, and only the rules with a number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -435,7 +435,7 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration intervenes between two partitions, the answer still lists the outcomes of the first ones.
+    If another declaration intervenes between two partitions, the answer still has the outcomes of the first partitions.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -583,7 +583,7 @@ def test_nothing_else_cancels(make, file_url):
 
 def test_asyncio():
     """
-    The asynchronous scheduler declares like the synchronous one.
+    The asynchronous scheduler declares like the synchronous scheduler.
     """
 
     async def main():

@@ -22,7 +22,7 @@ def test_steps(us):
 
 def test_the_ends():
     """
-    Zero and negative values count in the first step, and values past the last step count in the last one.
+    Zero and negative values count in the first step, and values past the last step count in the last step.
     """
     assert _index(0) == _index(-5) == _index(0.0004) == 0
     assert _index(1e15) == _index(1e12)

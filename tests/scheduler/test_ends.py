@@ -183,7 +183,7 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    If a plain function returns the coroutine of an async one, the attempt fails, because the body did not run.
+    If a plain function returns the coroutine of an async function, the attempt fails, because the body did not run.
     """
     told = events(scheduler)
 

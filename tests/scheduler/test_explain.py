@@ -368,7 +368,7 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    At most 50 lanes are listed, those with waiting jobs first, and the others are summed up.
+    At most 50 lanes are listed, with the lanes that have waiting jobs first, and the other lanes are summed up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)

@@ -135,7 +135,7 @@ def test_no_name(lane):
 
 def test_no_named_lanes():
     """
-    Without a named lane each handler is its own lane, even if its name looks like that of a lane.
+    Without a named lane each handler is its own lane, even if the handler's name looks like the name of a lane.
     """
     lanes = LaneNames()
     assert lanes.of("handler", "bulk") == "handler:bulk"

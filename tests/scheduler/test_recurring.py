@@ -180,7 +180,7 @@ def test_the_last_run_fails(scheduler, clock, events):
 
 def test_until(scheduler, clock, events):
     """
-    A run exactly at `until=` is the last one, and then the job is removed.
+    A run exactly at `until=` is the last run, and then the job is removed.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -377,7 +377,7 @@ def test_the_stored_text(scheduler):
 @pytest.mark.parametrize("every", [1e-9, 0.0004, 0.0015, 1 / 3, 1.00001])
 def test_an_interval_that_no_clock_here_keeps(make, every):
     """
-    An interval shorter than a millisecond, or with a fraction of one, is refused, because rounding would make it drift.
+    An interval that is not a whole number of milliseconds is refused, because rounding would make the series drift.
     """
     with pytest.raises(RecurrenceError, match=r"least interval is 0\.001 s|whole milliseconds: pass "):
         make("memory://").set("k", every=every, handler="h")

@@ -60,7 +60,7 @@ def test_a_run_is_left_out(scheduler, clock, record, until):
 
 def test_any_instant(scheduler):
     """
-    The run after the skipped one has its exact due time to the millisecond, also with jitter.
+    The run after the skipped run has its exact due time to the millisecond, even with jitter.
     """
     for ms in range(1, 300):
         first = scheduler.set("k", every=1 + ms / 1000, jitter=ms, handler="h").job.due_at

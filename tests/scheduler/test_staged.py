@@ -59,7 +59,7 @@ def test_every_step_in_every_phase(phase, step):
 
 def test_the_whole_life():
     """
-    A job goes through all states from staged to settled, and then the table holds nothing of it.
+    A job goes through all states from staged to settled, and then leaves the table.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())

@@ -388,7 +388,7 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store itself adds the delays of sets and moves to its time, so a client does not ask for the time.
+    The store adds the delay of a set or move to the store's time, so a client does not ask for the time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     store.reads = 0

@@ -265,7 +265,7 @@ def test_names_of_all_kinds(inline):
 )
 def test_a_name_that_no_other_process_knows(module, name):
     """
-    A task needs an explicit name if other processes would not know its own.
+    A task needs an explicit name if other processes would not know the name of its function.
     """
 
     def cancel(x: int) -> None: ...
@@ -634,7 +634,7 @@ class Sent:
 
 def test_a_task_has_no_verbs_of_other_libraries():
     """
-    A verb of another task library raises an error that names the verb of this one.
+    A verb of another task library raises an error that names the verb of this library.
     """
     made = task(name="t")(closed)
     for name in ("delay", "apply_async", "defer", "send"):

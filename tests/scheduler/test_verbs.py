@@ -230,7 +230,7 @@ def test_many(client):
 
 def test_many_of_the_other_verbs(client):
     """
-    Many jobs are moved or cancelled in one call, with answers in order, also for unknown keys.
+    Many jobs are moved or cancelled in one call, with answers in order, even for unknown keys.
     """
     client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
     keys = ["k3", "none", "k1"]

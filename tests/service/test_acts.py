@@ -9,7 +9,7 @@ from tickwheel.service.tokens import digest_of
 
 def test_with_whose_token(start, tmp_path):
     """
-    Each write with a token is recorded with the token's name, also in a batch.
+    Each write with a token is recorded with the token's name, even in a batch.
 
     Reads are not recorded.
     """

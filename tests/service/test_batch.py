@@ -46,9 +46,9 @@ def batch(server, items, headers=None):
 
 def test_each_item_has_its_result(server):
     """
-    Sets, moves and cancels are done in order.
+    The items of a batch, which set, move and cancel jobs, are done in order.
 
-    A refused item gets its reason, and the others are still done.
+    A refused item gets its reason, and the other items are still done.
     """
     answer = batch(
         server,

@@ -103,9 +103,9 @@ def test_one_profile_at_a_time(start):
 
 def test_a_traceparent_is_kept(server):
     """
-    A request's traceparent is stored with the jobs that it sets, also in a batch.
+    A request's traceparent is stored with the jobs that the request sets, even in a batch.
 
-    An unreadable one is ignored.
+    An unreadable traceparent is ignored.
     """
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
     job = {"delay": 3600, "target": "log"}

@@ -70,7 +70,9 @@ def test_client_reads_nodes(start):
 
 def test_top_shows_every_node(start, postgres_url, until, top):
     """
-    `tickwheel top` has a row for each of two nodes, whichever it asks, and marks the node that has stopped reporting.
+    `tickwheel top` has a row for each of two nodes, whichever node it asks.
+
+    A node that has stopped reporting is marked.
     """
     store = f"{postgres_url}&shards=4&lease_s=12"
     first, second = start("--store", store), start("--store", store)

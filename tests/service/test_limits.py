@@ -61,9 +61,9 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    Above the maximum number of pending jobs sets are refused, alone and in a batch.
+    Above the maximum number of pending jobs, set requests are refused, alone and in a batch.
 
-    Moves and cancels are not.
+    Move and cancel requests are not refused.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]

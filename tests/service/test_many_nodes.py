@@ -110,7 +110,7 @@ def test_one_worker_at_one_node(nodes, until):
 
 def test_each_end_at_each_other_node(nodes, until):
     """
-    Every node answers acknowledgements, rejections, releases and extensions alike, also if they are repeated.
+    Every node answers acknowledgements, rejections, releases and extensions alike, even if they are repeated.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes

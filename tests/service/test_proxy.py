@@ -78,7 +78,7 @@ def test_pull_workers(proxy):
 
 def test_a_request_again(nodes, proxy):
     """
-    Every node gives the same answer to a repeated request with one key, also while a node is killed.
+    Every node gives the same answer to a repeated request with one key, even while a node is killed.
     """
     requests = [
         ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),

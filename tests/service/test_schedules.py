@@ -169,7 +169,7 @@ def test_rules_that_are_none(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval so short that it would keep the service busy is refused, also in a batch, unless the operator allows it.
+    An interval so short that it would keep the service busy is refused, even in a batch, unless the operator allows it.
     """
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")

@@ -226,7 +226,7 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    Wherever a turn is interrupted, a series loses no firing and continues, also after an `Exception`.
+    Wherever a turn is interrupted, a series loses no firing and continues, even after an `Exception`.
     """
     number = 0
     while True:

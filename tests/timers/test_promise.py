@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    Thousands of sets, moves and cancels, also in callbacks, keep the promise to the nanosecond.
+    Thousands of operations that set, move and cancel timers, even in callbacks, keep the promise to the nanosecond.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)

@@ -19,7 +19,7 @@ TENTH = timedelta(milliseconds=100)
 
 def test_keys():
     """
-    Keyed timers, also in shards, can be set and moved by a timedelta.
+    Keyed timers, including those in shards, can be set and moved by a timedelta.
     """
     clock = ManualClock()
     expired: list[object] = []

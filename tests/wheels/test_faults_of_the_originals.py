@@ -22,7 +22,7 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
-    A delay of 1.5 s with a tick of 1 s is not early, whichever millisecond of a tick it is set at.
+    A delay of 1.5 s with a tick of 1 s does not end early, at whichever millisecond of a tick the delay begins.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)

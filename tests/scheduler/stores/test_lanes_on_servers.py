@@ -28,7 +28,7 @@ def server_url(request):
 @pytest.mark.slow
 def test_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of ten lanes run next to the many jobs of a limited lane, and behind them, also after a takeover.
+    Jobs of ten lanes run although many jobs of a limited lane are beside or before them, even after a takeover.
     """
     made = []
     for turn in range(2):
@@ -55,7 +55,9 @@ def test_beside_a_crowd(server_url, make, record, until):
 
 def test_many_queues_without_workers(server_url, make, record, until):
     """
-    Jobs of queues without workers leave room for a new handler, also after a takeover. A worker gets its queue's jobs.
+    Jobs of queues without workers leave room for a new handler, even after a takeover.
+
+    A worker gets the jobs of its queue.
     """
     many = [SetRequest(f"{n}", delay=0, target="pull", handler=f"q{n}") for n in range(HERD)]
     wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: the order between partitions is undefined

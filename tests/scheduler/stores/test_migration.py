@@ -527,7 +527,7 @@ def test_conflicts_stay(stores):
 
 def test_one_store_is_not_two(stores):
     """
-    A store that is given under two names is recognised as one, and stays unchanged.
+    A store that is given under two names is recognised as the same store, and stays unchanged.
     """
     source, _, url, _ = stores
     before = fill(source)

@@ -1,5 +1,5 @@
 """
-The URLs that open a store, and the errors for wrong ones.
+The URLs that open a store, and the errors for wrong URLs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_a_store_of_the_users(tmp_path, monkeypatch):
 
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
-    In a SQLite URL three slashes begin a relative path and four an absolute one, and the path is taken literally.
+    In a SQLite URL three slashes begin a relative path, four slashes begin an absolute path, and the path is literal.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (

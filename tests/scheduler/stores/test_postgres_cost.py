@@ -285,7 +285,7 @@ def test_statistics_of_another_moment(session, statement, state, past):
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
 def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
     """
-    With any statistics, the check whether jobs remain in a draining shard reads at most one row of it.
+    With any statistics, the check whether jobs remain in a draining shard reads at most one row of the shard.
     """
     with session.transaction(force_rollback=True):
         session.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")

@@ -204,7 +204,7 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    The answer and the table give a new plain job the fields that the rules give it, also if its due time is relative.
+    The answer and the table have the fields that the rules give a new plain job, even if its due time is relative.
     """
     jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
     store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
@@ -301,7 +301,7 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
 
 def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
-    A move whose generation was drawn before that of a write that it waited for gets a new one.
+    A move gets a new generation if its generation was drawn before the generation of a write that the move waited for.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         store.acquire("owner")

@@ -124,7 +124,7 @@ def jobs_of(store, keys, **fields):
 
 def test_each_write_changes_the_version(postgres, database, changes):
     """
-    The version differs after each kind of write, also after writes that change no count.
+    The version differs after each kind of write, even after writes that change no count.
 
     A read does not change the version.
     """

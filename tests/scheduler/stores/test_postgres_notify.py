@@ -146,7 +146,7 @@ def test_jobs_without_hurry_are_announced_together(make, payload, monkeypatch):
 
 def test_the_wait_for_more_jobs_ends(make, payload, monkeypatch):
     """
-    A job without hurry is announced after the interval, also if no other write follows.
+    A job that is not due soon is announced after the interval, even if no other write follows.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", 0.01)
     _, client = make("&shards=1"), make()

@@ -86,7 +86,7 @@ def test_the_end_of_a_series(server_url, make, events, bound):
 
 def test_skip_with_grace(server_url, make, events, until):
     """
-    Of two missed runs, only the one that is late by less than its grace time starts.
+    Of two missed runs, only the run that is late by less than its grace time starts.
 
     Both series keep their schedule.
     """

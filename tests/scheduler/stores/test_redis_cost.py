@@ -37,7 +37,7 @@ def store(server):
 
 def look(store, limit):
     """
-    Scan for changes and for at most *limit* due jobs, up to the far ones.
+    Scan for changes and for at most *limit* due jobs, up to the far jobs.
     """
     return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
 

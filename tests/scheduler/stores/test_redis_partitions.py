@@ -220,7 +220,7 @@ def test_a_generation_that_two_give_is_found(redis_url):
 
 def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
     """
-    The check of late jobs detects a node that prefetches from all partitions but one.
+    The check of late jobs detects a node that does not prefetch from one of the partitions.
     """
     store, own = open_store(redis_url), Prefetcher.own
     with mock.patch.object(

@@ -30,7 +30,7 @@ def redis_url(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once, whichever node sets it and whichever leaves.
+    Three nodes fire each job once, whichever node sets the job and whichever node leaves.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):

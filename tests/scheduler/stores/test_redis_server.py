@@ -120,7 +120,7 @@ def test_keys_of_somebody_else(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    If Redis is out of memory, it refuses a set as permanent and stores nothing of it, but running jobs can be settled.
+    If Redis is out of memory, a set fails with a permanent error and stores nothing, but running jobs can be settled.
     """
     store = make("&shards=1", server)
     (lease,) = store.acquire("owner")

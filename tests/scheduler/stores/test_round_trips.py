@@ -54,7 +54,7 @@ class Counted:
 
     def call(self, name, call, *arguments, **more):
         """
-        Make the call, count its round trips as those of *name*, and return its result.
+        Make the call, count its round trips under *name*, and return its result.
         """
         before = self.line.trips
         answer = call(*arguments, **more)

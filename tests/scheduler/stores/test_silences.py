@@ -37,7 +37,7 @@ def has_expired(store):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_living_nodes_keep_their_shards(nodes, until, order):
     """
-    Each node keeps its shards under the same epochs, whichever is answered first after the silence.
+    Each node keeps its shards under the same epochs, whichever node is answered first after the silence.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))

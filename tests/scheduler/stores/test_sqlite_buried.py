@@ -143,7 +143,7 @@ def test_far_jobs_weigh_what_they_change(weighed, store):
 
 def test_a_full_disk_takes_no_records(store):
     """
-    While the reserve for a full disk is in use, cancelled rows are deleted, because tombstones would use more of it.
+    While the reserve for a full disk is in use, cancelled rows are deleted, because tombstones would use more space.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -106,7 +106,7 @@ def nats_server(folder):
 @pytest.fixture(scope="session")
 def rabbitmq(folder):
     """
-    Return a running RabbitMQ with its own user and a small `max_message_size`.
+    Return a running RabbitMQ with a user for these tests and a small `max_message_size`.
 
     The start takes some ten seconds.
     """

@@ -1,5 +1,5 @@
 """
-The examples that need a server, run with a real one.
+The examples that need a server, run with a real server.
 """
 
 from __future__ import annotations

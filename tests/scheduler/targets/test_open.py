@@ -93,7 +93,7 @@ def test_the_rate_of_an_object():
 )
 def test_a_library_of_a_library(make, caplog, lacks, message):
     """
-    If a library lacks one of its own libraries, this is named when the scheduler starts, and jobs lose no attempt.
+    If a target's library lacks a library that it needs, the start names the missing library, and jobs lose no attempt.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     target = make_target("celery+redis://127.0.0.1:1/0")
@@ -110,7 +110,7 @@ def test_a_library_of_a_library(make, caplog, lacks, message):
 @pytest.mark.parametrize("value", [timedelta(seconds=90), "1m30s", "PT90S", 90])
 def test_seconds_of_targets(value):
     """
-    Targets accept lengths of time in every form, and refuse those that are not positive.
+    Targets accept durations in every form, and refuse durations that are not positive.
     """
     makers = {
         lambda length: AmqpTarget(timeout_s=length): "_timeout_s",

@@ -105,7 +105,7 @@ def test_streams_are_trimmed(receiver, client, make, events):
 
 def test_a_key_of_another_kind(receiver, client, make, events):
     """
-    If the stream's name is that of a key of another type, the attempt fails with the error of Redis.
+    If a key of another type has the stream's name, the attempt fails with the error of Redis.
     """
     client.set(receiver.handler, "text")
     scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()

@@ -199,7 +199,7 @@ def test_twice(tick):
 
 def test_unknown_target(tick):
     """
-    A job for an undefined target is refused, and the error says how to define one.
+    A job for an undefined target is refused, and the error says how to define the target.
     """
     answer = tick("set", "one", "--delay", "0", "--target", "rabbitmq", "--handler", "orders")
     assert (answer.returncode, "tickwheel serve --target NAME=URL" in answer.stderr) == (2, True)

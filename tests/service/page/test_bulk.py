@@ -56,7 +56,7 @@ def test_all_of_these(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by part of the key, handler, target and error, alone or together.
+    Jobs are found by part of the key, handler, target or error, or by several of these.
 
     The address keeps the filters.
     """

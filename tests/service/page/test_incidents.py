@@ -92,7 +92,7 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident shows how many different errors its replay affects, and the text of each, also with the keyboard.
+    An incident shows how many different errors its replay affects, and the text of each error, even with the keyboard.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

@@ -75,7 +75,7 @@ def test_keys(server, page):
 
 def test_skip_to_the_jobs(server, page):
     """
-    The skip link moves the focus to the list, also during a search and from another view.
+    The skip link moves the focus to the list, even during a search and from another view.
     """
     filtered = "#overview?prefix=tea&state=paused"
     page.browser.get(f"http://{server.host}:{server.port}/{filtered}")

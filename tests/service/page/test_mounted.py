@@ -20,7 +20,7 @@ service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=I
 
 def test_a_page_under_a_prefix(page):
     """
-    Under a prefix the page is live, shows jobs and changes them, also after its stream has ended.
+    Under a prefix the page is live, shows jobs and changes them, even after its stream has ended.
 
     Its server can stop while the page is open.
     """
