@@ -295,9 +295,9 @@ def test_scheduled_can_be_walked(still):
 
 def test_close_clears_the_timers():
     """
-    A closed loop has no timers and refuses new ones.
+    A closed loop has no timers and refuses new timers.
 
-    Cancelling its old ones has no effect.
+    Cancelling the loop's old timers has no effect.
     """
     loop = EventLoop()
     handle = loop.call_later(1, print)

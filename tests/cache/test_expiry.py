@@ -89,7 +89,7 @@ def test_remaining_and_touch(clock):
     """
     `remaining` returns the seconds that an entry has left.
 
-    `touch` restarts its lifetime, or gives it another one.
+    `touch` restarts the lifetime of an entry, or gives the entry another lifetime.
     """
     cache = lazy(clock)
     cache["a"] = 1

@@ -34,7 +34,7 @@ def test_what_expires_before_its_turn_is_left_out(clock):
 
 def test_changes_in_the_middle(clock):
     """
-    An iterator skips entries that are removed during the iteration, shows no new ones, and shows new values.
+    An iterator skips entries that are removed or added during the iteration, and shows new values.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})

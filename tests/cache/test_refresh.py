@@ -364,7 +364,7 @@ def test_refreshing_other_caches(clock, source):
 
 def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
     """
-    If the task of a background load is cancelled before its first step, the next take starts another one.
+    If the task of a background load is cancelled before its first step, the next take starts another background load.
     """
     cache = make(clock, ahead=5.0)
 

@@ -64,7 +64,7 @@ def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
     Return a function that starts `tickwheel` in a process that Ctrl-C can end.
 
-    Its temporary files are in the test's folder.
+    The process writes its temporary files to the test's folder.
     """
     started = []
 

@@ -34,7 +34,7 @@ def test_moves_all(filled):
     """
     All jobs are moved and counted.
 
-    A second run moves jobs that were set during the first one.
+    A second run moves jobs that were set during the first run.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr

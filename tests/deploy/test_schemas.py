@@ -109,7 +109,7 @@ def test_broken_manifest(wrong, name, old, new, field):
 
 def test_kubeconform(deploy, kubeconform):
     """
-    The validator kubeconform knows each kind, accepts our manifests, and rejects faulty ones.
+    The validator kubeconform knows each kind, accepts our manifests, and rejects faulty manifests.
     """
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
     assert "Valid: 3, Invalid: 0, Errors: 0, Skipped: 0" in kubeconform(text)

@@ -132,7 +132,7 @@ def test_all_tests_run_each_night_and_before_a_release():
 
 def test_a_failed_night_names_its_commits(tmp_path):
     """
-    The commits since the last good one are listed.
+    The commits since the last good commit are listed.
 
     If no run has passed, if this commit itself has passed before, or if it does not descend from the good one, the
     message says so.

@@ -72,7 +72,7 @@ def uses(text: str, names: set[str]) -> set[str]:
 
 def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
     """
-    The modules of the binding crate can be ordered so that each imports only earlier ones.
+    The modules of the binding crate can be ordered so that each module imports only earlier modules.
     """
     graph = {name: uses(text, set(bindings)) - {name} for name, text in bindings.items()}
     assert graph["timers::set"] >= {"timers::engine", "cpython::cell", "clock"}, "what is used is found"
@@ -148,7 +148,7 @@ def test_nothing_static_is_mutable(root):
 
 def cells(text: str) -> list[str]:
     """
-    Return the lines of a source text that name a cell type of the standard library, except thread-local ones.
+    Return the lines of a source text that name a cell type of the standard library, except thread-local cells.
     """
     lines = (line.partition("//")[0].strip() for line in text.splitlines())
     return [line for line in lines if CELL.search(line) and not line.startswith("thread_local!")]

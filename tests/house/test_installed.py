@@ -29,7 +29,7 @@ def distribution() -> importlib.metadata.Distribution:
 
 def test_one_version(root):
     """
-    The installed version is the one in Cargo.toml, and the only place where it is written.
+    The installed version is the version in Cargo.toml, which is the only file that contains it.
     """
     cargo = tomllib.loads((root / "Cargo.toml").read_text("utf-8"))
     assert importlib.metadata.version("tickwheel") == cargo["workspace"]["package"]["version"]

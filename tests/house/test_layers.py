@@ -259,7 +259,7 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
 
 def test_no_module_imports_itself_by_a_detour(modules):
     """
-    The modules can be ordered so that each imports only earlier ones, except in annotations.
+    The modules can be ordered so that each module imports only earlier modules, except in annotations.
     """
     graph = {name: runtime_imports(name, tree, modules) - {name} for name, tree in modules.items()}
     assert "tickwheel.timers.engine" in graph["tickwheel.drivers._timer_wheel"], "what is imported is found"

@@ -366,7 +366,7 @@ class Stage:
         """
         Start a node on *store*.
 
-        The first one gives it jobs.
+        The first node sets jobs in the store.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         more = {"PYTHONPATH": path, **(environment or {})}
@@ -380,7 +380,9 @@ class Stage:
 
     def start(self, node):
         """
-        Start *node* and return it; it is stopped at the end.
+        Start *node* and return it.
+
+        The object stops the node at the end.
         """
         self.stack.callback(node.stop, signal.SIGKILL)  # by then nothing is tested any more
         node.start()

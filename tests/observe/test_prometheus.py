@@ -127,7 +127,7 @@ def test_of_a_scheduler_that_was_stopped():
     """
     A stopped scheduler exports nothing.
 
-    The others in its registry still do.
+    The other schedulers in its registry still export.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:

@@ -70,7 +70,7 @@ def test_a_dry_run_counts(client):
 
 def test_cancel(client):
     """
-    Matching jobs are cancelled, dead ones only on request, and no others.
+    Exactly the matching jobs are cancelled, and dead jobs among them only on request.
     """
     fill(client, 2100)
     seen = []

@@ -82,7 +82,7 @@ def test_delays(delay, ms):
     """
     A delay is rounded up to whole milliseconds.
 
-    A negative one is due now.
+    A negative delay is due now.
     """
     assert checks.delay_ms(delay) == ms
 

@@ -239,7 +239,7 @@ def test_a_limited_number(start, store, record, go_on, until):
     """
     At most as many jobs are claimed as their handler may run at once.
 
-    The others are claimed when there is room.
+    The other jobs are claimed when there is room.
     """
 
     def handle(payload):

@@ -202,9 +202,9 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     """
-    Begins due within four windows join a commit of ends, in one call.
+    Claims that are due within four windows join a commit of acknowledgements, in one call.
 
-    Later ones, and ones already taken, do not.
+    Later claims, and claims that are already taken, do not join.
     """
     claims = make_armer(now_ms)
     claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 300, 199, 5_000))

@@ -247,7 +247,7 @@ def test_a_call_of_a_task(make):
     """
     A schedule may be given as a call of a task, which determines handler, payload and policy.
 
-    It counts as equal to a schedule with these fields.
+    The schedule counts as equal to a schedule with these fields.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))

@@ -47,7 +47,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
     """
     Generations that arrive one by one, with gaps, are remembered until their due times have passed.
 
-    They are forgotten soon after.
+    The generations are forgotten soon after that.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)

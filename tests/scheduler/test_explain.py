@@ -165,7 +165,7 @@ def test_a_payload_that_does_not_fit(make, until):
 @pytest.mark.parametrize("jobs", [5, 500])
 def test_a_limited_lane(url, make, go_on, until, jobs):
     """
-    For a job behind its handler's limit, the reason gives that limit with its figures.
+    For a job that waits for its handler's limit, the reason gives the limit with its figures.
 
     It does so even if the lane has more jobs than fit into memory.
     """

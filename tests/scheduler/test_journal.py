@@ -101,7 +101,7 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    A node's death is recorded if the log has a takeover from the node, even if the log also has the node's earlier death.
+    A node's death is recorded if the log has a takeover from the node, even if the log has the node's earlier death.
     """
     store = Shared()
     make(store).start()

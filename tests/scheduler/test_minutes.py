@@ -68,7 +68,7 @@ def test_row_is_bounded():
     """
     A row lists the 50 busiest lanes by name, or fewer if the names are long.
 
-    The others are counted together.
+    The other lanes are counted together.
     """
     for size in (10, 60, 255, 2_000):
         lanes = [lane(f"handler:{number:0{size}}", fired=number + 1, wait_ms=1e9) for number in range(70)]
@@ -283,7 +283,7 @@ def test_restart(file_url, make, events):
 
 def test_old_ones_by_quarter(store, make):
     """
-    Figures older than four hours are read by quarter of an hour and newer ones by minute, and none is read twice.
+    Figures older than four hours are read by quarter of an hour, newer figures by minute, and no figure is read twice.
     """
     made = make(store)
     made.get("k")

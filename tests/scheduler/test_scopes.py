@@ -188,7 +188,7 @@ def test_another_process(file_url, make, record, until):
     """
     A pause by another process takes effect within seconds and survives a change of owner.
 
-    It ends when the other process resumes the scope.
+    The pause ends when the other process resumes the scope.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)

@@ -88,7 +88,7 @@ def test_stop_in_time(make, file_url, is_async, until):
     """
     If a handler does not end, a stop keeps its time limit.
 
-    It releases the job, and the next owner claims it.
+    The stop releases the job, and the next owner claims the job.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -241,7 +241,7 @@ def test_a_second_owner(make, file_url, record):
     """
     If a file has an owner, a second scheduler's start is refused.
 
-    It stays a client, and can start when the first stops.
+    The second scheduler stays a client, and can start when the first stops.
     """
     first, second = make(file_url).start(), make(file_url)
     with pytest.raises(StoreInUseError):

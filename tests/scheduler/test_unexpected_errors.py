@@ -129,7 +129,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An acknowledgement that the store always refuses blocks neither the rest of its batch nor later ones.
+    An acknowledgement that the store always refuses blocks neither the rest of its batch nor later batches.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -187,9 +187,9 @@ def test_text_that_a_store_does_not_take(make, events):
 
 def test_stop_closes(caplog):
     """
-    If the store fails while a scheduler releases it, the scheduler is still stopped and closed.
+    If the store fails while a scheduler releases its leases, the scheduler is still stopped and closed.
 
-    It reports the failure.
+    The scheduler reports the failure.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -225,7 +225,7 @@ def no_threads(monkeypatch):
 @pytest.mark.parametrize("name", ["tickwheel-worker", "tickwheel-coroutines"])
 def test_no_thread_to_spare(make, record, caplog, no_threads, name):
     """
-    If the system has no thread for a job, the job and the next one run as soon as it has one.
+    If the system has no thread for a job, the job and the next job run as soon as a thread can be started.
     """
     scheduler = make(MemoryStore())
 

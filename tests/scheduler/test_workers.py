@@ -63,7 +63,9 @@ class Work:
 
     def end(self, entry, verdict, *, is_last):
         """
-        Record an end, whether it is the last one, and whether its entry has left its place; call a callable verdict.
+        Record an end, whether it is the last end, and whether its entry has left its place.
+
+        If the verdict is callable, call the verdict.
         """
         with self._grown:
             self.ended.append((entry, is_last, entry not in self.queue.running()))

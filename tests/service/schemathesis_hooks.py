@@ -49,7 +49,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Remove a valid order that does not fit the other fields, and replace far instants by near ones.
+    Remove a valid order that does not fit the other fields, and replace far instants by near instants.
     """
     is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
     if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):

@@ -1,5 +1,5 @@
 """
-Every documented operation, with no token, a wrong one, a read token and a write token.
+Every documented operation, with no token, a wrong token, a read token and a write token.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def test_news_are_sent_once(waiting, until):
 
 def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
     """
-    If a firing ends while the firings are read, it is sent as running, and its end comes with the next ones.
+    If a firing ends while the firings are read, it is sent as running, and its end comes with the next firings.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines

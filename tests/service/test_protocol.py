@@ -169,7 +169,7 @@ def test_foreign_origin(server, kept, origin):
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
 def test_one_host_header(server, hosts, path):
     """
-    A request without a Host header gets a 400, and so does one with several, because a proxy may have used another one.
+    A request without a Host header, or with several, gets a 400, because a proxy may have used another Host header.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -189,7 +189,7 @@ def test_http_1_0_has_no_host_header(server):
 @pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
 def test_one_header_of_a_kind(server, name):
     """
-    If a header that may occur once occurs twice, the request is refused, because a proxy may have used the other one.
+    A request that repeats a header which may occur once is refused, because a proxy may have used the other header.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")

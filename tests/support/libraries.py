@@ -13,7 +13,7 @@ def needs_libraries(*names: str) -> pytest.MarkDecorator:
     """
     Return a mark that skips a test if one of the libraries is missing.
 
-    None is imported.
+    No library is imported.
     """
     missing = [name for name in names if find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed here: {', '.join(missing)}")

@@ -54,7 +54,7 @@ class PatroniGroup:
 
     def pair(self):
         """
-        Return the leader and its possible successor as all running nodes see them, with None for an unknown one.
+        Return the leader and its possible successor as all running nodes see them, with None for an unknown node.
         """
         for name, process in self._processes.items():
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()

@@ -1,7 +1,5 @@
 """
-PostgreSQL for tests and proofs.
-
-One server, a primary with its standby, and a pooler.
+PostgreSQL for tests and proofs: one server, a primary with its standby, and a pooler.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ EMPTY = (
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
 """
-Statements that empty a database, which is cheaper than a new one, because dropping the old one waits for a checkpoint.
+Statements that empty a database, because dropping a database and making another one costs a wait for a checkpoint.
 """
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())

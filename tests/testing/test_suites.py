@@ -161,7 +161,7 @@ class ForgetsMoves(HeapWheel):
 
 class GivesIdsOfTheExpired(HeapWheel):
     """
-    Gives the ids of expired entries to later ones.
+    Gives the ids of expired entries to later entries.
     """
 
     def __init__(self):

@@ -195,7 +195,7 @@ def test_drain_to_a_function_that_raises(make_rig):
 
 def test_drain_in_on_expire(make_rig):
     """
-    A drain inside on_expire returns all keys except the one that is expiring.
+    A drain inside on_expire returns all keys except the key that is expiring.
     """
     drained = []
     rig = make_rig(on_expire=lambda *_: drained.extend(each.args for each in rig.wheel.drain()))

@@ -63,9 +63,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If a set is made inside another set while the driver is notified, it counts as the later one.
+    If a set is made inside another set while the driver is notified, the inner set counts as the later set.
 
-    Its value and its deadline stay.
+    The value and the deadline of the inner set stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()

@@ -19,7 +19,7 @@ def nothing() -> None: ...
 
 def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
     """
-    After moves, arm() returns the next deadline, and there is no wake-up for the former one.
+    After moves, arm() returns the next deadline, and the former deadline causes no wake-up.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -35,7 +35,9 @@ def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    A move counts like a set: of timers with equal deadlines, the one that was set or moved last fires last.
+    A move counts like a set for the order of timers with equal deadlines.
+
+    The timer that was set or moved last fires last.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []

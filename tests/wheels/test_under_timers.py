@@ -86,7 +86,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day accepts a delay of its span, refuses a longer one, and keeps nothing of that.
+    A ring that was idle for a day accepts a delay of its span, refuses a longer delay, and does not store that delay.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)

@@ -1,5 +1,5 @@
 """
-Workers that pull: separate processes that lease firings from one node after another.
+Workers that pull, which are separate processes and lease firings from one node after another.
 
 They have the usual faults of such workers: a paused node answers late or never, a killed node forgets their leases, an
 answer is lost, work lasts longer than a shard's lease, or a worker vanishes.

@@ -149,9 +149,9 @@ def test_until(misfire):
 
 def test_max_runs():
     """
-    With `max_runs`, each finished run counts and a skipped one does not.
+    With `max_runs`, each finished run counts and a skipped run does not count.
 
-    After the last one there is no run.
+    After the last run there are no more runs.
     """
     series = Recurrence(MINUTELY, max_runs=2)
     assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]
@@ -180,7 +180,7 @@ def test_all_goes_on_from_the_run_that_was_retried():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_a_run_ahead_of_the_series(misfire):
     """
-    After a `run_now`, the due time that was pending before comes next, even if the rule has an earlier one.
+    After a `run_now`, the due time that was pending before comes next, even if the rule has an earlier due time.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)

@@ -146,7 +146,7 @@ def test_a_row_holds_every_value(column):
     """
     A job with a non-default value in one column is read back from its row unchanged.
 
-    It counts as plain only if every plain job has this value.
+    The job counts as plain only if every plain job has this value.
     """
     own = {
         "state": model.State.RUNNING,

@@ -483,7 +483,7 @@ def test_what_callers_do_meanwhile_holds(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
     """
-    A migration ends although callers set a new job for each moved one.
+    A migration ends although callers set a new job for each moved job.
 
     It reports the late jobs, and a second run moves them.
     """

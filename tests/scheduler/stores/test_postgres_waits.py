@@ -18,7 +18,7 @@ BOTH = EVENT_READ | EVENT_WRITE
 @pytest.fixture(params=["poll", "select"])
 def ready(request, monkeypatch):
     """
-    Return the function that waits by `poll`, and the one by `select` that replaces it where there is no `poll`.
+    Return the function that waits by `poll`, and the function that waits by `select` on systems without `poll`.
     """
     if request.param == "select":
         monkeypatch.setattr(_timed, "_poll", None)

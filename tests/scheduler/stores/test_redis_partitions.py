@@ -49,7 +49,7 @@ def cluster(make_redis):
     """
     Return three masters without replicas. If one is down, two continue.
 
-    A killed one has kept all acknowledged writes.
+    A master that was killed has kept all acknowledged writes.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
@@ -343,7 +343,7 @@ def test_a_master_is_away(make, record, cluster, events, how):
 @pytest.mark.parametrize("number", range(PARTITIONS))
 def test_a_master_hangs(make, record, cluster, until, number):
     """
-    While one partition's master hangs, jobs of the others are claimed, fired and settled before their leases expire.
+    While one partition's master hangs, jobs of other partitions are claimed, fired and settled during their leases.
 
     This includes jobs that are due together with a job of the hanging partition, and jobs that another process sets.
     """

@@ -175,7 +175,7 @@ def test_scripts_are_lost(redis_server, make):
 
 def test_lost_connections(redis_server, make, until):
     """
-    After the server has closed all connections, the next calls open new ones, and nothing is lost.
+    After the server has closed all connections, the next calls open new connections, and nothing is lost.
     """
     store = make()
     job = set_one(store)

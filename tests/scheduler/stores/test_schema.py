@@ -1,5 +1,5 @@
 """
-A store creates the schema of its tables in one step, migrates older ones, and refuses unknown ones.
+A store creates the schema of its tables in one step, migrates older schemas, and refuses unknown schemas.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s
 
 def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
     """
-    If an owner's subscription goes silent, it gets notifications through a new one.
+    If an owner's subscription goes silent, the owner gets notifications through a new subscription.
     """
     monkeypatch.setattr("tickwheel.stores._listener._CHECK_S", 0.0)
     line, url = line_and_url

@@ -80,7 +80,7 @@ def test_a_stranger_is_not_heard(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends the current wait or the next one, once.
+    A token ends the current wait or the next wait, once.
 
     A withdrawn token ends no wait.
     """

@@ -107,7 +107,7 @@ def test_a_target_that_cannot_be_closed(make, caplog):
     """
     If a target cannot be closed, this is logged.
 
-    The others are closed, and the scheduler stops.
+    The other targets are closed, and the scheduler stops.
     """
     closed = []
 

@@ -105,7 +105,7 @@ def test_nack(scheduler):
     """
     A rejected firing is retried, at once or after the requested delay, with its error.
 
-    A dead one is parked.
+    A firing that is rejected as dead becomes a dead letter.
     """
     scheduler.set_many([due("again"), due("later"), due("dead")])
     leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
@@ -360,7 +360,7 @@ def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later)
 
 def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
     """
-    If a cancel overtakes an acknowledgement, that one and all later ones are refused, because the job was cancelled.
+    If a cancel overtakes an acknowledgement, the acknowledgement and all later ones of the cancelled job are refused.
     """
 
     class Ended(_End):

@@ -16,7 +16,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specificati
 
 def test_the_published_example():
     """
-    The signature of a known message equals the one in the Standard Webhooks specification.
+    The signature of a known message equals the signature in the Standard Webhooks specification.
     """
     body = b'{"test": 2432232314}'
     found = signature((read_secret(SECRET),), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)

@@ -67,7 +67,7 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks open connections and refuses new ones, and the mended proxy has the same address.
+    A cut breaks open connections and refuses new connections, and the mended proxy has the same address.
     """
     port = echo.port
     with connect(echo) as end:

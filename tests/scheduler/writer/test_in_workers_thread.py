@@ -87,7 +87,7 @@ def test_a_busy_writer_writes_the_batches(make, store, answers):
     """
     During a commit the worker does not wait for its end.
 
-    The writer's thread writes the batches in the next one.
+    The writer's thread writes the batches in the next commit.
     """
     writer = make()
     with store.held() as entered:

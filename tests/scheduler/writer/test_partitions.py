@@ -153,7 +153,7 @@ def test_the_schedulers_own_writes(writer, halves):
 
 def test_no_room_in_one(halves):
     """
-    If one partition has no room for its part of many writes, the caller gets that error.
+    If one partition has no room for its part of many writes, the caller gets the error of that partition.
 
     The other parts are written.
     """

@@ -95,7 +95,7 @@ def test_a_crowd_is_not_marked(start, page):
     """
     Of many firings in a second, the first ten are shown at once and marked as new.
 
-    The others follow without a mark.
+    The other firings follow without a mark.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())

@@ -106,7 +106,7 @@ def test_firings(server, page):
     """
     While the pointer is on the list of firings, or the list is held, new firings are counted.
 
-    They are shown afterwards.
+    The new firings are shown afterwards.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})

@@ -96,7 +96,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    If an answer arrives after a newer one, it does not bring removed letters back.
+    An answer that arrives after a newer answer does not bring removed letters back.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
