@@ -5,8 +5,8 @@ Internally, a time is an integer of nanoseconds. Callers use seconds in a float,
 rules of conversion:
 
 * `seconds(ns)` is `ns / 1e9`, just as `time.monotonic()` follows from `time.monotonic_ns()`.
-* `to_deadline(s)` is the least integer whose `seconds()` is not below *s*. For an exact number *s*, such as an int, the
-  integer itself is not below *s* either.
+* `to_deadline(s)` is the least integer whose `seconds()` is not below *s*. If *s* is exact, such as an int, the
+  integer is also not below `s * 10**9` in exact arithmetic.
 
 So a timer that fires at its integer deadline is never early for a caller that compares floats.
 """

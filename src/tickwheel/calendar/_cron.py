@@ -7,13 +7,13 @@ The dialects differ in two ways:
     question                               five fields                        six fields
     day and weekday both restricted        either matches; a day field that   either matches; only `*` and `?`
                                            begins with `*` must match too     count as unrestricted
-    an hour lost or doubled by DST         see `_zones`: once a day, or       literal
-                                           literal if minute or hour is `*…`
+    a time skipped or repeated by DST      "literal" if minute or hour        "literal"
+    (see `_zones`)                         begins with `*`, or "once a day"
 
 Both accept names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, and ranges that run past the end
 of their field (`FRI-MON`, `22-4`). Both accept Quartz's terms for days of the month, `L`, `LW`, `15W`, `L-3`, `L-3W`,
-and for weekdays, `FRIL`, `FRI#3`, or `5L`, `5#3` (`6L`, `6#3` in Quartz, where 1 is Sunday). `a/n` in the weekday field
-runs from *a* to Saturday.
+and for weekdays, `FRIL`, `FRI#3`, or `5L`, `5#3` (Quartz writes `6L`, `6#3`, because it counts Sunday as 1). `a/n` in
+the weekday field runs from *a* to Saturday.
 """
 
 from __future__ import annotations

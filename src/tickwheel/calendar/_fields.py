@@ -1,5 +1,5 @@
 """
-The wall-clock times, without a zone, that a cron line matches, by cronsim (see docs/decisions/cron-calendar.md).
+The wall-clock times of a cron line, without a zone, computed by cronsim (see docs/decisions/cron-calendar.md).
 """
 
 from __future__ import annotations

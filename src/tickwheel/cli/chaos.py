@@ -128,7 +128,7 @@ def command(
 @contextmanager
 def _kept(found: History, path: Path | None) -> Iterator[None]:
     """
-    Write the history to *path* at the end of the run, or if the run was interrupted after its first write.
+    Write the history to *path* at the end of the run, or at its interruption if the run had written jobs by then.
     """
     is_whole = False
     try:

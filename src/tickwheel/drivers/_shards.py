@@ -130,7 +130,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def cancel(self, key: K) -> bool:
         """
-        Forget *key*. Return True if it will never expire because of this call.
+        Forget *key*. Return True if this call prevented its expiry, False if it was not pending.
         """
         with self._lock:
             key_shard = self._key_shards.get(key)
@@ -337,7 +337,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Remove a key's own wheel, and move the key back. If its shard is full, the key stays there until it expires.
+        Move a key back to its shard and close its own wheel. If the shard is full, the key stays in its wheel.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)

@@ -7,7 +7,7 @@ acknowledgement also begins the next few jobs.
 
 The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, either clock may be
 slewed (run up to a tenth faster or slower until it is right), so a job fires only when the last sample proves that it
-is due. A sample that is a few milliseconds old proves this in time.
+is due. This sample is only a few milliseconds old, so the proof hardly delays the job.
 """
 
 from __future__ import annotations
@@ -449,7 +449,7 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if *entries* are a burst, or must wait for an earlier burst of one of them.
+        Return the handlers of *entries*, if they are a burst or must wait for an earlier burst of one of the handlers.
 
         Otherwise return an empty set, because a few entries may overtake the bursts of other handlers.
         """

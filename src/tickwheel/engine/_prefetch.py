@@ -9,8 +9,8 @@ overdue jobs finds every job that was missed.
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
 this lane as far as it has room. The lane rejoins the others when its cursor has caught up. If the still lanes of a
 target (see `_lanes`) together have no room, they are read in the same way, as one lane with the name of the target.
-When a worker asks for one of these still lanes, it rejoins the other lanes, which are then read again from the cursor
-of the still lanes.
+If a worker asks for jobs of one of these still lanes, this lane rejoins the other lanes, which are then read again from
+the cursor of the still lanes.
 """
 
 from __future__ import annotations

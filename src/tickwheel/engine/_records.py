@@ -6,8 +6,8 @@ Records of the past: the history of attempts, the figures by minute, and the pru
                                      noted something             job                            snooze
 
 A record is written in the commit of its settle. The figures of a minute are stored once a minute; an idle minute has no
-row. The owner of the first shard prunes, in small steps in a short-lived thread: a minute after a record was added, and
-once an hour to delete old records.
+row. The owner of the first shard prunes, in small steps in a short-lived thread: within a minute of each new record,
+because the number of records is limited, and at least once an hour, because their age is limited, too.
 """
 
 from __future__ import annotations

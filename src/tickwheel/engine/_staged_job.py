@@ -99,8 +99,8 @@ class StagedJob:
         begun_at: Monotonic time at which its target began, if a hook or the tracer needs it.
         ready_at: Time at which it was dispatched, in ms of the store's clock; 0 before.
         fired_at: Time at which its target began, in ms of the store's clock; 0 before.
-        begun_ms: For a recurring job, `fired_at` in whole ms, by the clock step in which its end is judged.
-        clock_step: The number of the clock step in which its verdict was made.
+        begun_ms: `fired_at` of a recurring job in whole ms, as if no clock was set since its due time was written.
+        clock_step: Number of the clock step (see `StoreClock`) at which its next due time was computed.
         is_sampled: True if its firing is traced even if its job has no trace.
     """
 

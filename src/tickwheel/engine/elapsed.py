@@ -140,7 +140,7 @@ class RelativeJobs:
 
     def now(self, job: Job) -> float:
         """
-        Return the time, in ms, by the clock step in which the due time of *job* was written.
+        Return the current time in ms, as if no clock was set since the due time of *job* was written.
 
         The clock may be set while a due job waits for a worker. A job that is a second late must not be reported as an
         hour late.

@@ -371,8 +371,8 @@ class Engine:
         """
         End attempts that targets hold under lost epochs. The next owner of the shard, maybe this process, repeats them.
 
-        The store refuses these ends. After an orderly hand-over of a shard, a tail keeps the epoch of its running
-        attempts, which continue.
+        The store refuses to settle these attempts. But after an orderly hand-over of a shard, its running attempts
+        continue, because a tail (see `Lease`) keeps their epoch.
         """
         for entry in self._dispatcher.take_held():
             if entry.epoch not in self._epochs:

@@ -179,7 +179,7 @@ class StoreClock:
 
     def deadline(self, at: float) -> float:
         """
-        Return the monotonic seconds at which the store's clock will read *at* ms, unless the clock is set before.
+        Return the monotonic seconds at which the store's clock will read *at* ms, if no clock is set until then.
         """
         local_ns = self._clock.monotonic_ns()
         if self._is_stepped and self._offset_ms is None:  # a manual clock may stop at this very nanosecond

@@ -195,9 +195,9 @@ class Set:
 
     Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays paused. A
     dead job is replaced, and the answer is CREATED. A running job continues after REPLACED, but its `Settle` is refused
-    because its generation is outdated. In both cases `first_set_at` is reset, whatever the mode.
+    because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    A series (a recurring job) that replaces a series takes over the runs that are owed. The answers are then:
+    A series (a recurring job) that replaces a series keeps the run that is due or running. The answers are then:
 
     * UNCHANGED: rule, payload and the rest are the same; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
@@ -218,13 +218,13 @@ class Set:
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The estimated store time from which a relative due time counts. The store counts from its own
             clock instead. None if the due time is final. `Move` and `Replay` have the same field.
-        over: Status of the counted attempt of the live job. If it is missing, the answer is TOO_LATE.
+        over: Status of the counted attempt of the live job. For a running job without it, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.
         is_over: True if the rule has no further run, so that the set can only change an existing series.
         if_due_at: Set only if the pending job is due at this instant. Its attempts and error are kept. The answer for a
             running job is TOO_LATE, and for another instant WRONG_GENERATION.
-        under: The declaration that the set is part of, if any; SUPERSEDED if the declaration is no longer valid.
+        under: The declaration of this set, if any. If it is no longer valid, the answer is SUPERSEDED.
         actor: The author for the history, or None for no record. If the write takes effect and the act is to be
             recorded (see `Actor`), the record is added in the same transaction.
         once: The mark of a request that may be repeated. Its answer is kept in the same transaction; an equal write

@@ -299,8 +299,8 @@ def set_write(
     """
     Return the write of a *request*, whose `target` and `handler` are already validated.
 
-    *latest* is the start of delays and intervals: the maximum that the store's clock may read, or None for *now*. With
-    *is_estimate*, the store counts them from its own clock instead. *clock_step* is stored if the due time is relative.
+    Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). With
+    *is_estimate*, the store counts again, from its own clock. The result has *clock_step* if its due time is relative.
     """
     key = checks.check_key(request.key)
     handler = request.handler or ""

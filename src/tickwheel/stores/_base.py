@@ -102,7 +102,7 @@ class BaseStore:
 
     def commit(self, entries: Iterable[Entry]) -> None:
         """
-        Store *entries*, all or none, durably on return. None deletes a name, which may not exist.
+        Store *entries* atomically and durably. An entry with the value None deletes its name, if the name exists.
 
         One thread at a time calls this, before the changes take effect in memory. The cost should depend only on these
         entries.

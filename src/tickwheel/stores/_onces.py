@@ -72,7 +72,7 @@ class Onces:
     The kept answers that a batch needs.
 
     Attributes:
-        changed: The answers to write, by place; None for a released claim.
+        changed: The answers to write, keyed by `Place`. None deletes the stored claim.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

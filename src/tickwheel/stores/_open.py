@@ -108,7 +108,7 @@ def _meant(scheme: str, separator: str, rest: str) -> str | None:
 
 def masked(url: str) -> str:
     """
-    Return *url* with its password, and its options that are secret by their names, masked.
+    Return *url* with `***` in place of its password and of the values of secret options.
     """
     return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
 

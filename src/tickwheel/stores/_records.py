@@ -53,6 +53,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* comes from a former owner, or is a repeat that may be recorded.
+    Return True if a settle with this *answer* comes from a former owner, or its first try may have been recorded.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

@@ -28,7 +28,7 @@ class _Closable(Protocol):
 
 class WakeableWait:
     """
-    A wait for any number of threads. `wake` leaves a token, which ends one current or future wait.
+    A wait that several threads may use at once. `wake` leaves a token, which ends one current or future wait.
     """
 
     def __init__(self) -> None:

@@ -349,7 +349,7 @@ class Store(Protocol):
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
         """
-        Return the rows of length *span_ms* that start from *since* to before *until* (ms), by start and owner.
+        Return the rows of length *span_ms* whose start is in [*since*, *until*), in ms, sorted by start and owner.
         """
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
@@ -442,7 +442,7 @@ class Store(Protocol):
 
     def nodes(self) -> list[Node]:
         """
-        Return the nodes that fire, by name, and nodes that ended within ten minutes without releasing their shards.
+        Return the nodes that fire, or ended in the last ten minutes without releasing their shards, sorted by name.
 
         Any node may ask. A store guarded by a system lock returns only the live node.
         """

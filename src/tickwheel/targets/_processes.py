@@ -159,7 +159,7 @@ class _Process:
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
         """
-        Kill the process unless the block ends within *seconds*. The timer's thread costs more than most calls.
+        Kill the process unless the block ends within *seconds*. Use it rarely: its thread costs more than most calls.
         """
         limit = Timer(seconds, self.kill)
         limit.start()

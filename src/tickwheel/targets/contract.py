@@ -338,7 +338,7 @@ class Target(Protocol):
 
         Raises:
             HandlerNotFoundError: If there is no such handler; the job is set aside.
-            TickwheelError: If the handler cannot be run here, with the remedy; the job is set aside.
+            TickwheelError: If the handler cannot be run here. The message has the remedy, and the job is set aside.
         """
 
     async def close(self) -> None:

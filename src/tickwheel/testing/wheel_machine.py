@@ -7,7 +7,7 @@ A run consists of episodes, each with a new wheel that starts at another critica
 first broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the shortest list of
 operations that still fails; `replay(make_wheel, case)` runs such a list.
 
-The design follows Caffeine's `TimerWheelFuzzer`, and the shrinking A. Zeller, "Simplifying and Isolating
+The design follows Caffeine's `TimerWheelFuzzer`; the shrinking follows A. Zeller, "Simplifying and Isolating
 Failure-Inducing Input", 2002.
 """
 

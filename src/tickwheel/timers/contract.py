@@ -32,7 +32,7 @@ class Timer(Protocol):
 
     def cancel(self) -> bool:
         """
-        End this timer. Return True if it will never run because of this call.
+        End this timer. Return True if this call prevented its run.
 
         False means that the timer has fired, is firing, or was cancelled before. It never raises. The callback and its
         arguments are released at once.

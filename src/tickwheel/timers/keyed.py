@@ -161,9 +161,9 @@ class Keyed(Keys, NonCopyable):
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
-        Drain or close the engine by calling *end*, and return the pending timers in the user's terms.
+        Drain or close the engine by calling *end*, and return the pending timers as the user set them.
 
-        If a callback of a context raises an exception that is not an `Exception`, it is raised after all timers have
+        If a context's callback raises a `BaseException` that is not an `Exception`, it is raised after all timers are
         ended.
         """
         pending: list[Pending] = []
@@ -264,7 +264,7 @@ class _TimerInContext:
 
 class _Entry(TimerProxy):
     """
-    One key with its value and timer. This object is the timer's callback; `Keyed` ends it under its lock.
+    One key with its value and timer. This object is the timer's callback. An entry is ended under the lock of `keyed`.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")

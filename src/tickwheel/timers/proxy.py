@@ -87,7 +87,7 @@ def end_all(pending: Iterable[Pending]) -> None:
     """
     Call `ended` of each `TimerProxy` among the drained timers.
 
-    If a callback of a context raises an exception that is not an `Exception`, it is raised after all timers have ended.
+    If a context's callback raises a `BaseException` other than an `Exception`, it is raised after all timers ended.
     """
     failures: list[BaseException] = []
     for each in pending:

@@ -103,8 +103,8 @@ class PostgresStore:
         """
         Store the location of the database.
 
-        *url* is the location with the password masked. *shards* is the minimum number of shards, and so of processes
-        that can fire; None means 16, or the existing number. A process keeps its shards for *lease_s* seconds without a
+        *url* is the location with the password masked. *shards* is the minimum number of shards. A process needs a
+        shard to fire. None keeps the existing number, or creates 16. A lease ends *lease_s* seconds after its last
         renewal. *is_pooled* is True behind a pooler in transaction mode. *listen* is the connection string for
         notifications, empty for *conninfo*; with None the owner polls twice a second instead.
         """
@@ -536,7 +536,7 @@ class PostgresStore:
         """
         Refuse a caller's transaction once, with a transient error, if the server has changed.
 
-        The generations must leap first, which needs a transaction of our own.
+        Generations must first be raised above those of the old server, which needs a transaction of our own.
         """
         try:
             yield

@@ -80,8 +80,8 @@ class RedisStore:
         """
         Store the location of the server, without connecting.
 
-        *url* is the location with the password masked. *shards* is the minimum number of shards, and so of processes
-        that can fire; None means 16, or the existing number. A process keeps its shards for *lease_s* seconds without a
+        *url* is the location with the password masked. *shards* is the minimum number of shards. A process needs a
+        shard to fire. None keeps the existing number, or creates 16. A lease ends *lease_s* seconds after its last
         renewal. A write is answered when *replicas* replicas have it.
         """
         self.url = url

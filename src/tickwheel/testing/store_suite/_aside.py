@@ -159,7 +159,7 @@ class AsideTests(StoreTests):
 
     def test_aside_verbs(self) -> None:
         """
-        A job that was set aside or claimed can be set, moved and cancelled, and is then due in its key's shard.
+        A job that was set aside or claimed can be set, moved or cancelled. Set and move make it due in its key's shard.
         """
         with self.rig() as rig:
             lease = beside(rig)[-1]

@@ -74,7 +74,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A key of another manifest refuses the whole declaration. A plain set does not change a key's manifest.
+        A declaration with a key of another manifest is refused as a whole. A plain set keeps a key's manifest.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)

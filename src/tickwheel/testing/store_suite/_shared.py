@@ -113,7 +113,7 @@ class SharedTests(StoreTests):
 
     def test_others_see_the_owners(self) -> None:
         """
-        A store without leases lists the same shards and owners. It soon also lists a second owner.
+        A second client lists the shards and owner of the first. Once both own shards, both list both owners.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
