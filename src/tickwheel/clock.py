@@ -51,7 +51,7 @@ class Clock(Protocol):
 
     def monotonic_ns(self) -> int:
         """
-        Return the nanoseconds since a fixed point. The result is never less than before.
+        Return the nanoseconds since a fixed point. The result is never less than an earlier one.
         """
 
     def wall_ns(self) -> int:

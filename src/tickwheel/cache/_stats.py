@@ -62,7 +62,7 @@ class CacheStats:
         misses: All other lookups, including lookups that returned a stale value. A cache with
             `Refresh.stale_if_error` does a second lookup after a failed load.
         expirations: Expired entries, counted when they were removed.
-        evictions: Other entries that have left, by reason.
+        evictions: Number of other entries that have left, for each reason.
     """
 
     hits: int

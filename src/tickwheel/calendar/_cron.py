@@ -48,7 +48,7 @@ ALIASES = {
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
-"""Terms for the last Monday (and so on) of a month; cronsim knows them only by number."""
+"""Terms for the last Monday (and so on) of a month. In cronsim's terms, weekdays are numbers."""
 WITH_SECONDS = 6
 _LONGEST = 500
 """Maximum length of a line. A line that lists every second, minute and hour has about 400 characters."""

@@ -40,7 +40,7 @@ _KINDS: Final = {
 
 def configured(options: Iterable[str]) -> dict[str, str]:
     """
-    Return the definition of each target, by name, from the *options* and the environment. Options take precedence.
+    Return the definitions of targets from the *options* and the environment, keyed by name. Options take precedence.
 
     Raise `Refused` if a name is invalid or repeated. The message shows no value, because a value may contain a
     password.

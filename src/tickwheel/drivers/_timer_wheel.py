@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimerWheel", "hand_out"]
 _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakValueDictionary()
-"""The engine of each wheel of a design in Python, by the id of the wheel. The engine holds the wheel."""
+"""The engine of each wheel of a design in Python, keyed by the id of the wheel. The engine holds the wheel."""
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):

@@ -194,7 +194,7 @@ class TimerVerbs:
         context: Context | None = None,
     ) -> Periodic:
         """
-        Call *callback* with *args* whenever the wall clock of a zone matches a cron line, never before.
+        Call *callback* with *args* whenever the wall clock of a zone matches a cron line, never early.
 
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
         time, so a series reads it once a minute and at each firing. An idle series costs only these readings; `stats()`

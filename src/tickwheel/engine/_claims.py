@@ -204,10 +204,10 @@ class ClaimBatcher:
         self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
         """
-        Number of unfinished writes of bursts, by handler. Later begins of the same handler must not overtake them.
+        Number of unfinished writes of bursts for each handler. Later begins of a handler must not overtake its bursts.
         """
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
-        """Heap of begun jobs, by fire time, which keeps their order even if a timer is late."""
+        """Heap of begun jobs, sorted by fire time, so that they fire in order even if a timer is late."""
         self._numbers = count()
         self._reached = 0.0
         self._is_handing_over = False

@@ -182,7 +182,7 @@ class Completer:
 
     def end(self, entry: StagedJob, verdict: Verdict) -> Verdict | None:
         """
-        Note that *entry* ended with *verdict*; return the verdict to `write`, or None if it had ended before.
+        Note that *entry* ended with *verdict*; return the verdict to `write`, or None if it had already ended.
         """
         if not self._staged.end(entry):
             return None

@@ -306,7 +306,7 @@ class Dispatcher:
 
     def attempt(self, entry: StagedJob) -> _verdict.Verdict | None:
         """
-        Run *entry* and note its end; return the verdict to write, or None if it did not start or had ended before.
+        Run *entry* and note its end; return the verdict to write, or None if it did not start or had already ended.
         """
         if not self._may_start(entry):
             return None

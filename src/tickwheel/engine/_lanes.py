@@ -210,7 +210,7 @@ class Lanes:
         and "" for moving lanes.
         """
         self._still: dict[str, int] = {}
-        """The number of still lanes with running attempts, by target."""
+        """The number of still lanes with running attempts, for each target."""
         self._is_sweeping = False
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:

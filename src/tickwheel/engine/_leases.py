@@ -192,7 +192,7 @@ class Heartbeat:
     """
     Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
-    *leases* gives the interval of heartbeats, by which other nodes notice a missing one. It also gives news for the
+    *leases* gives the interval of heartbeats, so that other nodes notice a missing one. It also gives news for the
     hooks, which run in this thread because they may block. *on_renewed* is called in this thread after a renewal.
     """
 

@@ -90,7 +90,7 @@ class StagedJob:
         was_due: True if it was due when it was staged.
         rate_reserved: True once the rate limiter granted a slot.
         lane: The lane in which it holds a place while it is begun.
-        late_at: End of its timeout, by the monotonic clock.
+        late_at: End of its timeout, on the monotonic clock.
         is_late: True once the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if any of these is possible.
         is_stopped: True if it was asked to stop, because its job was cancelled or its next run is due.

@@ -80,9 +80,9 @@ class WorkQueue:
         self._open: dict[_HandlerQueue, None] = {}
         """Lanes that have running entries, and waiting entries that may start, in the order of their turns."""
         self._still: dict[str, int] = {}
-        """The number of still lanes with running attempts, by target."""
+        """The number of still lanes with running attempts, for each target."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
-        """Still lanes with nothing running that wait until their target has room, by target."""
+        """For each target, still lanes with nothing running that wait until the target has room."""
         self._base = size
         """
         Number of places without loans: `size`, plus one for each leaked entry up to `leaked_max`, because a leaked

@@ -108,7 +108,7 @@ class Figures:
         self.lateness = Distribution()
         self.recent = Recent()
         self.lanes: LaneCounts | None = None
-        """The counts of the open minute by lane, while this process fires."""
+        """The counts of the open minute for each lane, while this process fires."""
         self.service: dict[str, str] | None = None
         """The URL and secret of the service of this process, for the other nodes of its store."""
         self._by_handler: dict[tuple[str, str], dict[str, int]] = {}

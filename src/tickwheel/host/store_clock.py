@@ -145,7 +145,7 @@ class StoreClock:
 
     def least_deadline(self, at: float) -> float:
         """
-        Return the monotonic seconds at which `earliest` will read *at* ms, if the store's clock is not sampled before.
+        Return the monotonic seconds at which `earliest` will read *at* ms, if there is no new sample until then.
         """
         if self._offset_ms is None:
             return self.deadline(at)

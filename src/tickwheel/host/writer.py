@@ -157,7 +157,7 @@ class Writer:
         self.times = self._tally.times
         """Durations of commits, in ms."""
         self.sizes = self._tally.sizes
-        """Histogram of writes per commit: up to 1, 2, 4, 8 and so on; each bucket begins above the one before."""
+        """Histogram of writes per commit: up to 1, 2, 4, 8 and so on; each bucket begins above the previous one."""
         self._pid = os.getpid()
         self._own_queues = both = [self._few, self._own]
         self._own_rivals: list[_Queue] = [self._callers] if is_shared else []

@@ -78,7 +78,7 @@ class Declared:
         outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was declared
             before, so that nothing was written.
         revision: The current revision, or None.
-        jobs: The outcome of each job of the manifest in the given order, then of the cancelled jobs by key.
+        jobs: The outcome of each job of the manifest in the given order, then of the cancelled jobs, sorted by key.
     """
 
     manifest: str
@@ -89,7 +89,7 @@ class Declared:
     @property
     def outcomes(self) -> Mapping[str, Outcome]:
         """
-        The outcomes by key.
+        The outcome for each key.
         """
         return {job.key: job.outcome for job in self.jobs}
 

@@ -19,8 +19,8 @@ class Manifest:
         version: Increases with each declaration of new contents; 0 if there is no record yet.
         digest: A checksum of the last declaration.
         revision: The revision of the last declaration, or None.
-        rules: JSON with the canonical recurrence, by key, of each declared job that has a maximum number of runs. After
-            such a series has ended, the same rule does not create it again.
+        rules: JSON that maps the keys of declared jobs with a maximum number of runs to their canonical recurrences.
+            After such a series has ended, the same rule does not create it again.
     """
 
     name: str

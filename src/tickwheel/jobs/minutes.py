@@ -78,12 +78,12 @@ class Minute:
     The figures of one node for a minute, or for a quarter of an hour.
 
     Attributes:
-        owner: The node, by a name that is new at each start.
+        owner: The name of the node, which is new at each start.
         at: Start of the minute or quarter, in ms since the epoch.
         span_ms: Length: 60,000 or 900,000.
         commit_ms: Total duration of the commits.
         commit_max_ms: Maximum duration of a commit, with an error of at most an eighth.
-        lanes: The figures by lane, busiest first.
+        lanes: The figures of each lane, busiest first.
     """
 
     owner: str

@@ -54,7 +54,7 @@ def in_int64(instant: int | None, otherwise: int = 0) -> int:
 
 def successor(prefix: str) -> str | None:
     """
-    Return the least string, by code points, above all strings that start with *prefix*; None if there is none.
+    Return the first string, in order of code points, after all strings that start with *prefix*; None if none exists.
     """
     while prefix:
         next_point = ord(prefix[-1]) + 1

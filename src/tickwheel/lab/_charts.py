@@ -25,7 +25,7 @@ COLOURS: Final = {
     "intended": "#7f7f7f",
     "answered": "#0072b2",
 }
-"""Colours of the series by name. The series are the designs, and the measurements of a load."""
+"""Colours of the series, keyed by name. The series are the designs, and the measurements of a load."""
 WIDTH: Final = 420
 """Width of a chart, at which text of 13 units is legible on a phone 390 pixels wide."""
 HEIGHT: Final = 300
@@ -50,7 +50,7 @@ def drawing(parts: Sequence[str], height: float, title: str) -> str:
 
 def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
     """
-    Return a chart of *series*: lists of values at *xs*, by name. NaN values are left out.
+    Return a chart of *series*: a list of values at *xs* for each name. NaN values are left out.
     """
     values = [max(value, _least(y)) for heights in series.values() for value in heights if not math.isnan(value)]
     across = _Scale(x, xs, LEFT, WIDTH - RIGHT, pad=False)

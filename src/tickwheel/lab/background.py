@@ -1,7 +1,7 @@
 """
 The cost of many pending timers that are not due soon.
 
-It shows which designs pay for pending timers, by scanning them, by O(log n) operations, or by being called at every
+It shows which designs pay for pending timers, because they scan them, need O(log n) operations, or are called at every
 tick.
 
     beat     one short timer after the other is set and fires, while the many timers are pending

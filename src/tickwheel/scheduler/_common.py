@@ -47,7 +47,7 @@ class Common:
         store: A URL ("sqlite:///file.db", "memory://", ...), a store object that has no other user, or the address of a
             service ("http://127.0.0.1:8765"). A service fires the jobs, and handlers of this scheduler pull their jobs
             from it.
-        targets: Additional targets, or other settings of the built-in ones, by the name that jobs give as `target`.
+        targets: Additional targets, or other settings of the built-in ones, keyed by the `target` that jobs name.
         clock: The source of time; for tests.
         tracer: Creates spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
         token: Access token of a service; None for the environment variable TICKWHEEL_TOKEN.
@@ -255,7 +255,7 @@ class Common:
         * Counts of the store: pending, running (an attempt is counted), dead.
         * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (run by
           their targets).
-        * `leaked`: number of attempts that still run after their timeouts, by handler and executor.
+        * `leaked`: number of attempts that still run after their timeouts, for each handler and executor.
         * `full_lanes`: up to 50 handlers or receivers that have more jobs than their share of memory, with the number
           of staged jobs and the reason: "paused", "no_handler", "rate", "concurrency", "no_worker" (of a pull queue) or
           "busy". Jobs of other lanes are not delayed.

@@ -83,9 +83,9 @@ class Plan:
         careful: The writes on the slow path: index of the answer, key, write.
         floor: New generations must be larger than this.
         away: Shards of claimed jobs that are not in the shards of their keys.
-        shards: The shard of each lease, by epoch.
-        notable: The history records, each with the index of its write, and True if the write is a settle that was not
-            tried before.
+        shards: The shard of each lease, keyed by the lease's epoch.
+        notable: The history records, each with the index of its write, and True if the write is the first try of a
+            settle.
         manifests: Names of the manifests to read, because the batch has their declarations.
         tokens: Tokens of the requests whose kept answers must be read.
         claim: The claim of jobs that the batch creates, if there is one.

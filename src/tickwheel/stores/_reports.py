@@ -146,7 +146,7 @@ class Scan:
 
 def owners_of(shards: Sequence[Shard]) -> list[Node]:
     """
-    Return the owners of *shards* as nodes, by name.
+    Return the owners of *shards* as nodes, sorted by name.
     """
     ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
     return [Node(owner, until) for owner, until in sorted(ends.items())]

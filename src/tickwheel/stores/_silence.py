@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["Silence"]
 
 _SILENT: Final = 0.5
-"""Fraction of a lease without an answer that counts as a silence. Owners normally renew earlier, by up to a third."""
+"""Fraction of a lease without an answer that counts as a silence. Owners normally renew after at most a third of it."""
 _GRACE: Final = 0.6
 """Fraction of a lease within which each live owner renews: a third between renewals, and one failed call."""
 
@@ -32,7 +32,7 @@ class Silence:
         """
         Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node that *has_leases* detects a silence by time, because it renews often; any other node by a failed call.
+        A node that *has_leases* detects a silence by time, because it renews often; other nodes by a failed call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True

@@ -236,7 +236,7 @@ class Store(Protocol):
 
     def count(self) -> dict[str, int]:
         """
-        Return the number of jobs in each state, by state name. O(number of states).
+        Return the number of jobs in each state, keyed by the state's name. O(number of states).
         """
 
     def last_generation(self) -> int:
@@ -404,7 +404,7 @@ class Store(Protocol):
 
     def aside(self) -> list[Aside]:
         """
-        Return the unroutable jobs by target and handler; at most 100 entries.
+        Return an entry for each target and handler with unroutable jobs; at most 100 entries.
         """
 
     def count_paused(self) -> int:
@@ -414,7 +414,7 @@ class Store(Protocol):
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused before.
+        Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused already.
 
         A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
         second pause of a scope replaces its author and note. If anything changes, *record* is added to the history.
@@ -432,7 +432,7 @@ class Store(Protocol):
 
     def shards(self) -> list[Shard]:
         """
-        Return all shards with their owners, by number. Any node may ask.
+        Return all shards with their owners, sorted by number. Any node may ask.
         """
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:

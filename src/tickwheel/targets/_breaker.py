@@ -65,7 +65,7 @@ class _Breaker:
 
 class Breakers:
     """
-    The circuit breakers of one target, by destination. Used on one thread, except `figures`.
+    The circuit breakers of one target, one for each destination. Used on one thread, except `figures`.
 
     *failures_max* consecutive failures open a breaker. *open_s* is the longest wait before the next probe.
     """

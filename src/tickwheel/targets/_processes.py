@@ -133,7 +133,7 @@ class _Process:
     """
     The parent's end of a process, which leads its own session, so that its children can be killed with it.
 
-    *was_idle* is True if the process has run calls before, and has not started the current one.
+    *was_idle* is True if the process has run earlier calls, and has not started the current one.
     """
 
     def __init__(self) -> None:

@@ -187,7 +187,7 @@ def apply_at(
     **options: Any,
 ) -> _T_co:
     """
-    Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, and not before.
+    Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, not earlier.
 
     The store holds the task until then. It can be moved and cancelled by its key, no worker keeps it in memory, and no
     visibility timeout runs while it waits.

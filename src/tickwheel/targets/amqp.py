@@ -13,7 +13,7 @@ confirmed is not written again on the same connection.
 
 If a broker refuses a message, it closes the channel, and all other unconfirmed messages on the channel fail. Messages
 therefore share a channel only if the broker has accepted similar ones. The first message to an exchange, and a message
-larger than all before, get a channel of their own.
+larger than all earlier ones, get a channel of their own.
 """
 
 from __future__ import annotations

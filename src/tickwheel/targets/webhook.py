@@ -124,7 +124,7 @@ class WebhookTarget:
         self._rate = checks.limit_rate(rate)
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._full: WeakKeyDictionary[Pace, set[str]] = WeakKeyDictionary()
-        """The full URLs, by the pace of their receiver."""
+        """The full URLs, keyed by the pace of their receiver."""
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()

@@ -40,16 +40,16 @@ def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> Ma
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
-"""The geometries of each design, by name. The operations of a design are divided among its geometries."""
+"""The geometries of each design, keyed by name. The operations of a design are divided among its geometries."""
 
 ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
     "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
 }
-"""The engines by name. One is native, and one is the engine for all other wheels."""
+"""The engines, keyed by name. One is native, and one is the engine for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
-"""Number of operations by name. Names that are missing here have a million."""
+"""Number of operations for each name. Names that are missing here have a million."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

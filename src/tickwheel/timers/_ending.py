@@ -67,7 +67,7 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End for *reason*, and run all callbacks in order of registration. Return False if the end had passed before.
+        End for *reason*, and run all callbacks in order of registration. Return False if the end had already passed.
 
         Descendants end in a loop, not by recursion, because a chain of contexts may have any length. An `Exception` of
         a callback is logged; the first other exception is raised after all callbacks have run.

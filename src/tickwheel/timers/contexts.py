@@ -149,7 +149,7 @@ class Context(NonCopyable):
 
     def cancel(self, cause: object = None) -> bool:
         """
-        End this context and its descendants. Return False if it had ended before.
+        End this context and its descendants. Return False if it had already ended.
 
         *cause* may be any object. It becomes part of the error that `err()` returns.
         """
@@ -201,7 +201,7 @@ class Context(NonCopyable):
 
     def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* in *delay* seconds, unless the context ends before.
+        Call *callback* with *args* in *delay* seconds, unless the context ends earlier.
 
         The callback is also not called if the context ends while it waits in a pool. The errors are those of the wheel.
         """
@@ -209,7 +209,7 @@ class Context(NonCopyable):
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends before. The errors are those of the wheel.
+        Call *callback* with *args* at *when*, unless the context ends earlier. The errors are those of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 

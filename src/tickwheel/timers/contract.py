@@ -34,7 +34,7 @@ class Timer(Protocol):
         """
         End this timer. Return True if this call prevented its run.
 
-        False means that the timer has fired, is firing, or was cancelled before. It never raises. The callback and its
+        False means that the timer has fired, is firing, or was already cancelled. It never raises. The callback and its
         arguments are released at once.
         """
 
@@ -100,7 +100,7 @@ class DueTimer(Timer, Protocol):
         Call the callback in this thread, holding no lock, and return its result.
 
         If the callback raises an `Exception`, that goes to the engine's `on_error`, and the result is None. Any other
-        exception is raised. It does nothing if the timer was run before, or was rescheduled and so fires separately.
+        exception is raised. It does nothing if the timer was already run, or was rescheduled and so fires separately.
         """
 
 
@@ -270,7 +270,7 @@ class Engine(Protocol):
 
     def pending(self, limit: int | None = None) -> list[Pending]:
         """
-        Return at most *limit* pending timers, by deadline, then in order of arrival. O(n), mostly without the lock.
+        Return at most *limit* pending timers, sorted by deadline, then by arrival. O(n), mostly without the lock.
         """
 
     def drain(self) -> list[Pending]:

@@ -18,8 +18,8 @@ class Ring:
     """
     A ring of *size* slots.
 
-    A slot is a dict by id. Like a linked list, it keeps the order of arrival and removes any entry in O(1). `occupied`
-    is an integer with one bit per slot, so a search skips about thirty empty slots in each step.
+    A slot is a dict, keyed by the id of the entry. Like a linked list, it keeps the order of arrival and removes any
+    entry in O(1). `occupied` has one bit per slot, so a search skips about thirty empty slots in each step.
     """
 
     __slots__ = ("_occupied", "_slots", "size")

@@ -14,7 +14,7 @@ The promise
 7. Idle is free. `next_expiration()` returns exactly when there is something to do.
 8. Cancel gives back. The wheel holds no reference to the payload afterwards.
 9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable.
-10. Any number is safe. Every integer in 0..NEVER is a deadline; anything else is refused by name.
+10. Any number is safe. Every integer in 0..NEVER is a deadline; anything else is refused, and the error names it.
 
 A wheel has no clock, no lock and no thread, and calls no other code; the time is an argument. The owner of a wheel must
 use it in one thread at a time. A new wheel is at time 0, so its owner must call `advance(now)` before the first insert;
@@ -124,7 +124,7 @@ class Wheel(Protocol):
 
     def drain(self) -> list[Expired]:
         """
-        Remove all entries and return them, by deadline, then in order of arrival.
+        Remove all entries and return them, sorted by deadline, then in order of arrival.
         """
 
     def stats(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Slots(Protocol):
 
     def add(self, entry: Entry) -> None:
         """
-        File *entry*. Its tick must be after the pointer, by at most `turn` ticks.
+        File *entry*. Its tick must be 1 to `turn` ticks after the pointer.
         """
 
     def step(self, reached: int) -> Collection[Entry]:

@@ -49,8 +49,8 @@ METRICS: Final[dict[str, Metric]] = {
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
 """
-The measurements by name: latencies from the scheduled start, lateness of firings, the fraction of failed requests, and
-the achieved fraction of the rate.
+The measurements, keyed by name: latencies from the scheduled start, lateness of firings, the fraction of failed
+requests, and the achieved fraction of the rate.
 """
 
 

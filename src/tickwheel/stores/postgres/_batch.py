@@ -54,7 +54,7 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    The server is not the one that assigned the last generations. The caller rolls back, leaps and tries again.
+    The server did not assign the last generations. The caller rolls back, raises both sequences, and tries again.
     """
 
 
@@ -89,7 +89,7 @@ class Batch:
             shard_of: Returns the shard of a key.
             owner: The owner that writes begins and ends, or None.
             owned: Shards whose owner learns of these writes without a note.
-            held: The shards that *owner* is known to hold, by the epochs of their leases.
+            held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
             sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
             is_joined: True if the transaction is the caller's. It may stay open, so it must not lock anything that all
                 writers need.

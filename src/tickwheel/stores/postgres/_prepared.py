@@ -29,7 +29,7 @@ _EVENTS: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 class Prepared:
     """
-    The statements that one connection has prepared, by text. Used by one thread at a time.
+    The statements that one connection has prepared, keyed by their text. Used by one thread at a time.
     """
 
     def __init__(self, connection: Any) -> None:

@@ -1,5 +1,5 @@
 """
-The statements of the `.sql` files here, by name.
+The statements of the `.sql` files here, keyed by name.
 """
 
 from __future__ import annotations

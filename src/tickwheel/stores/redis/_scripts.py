@@ -46,7 +46,7 @@ SCRIPTS: Final = {
     **{name: Script(name, "flags=allow-oom") for name in _FREEING},
     **{name: Script(name, "flags=no-writes") for name in _READING},
 }
-"""The scripts by name."""
+"""The scripts, keyed by name."""
 
 
 def packed(items: Iterable[bytes]) -> bytes:

@@ -1,5 +1,5 @@
 """
-The statements of the `.sql` files, by name.
+The statements of the `.sql` files, keyed by name.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class InputTests(EngineTests):
 
     def test_slack_and_context(self) -> None:
         """
-        A slack of NaN or None and an unknown keyword are refused by name. Negative slack counts as 0.
+        The error for a slack of NaN or None, or for an unknown keyword, names the argument. Negative slack counts as 0.
         """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)

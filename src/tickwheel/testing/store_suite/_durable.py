@@ -148,7 +148,7 @@ def _owning(store: Store) -> Rig:
 
 def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str) -> dict[str, int]:
     """
-    Kill a process while it writes. Return the generations that were acknowledged to it, by key.
+    Kill a process while it writes. Return, for each key, the generation that was acknowledged to the process.
     """
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
