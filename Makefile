@@ -119,7 +119,7 @@ test-times: $(VENV)/.tests ## test: run all tests and list again in tests/full_o
 	@$(PYTEST) --cpu-log=$(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
 	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
 
-test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in a quarter of an hour
+test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in six minutes
 	@env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/prove/dates.py $(ARGS)
 
 # What tests need. Each process would compile the test files for itself on a fresh clone, so one does it before.

@@ -25,6 +25,7 @@ from tickwheel.scheduler import (
     DeadLetter,
     Firing,
     InvalidJobError,
+    Outcome,
     RetryPolicy,
     Schedule,
     Scheduler,
@@ -139,6 +140,21 @@ VALUES = {
     "word": "b",
     "many": (1, 2, 3),
 }
+
+
+@pytest.mark.parametrize("extra", [set(), {"a"}])
+def test_the_order_of_a_set_does_not_matter(inline, extra):
+    """
+    A set is accepted, although its elements come back in another order.
+    """
+
+    @task(name="shop.label")
+    def label(labels: set[str | int]) -> None:
+        assert labels
+
+    labels = {*range(100), *extra}
+    labels -= {*range(100)} - {1, 8}  # its table stays large, so 1 comes before 8; in a small one 8 comes first
+    assert inline[1].set("k", label.of(labels), delay=1).outcome is Outcome.CREATED
 
 
 @pytest.mark.parametrize("name", VALUES)
