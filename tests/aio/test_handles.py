@@ -207,7 +207,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
     """
     While handles are pending, the garbage collector does not see them.
 
-    Afterwards it does.
+    After the timers have fired or were cancelled, the garbage collector sees the handles.
     """
     handle = loop.call_later(3600, nothing)
     assert not gc.is_tracked(handle)

@@ -160,7 +160,7 @@ def test_a_method_of_the_class_wants_a_timeout(name, args):
 
 def test_nan_is_refused(runner):
     """
-    All four functions refuse NaN when they are called.
+    All four functions refuse NaN at the call.
     """
 
     async def main():

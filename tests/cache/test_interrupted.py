@@ -204,7 +204,9 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Make a call that is interrupted at a line; return its outcome and number of lines, or None if it has fewer lines.
+    Make a call that is interrupted at a line.
+
+    Return the outcome of the call and its number of lines, or None if the call has fewer lines.
     """
     rig = Rig(make)
     raised = None

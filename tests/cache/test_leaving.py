@@ -69,7 +69,7 @@ def test_hits_and_misses_are_counted(rig):
     """
     Lookups count as hits or misses.
 
-    `in`, `remaining` and iteration do not.
+    `in`, `remaining` and iteration count as neither.
     """
     cache = rig.cache
     assert cache.stats().hit_rate == 0.0
@@ -149,7 +149,7 @@ def test_what_is_no_exception_leaves_the_verb():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    If a TLRU value has already expired when it is set, the value that it replaces is reported, and the new one is not.
+    If a TLRU value has already expired when it is set, the replaced value is reported, and the new value is not.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

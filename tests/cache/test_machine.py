@@ -96,7 +96,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    After any operations, items, order, remaining lifetimes and reports are those of the model.
+    After any operations, items, order, remaining lifetimes and reports are the same as in the model.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -27,7 +27,7 @@ def test_missing_is_asked_by_item_access_alone():
     """
     `cache[key]` calls `__missing__`.
 
-    Get, pop, setdefault and `in` do not.
+    `get`, `pop`, `setdefault` and `in` do not call `__missing__`.
     """
     cache = Loading(10, 60.0)
     assert (cache[1], cache.get(2), cache.pop(3, None), 4 in cache, cache.setdefault(5, 0)) == (2, None, None, False, 0)

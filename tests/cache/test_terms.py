@@ -1,5 +1,5 @@
 """
-Lifetimes of entries: kept, restarted, limited; and the public names of a cache.
+Lifetimes of entries (kept, restarted, limited), and the public names of a cache.
 """
 
 from __future__ import annotations

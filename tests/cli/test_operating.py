@@ -256,7 +256,7 @@ def test_doctor_finds(run, store, wrong):
 
 def test_doctor_on_a_full_disk(run, monkeypatch):
     """
-    If a flush to disk fails, this is reported with a remedy, and the other checks continue.
+    A failed flush to disk is reported with a remedy, and the other checks continue.
     """
 
     def full(_descriptor, _data):

@@ -67,7 +67,7 @@ class Plugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """
-        Record the outcome of a test, and that of its set-up or teardown if it did not pass.
+        Record the outcome of a test, and the outcome of its set-up or teardown if this did not pass.
         """
         if report.when == "call" or not report.passed:
             is_expected = hasattr(report, "wasxfail") and report.skipped

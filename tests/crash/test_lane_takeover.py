@@ -59,7 +59,7 @@ class Seen:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_takeover_beside_a_crowd(request, kind, tmp_path):
     """
-    While the jobs of the large lane hang, the other node runs those of the other lanes.
+    While the jobs of the large lane hang, the other node runs the jobs of the other lanes.
 
     Then it runs the large lane.
     """

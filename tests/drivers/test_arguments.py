@@ -47,7 +47,7 @@ def test_a_handle_is_a_timer(design):
     """
     The handle of any engine is an instance of `Timer`.
 
-    A series, a key and a number are not.
+    A series, a key and a number are not instances of `Timer`.
     """
     wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
     assert isinstance(wheel.call_later(1, print), Timer)

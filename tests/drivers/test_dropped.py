@@ -1,5 +1,5 @@
 """
-An unreferenced wheel with pending timers warns, fires its timers, and releases those that can never end.
+An unreferenced wheel with pending timers warns, fires its timers, and releases timers that can never end.
 """
 
 from __future__ import annotations

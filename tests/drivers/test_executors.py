@@ -124,7 +124,9 @@ def test_a_slow_one_holds_up_nobody(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Block a pool's only worker with *waiting* callbacks behind it; return a function that releases it, and the calls.
+    Block a pool's only worker, with *waiting* callbacks in the queue.
+
+    Return a function that releases the worker, and the list of the calls.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []

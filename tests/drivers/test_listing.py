@@ -77,7 +77,7 @@ def test_shards():
 
 def test_the_first_instant_that_there_is(wheel):
     """
-    An instant before all those that the zone can show is due at once, like any past instant, and can be listed.
+    An instant before all instants that the zone can show is due at once, like any past instant, and can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

@@ -154,7 +154,7 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The wall clock moves with the clock, and can be set and stepped both ways without an effect on timers.
+    The wall clock moves with the clock, and can be set, or stepped forward or back, without an effect on timers.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)

@@ -58,7 +58,7 @@ def test_a_bar_judges_one_population_against_another(model):
 
 def test_a_limit_is_met_exactly_at_it(model):
     """
-    A figure that equals the limit meets the bar, and a larger one does not.
+    A figure that equals the limit meets the bar, and a larger figure does not.
     """
     bar = model.Bar("set", at_most=80)
     assert [bar.judge([row("tickwheel", value)])[0].is_met for value in (80, 80.1)] == [True, False]
@@ -197,7 +197,7 @@ def test_the_program_writes_rows_and_bars(root, tmp_path):
 
 def test_one_table_of_all_pythons(root, tmp_path):
     """
-    A row for each file: the ratio to asyncio for each work; missing measurements are marked.
+    Each file has a row with the ratio to asyncio for each kind of work, and missing measurements are marked.
     """
     rows = [
         {**row(subject, value, 100_000), "work": "set+fire"} for subject, value in (("asyncio", 900), ("tickwheel", 90))

@@ -103,7 +103,9 @@ def test_timers_load_no_design_of_a_wheel():
 @pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.scheduler", "tickwheel.wheels"])
 def test_names_are_listed_before_they_are_used(package):
     """
-    `dir` of a package lists all its public names, also those not loaded yet, so that a shell can complete them.
+    `dir` of a package lists all its public names, even names that are not loaded yet.
+
+    So a shell can complete them.
     """
     script = f"import {package} as package; print(*sorted(set(package.__all__) - set(dir(package))))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

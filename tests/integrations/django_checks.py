@@ -246,7 +246,7 @@ class Jobs(TransactionTestCase):
 
     def test_settings_that_cannot_be(self) -> None:
         """
-        Each invalid setting is refused, with what to write.
+        Each invalid setting is refused with an error that names the setting and the reason.
         """
         wrong = {
             "has 'STORES': known are DATABASE, OPTIONS, QUERY, STORE, TARGETS": {"STORES": "memory://"},

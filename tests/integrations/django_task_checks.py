@@ -200,7 +200,7 @@ class Tasks(TransactionTestCase):
 
     def test_settings_that_cannot_be(self) -> None:
         """
-        Each invalid setting is refused, with what to write.
+        Each invalid setting is refused with an error that names the setting and the reason.
         """
         wrong = {
             "'QUEUES'] is empty: name each queue": {"QUEUES": []},

@@ -97,7 +97,7 @@ def test_a_lifespan_of_your_own():
     """
     `running` starts and stops the scheduler inside a lifespan of the user.
 
-    Two at a time are refused.
+    Two lifespans at a time are refused.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)

@@ -105,7 +105,7 @@ def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
-    A service that ends with an error after SIGTERM is reported, and a killed one starts again on its port.
+    A service that ends with an error after SIGTERM is reported, and a killed service starts again on its port.
     """
     script = (
         "import signal, sys\n"

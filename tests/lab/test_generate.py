@@ -39,7 +39,7 @@ def test_connections_are_mostly_cancelled() -> None:
     """
     Idle timeouts are moved by traffic and cancelled when the connection closes.
 
-    Few fire.
+    Few idle timeouts fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500

@@ -56,7 +56,7 @@ def trusts_ends_of_a_later_clock() -> Any:
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After the due time of a generation was rewritten, its later records are ignored for a while, even those of a retry.
+    After a generation's due time was rewritten, its later records, even the record of a retry, are ignored for a while.
     """
 
     def careless(self: Any, job: Any) -> bool:

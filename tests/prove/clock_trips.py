@@ -40,7 +40,7 @@ HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
 """
-If two sets and a pause take this much longer than the pause, the machine is too slow for the run to prove anything.
+If setting two jobs with a pause between takes this much longer than the pause, the machine is too slow for a proof.
 """
 TRIES: Final = 3
 SETTLED_S: Final = 6.0

@@ -51,7 +51,7 @@ def lets_it_run_on() -> Any:
 
 def forgets_what_it_waits_for() -> Any:
     """
-    After a `run_now`, a job continues with the due time after the run, even if that one had been skipped.
+    After a `run_now`, a job continues with the due time after the run, even if that due time had been skipped.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 

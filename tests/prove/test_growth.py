@@ -91,7 +91,7 @@ def shell(tmp_path):
 @needs_bash
 def test_a_shell_goes_on(shell, tmp_path):
     """
-    Variables, functions and processes last from one command to the next, and no command reads those after it.
+    Variables, functions and processes last from one command to the next, and no command reads the commands after it.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')

@@ -319,7 +319,7 @@ def test_again_after_its_end_is_not_beside(events):
 
 def test_handler(events):
     """
-    If a node begins or claims a job without having its handler, this is reported.
+    A node that begins or claims a job without having the job's handler is reported.
     """
     nodes = {event.machine: event.handlers for event in events if isinstance(event, Deployed)}
 

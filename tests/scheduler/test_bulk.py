@@ -70,7 +70,7 @@ def test_a_dry_run_counts(client):
 
 def test_cancel(client):
     """
-    Exactly the matching jobs are cancelled, and dead jobs among them only on request.
+    A cancel by a filter cancels exactly the matching jobs, and reports its progress.
     """
     fill(client, 2100)
     seen = []

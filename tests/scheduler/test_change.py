@@ -100,9 +100,9 @@ def test_rule_in_parts(client):
 
 def test_another_rule(client):
     """
-    A job with another cron line, zone, interval or exclusion gets its due time from that.
+    A job that gets another cron line, zone, interval or exclusion gets its due time from the changed rule.
 
-    It keeps the rest of its rule.
+    The rest of the rule stays the same.
     """
     before = client.set("k", cron="0 9 * * *", tz="Europe/Berlin", max_runs=9, handler="h", target="pull").job
     after = client.change("k", cron="30 9 * * *").job

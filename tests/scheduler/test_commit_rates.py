@@ -1,5 +1,5 @@
 """
-Frequent claims and acknowledgements share commits, in a partitioned store at about the same rate as in others.
+Frequent claims and acknowledgements share commits, in a partitioned store at about the same rate as in other stores.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def test_a_store_that_does_not_answer(make):
 
 def test_a_lease_that_is_not_trusted(make, until):
     """
-    While the leases are not renewed, that is the reason for every job.
+    While the leases are not renewed, the missing renewal is the reason for every job.
     """
     store = Leasing()
     scheduler = make(store).start()

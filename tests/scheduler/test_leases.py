@@ -348,7 +348,9 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Simulated time that passes in waits and slow calls; it is also the thread's stop event, which is set at *until*.
+    Simulated time that passes in waits and slow calls.
+
+    The object is also the thread's stop event, which is set at *until*.
     """
 
     def __init__(self, until):

@@ -239,7 +239,7 @@ FORGOTTEN = [
 @pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
 def test_a_start_that_was_forgotten(kind, when, caplog):
     """
-    If jobs in memory would never fire because no scheduler was started, this is reported once.
+    A warning is given once if jobs in memory would never fire because no scheduler was started.
 
     The report comes when a job is overdue, or at the end.
     """

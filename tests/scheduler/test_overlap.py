@@ -105,7 +105,7 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
     """
     If a queued run is moved, the series moves with it and omits the due times until then.
 
-    A `run_now` does not do that.
+    A `run_now` does not move the series.
     """
     told = events(scheduler)
 

@@ -187,7 +187,7 @@ def test_a_stop_while_a_caller_writes(scheduler):
 
 def test_a_lone_job_is_acknowledged_in_its_workers_thread(scheduler, record, until):
     """
-    The worker that ran the only due job writes its end, and wakes no other thread for that.
+    The worker that ran the only due job writes the job's end without waking another thread.
     """
     threads = []
     scheduler.subscribe(

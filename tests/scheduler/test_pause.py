@@ -331,7 +331,7 @@ def test_async(url):
 
 def test_over_a_service(service_url, make):
     """
-    A scheduler on a service pauses and resumes one job or many there, and the service determines the author.
+    A scheduler on a service pauses and resumes one or many jobs of the service, and the service determines the author.
     """
     scheduler = make(service_url)
     for key in ("a", "b"):

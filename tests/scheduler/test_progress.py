@@ -44,7 +44,7 @@ def test_thread(make, url, until):
 
 def test_async(url):
     """
-    An async handler reports progress on its own loop, and learns of a stop there.
+    An async handler reports progress on its own loop, and learns of a stop on the same loop.
     """
 
     async def main():

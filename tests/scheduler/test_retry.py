@@ -87,7 +87,7 @@ def test_one_message_id_for_a_run(rule, change):
     """
     If a retry is run now, it sends the same message id as its run.
 
-    The next run sends another.
+    The next run sends another message id.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

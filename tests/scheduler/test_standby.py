@@ -129,7 +129,7 @@ def test_workers_of_a_web_server(tmp_path, until):
     """
     Of four uvicorn workers one fires and none fails.
 
-    After that one is killed, another fires the next job.
+    After the worker that fires is killed, another worker fires the next job.
     """
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'tickwheel[service]'")
     (tmp_path / "app.py").write_text(APP, "utf-8")

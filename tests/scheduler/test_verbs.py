@@ -248,7 +248,7 @@ def test_many_of_the_other_verbs(client):
 
 def test_drain(client):
     """
-    A drain cancels and returns the pending jobs under a prefix, and no others.
+    A drain cancels and returns only the pending jobs under a prefix.
     """
     client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
     client.set("b", delay=HOUR, handler="h")

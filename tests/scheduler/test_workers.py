@@ -288,7 +288,7 @@ def test_a_herd_leaves_the_loop_its_turns():
     """
     A turn of the loop starts at most 64 tasks of a burst.
 
-    All of them run, in order.
+    All tasks run, in order.
     """
 
     async def fire_all():

@@ -71,7 +71,7 @@ def test_page_files_hold_no_data(guarded):
     """
     The page, its files and the API's document need no token.
 
-    Everything else outside the API does.
+    All other addresses outside the API need a token.
     """
     for path in ("/", "/static/main.js", "/openapi.json", "/problems/unauthorized"):
         assert guarded.ask("GET", path).status == 200

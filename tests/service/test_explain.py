@@ -78,7 +78,7 @@ def test_the_command(server, capsys):
     """
     The command prints lines for people and, with --json, the API's document.
 
-    For a missing job it fails.
+    For a missing job the command fails.
     """
     server.job("PUT", "told", {"delay": HOUR, "handler": "works"})
     url = f"http://{server.host}:{server.port}"

@@ -204,7 +204,7 @@ class Part:
 )
 def test_a_refusal_reads_the_beginning_of_a_value(wrap):
     """
-    A refusal shows the beginning of a value and reads no more than that, whatever the size.
+    A refusal shows and reads only the beginning of a value of any size.
     """
     part = Part()
     value = wrap([part] * 10_000)

@@ -185,7 +185,7 @@ def test_the_applications_own_authentication(serve):
 
 def test_an_answer_of_authorize_that_is_none(serve):
     """
-    If `authorize` returns something that is not a right, this is reported as an error of the program.
+    A return value of `authorize` that is not a right is reported as an error of the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):

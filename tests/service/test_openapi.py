@@ -279,7 +279,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
 
 def close(schema):
     """
-    Return *schema*, in which no object may have other fields than those that it lists.
+    Return *schema*, in which an object may have only the fields that it lists.
     """
     if isinstance(schema, list):
         return [close(inner) for inner in schema]
@@ -346,7 +346,7 @@ def test_every_operation_has_examples(document):
 
 def test_bounds_are_those_of_the_service(server, document):
     """
-    The schema refuses what the service refuses: an empty cursor, and a step of more than a hundred years.
+    The schema refuses an empty cursor and a step of more than a hundred years, as the service does.
     """
     fields = {
         field["name"]: field["schema"]

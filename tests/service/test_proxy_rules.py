@@ -125,7 +125,7 @@ def test_what_goes_to_the_next_node(failing, proxy, method, fault):
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_node_that_is_gone(failing, proxy, method):
     """
-    If a node does not listen, the next one gets the request, whatever its method.
+    If a node does not listen, the next node gets the request, with any method.
     """
     failing.servers[0].shutdown()
     failing.servers[0].server_close()

@@ -173,7 +173,7 @@ def test_a_stop_answers_those_who_wait(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends with the service, whether this is stopped or killed, and the job fires again as the next attempt.
+    A lease ends when the service is stopped or killed, and the job fires again as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")

@@ -138,7 +138,7 @@ def test_depth_is_counted_outside_of_strings():
 
 def test_the_levels_of_large_bodies_are_counted():
     """
-    A body of megabytes is refused or accepted like a short one, whatever it contains.
+    A body of megabytes is refused or accepted by the same rules as a short body.
     """
     half = 4_000_000
     deep = (b'{"items":' + b"[" * 2 * half, b"[" * half + b"]" * half)

@@ -41,7 +41,7 @@ with suppress(ImportError):
 
     class SpreadScheduling(LoadFileScheduling):
         """
-        Like `--dist loadfile`, except that several processes share a large file, and that one gets a group of files.
+        Like `--dist loadfile`, but several processes share a large file, and a group of files goes to one process.
         """
 
         def _split_scope(self, nodeid):

@@ -49,7 +49,7 @@ def test_within():
     """
     `within` returns the result of its awaitable.
 
-    If the context ends first, it cancels that and raises the reason.
+    If the context ends first, `within` cancels the awaitable and raises the reason.
     """
 
     async def scenario() -> None:

@@ -344,7 +344,7 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A context with a deadline needs a wheel: that of its root, or one that is passed.
+    A context with a deadline needs a wheel, which is the wheel of its root or a wheel that is passed.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)

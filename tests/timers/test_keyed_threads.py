@@ -133,7 +133,7 @@ def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb)
 
 def test_a_subclass_keeps_its_own_set():
     """
-    If a subclass overrides `set`, its method is called, and can call that of the wheel.
+    If a subclass overrides `set`, the subclass's method is called, and can call the wheel's method.
     """
 
     class Loud(TimerWheel):

@@ -143,7 +143,9 @@ def test_a_key_that_comes_back_in(make_rig, method, verb):
 
 def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
     """
-    Call *outer*, and call *inner* just before its line number *at*; return True if *outer* has that many lines.
+    Call *outer*, and call *inner* just before line number *at* of *outer*.
+
+    Return True if *outer* has that many lines.
     """
     lines = 0
 

@@ -14,7 +14,7 @@ def test_locks_that_are_made_meanwhile():
     """
     If threads fork at once, each of them acquires every lock, even if others are creating locks.
 
-    None stays held.
+    No lock stays held.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

@@ -163,7 +163,9 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Interrupt a call by *end* at its first event, its second, and so on; yield the wheel and the result of *end*.
+    Interrupt a call by *end* at the first event of the call, at the second event, and so on.
+
+    Yield the wheel and the result of *end*.
 
     *prepare* makes the call from a clock and a wheel.
     """

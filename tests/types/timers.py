@@ -90,7 +90,7 @@ def in_bulk(wheel: TimerWheel) -> None:
 
 def of_contexts(context: Context) -> None:
     """
-    Timers of a context are checked like those of a wheel.
+    Timers of a context are checked like the timers of a wheel.
     """
     assert_type(context.call_later(1, greet, "ada"), Timer)
     context.call_at(timedelta(hours=1), fetch, "url")

@@ -407,7 +407,9 @@ def series(dice: random.Random) -> list[Ask]:
 
 def steers(seed: int, length: float) -> list[Ask]:
     """
-    Return repeated requests that run recurring jobs now, delay them and advance them; drawn from a separate source.
+    Return repeated requests that run recurring jobs now, delay them and advance them.
+
+    The requests are drawn from a separate source.
     """
     dice = random.Random(seed)
     found: list[Ask] = []

@@ -23,7 +23,7 @@ EQUIPMENT: Final = ("zoned", "ruled", "sent")
 TARGET: Final = "sent"
 """Name of the target."""
 ZONE: Final = "Africa/Abidjan"
-"""A zone whose clock is that of UTC."""
+"""A zone whose clock always agrees with UTC."""
 _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)

@@ -202,7 +202,7 @@ class _Checker:
 
     def finish(self) -> None:
         """
-        Judge what needs the whole history.
+        Check the rules that need the whole history.
         """
         for at, what in self._callers.judge():
             self._add("answer", at, what)

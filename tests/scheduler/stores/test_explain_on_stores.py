@@ -1,5 +1,7 @@
 """
-Each store gives the reason why a job has not run yet, for each reason in turn; see `tests/scheduler/test_explain.py`.
+Each store gives the reason why a job has not run yet, for each reason in turn.
+
+See also `tests/scheduler/test_explain.py`.
 """
 
 from __future__ import annotations

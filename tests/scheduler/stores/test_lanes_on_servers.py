@@ -1,5 +1,7 @@
 """
-One lane with far more jobs than fit into memory, on servers; see `tests/scheduler/test_lanes.py`.
+One lane with far more jobs than fit into memory, on servers.
+
+See also `tests/scheduler/test_lanes.py`.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def test_manifests_are_moved(stores):
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_more_shards(new_url, kind):
     """
-    Jobs move to a store with more shards on the same server, spread over these, and each fires once.
+    Jobs that move to a store with more shards on the same server spread over these shards, and each job fires once.
     """
     with closing(open_store(f"{new_url(kind)}&shards=2")) as source:
         before = fill(source)

@@ -76,7 +76,7 @@ def rows_read(monkeypatch):
 @pytest.mark.parametrize("statistics", ["none", "empty", "running"])
 def test_a_takeover_reads_the_begun_jobs(postgres, database, monkeypatch, statistics):
     """
-    A takeover reads a few rows for each job that it recovers, however many jobs are pending before and after these.
+    A takeover reads a few rows for each job that it recovers, however many other jobs are pending.
 
     The server's statistics are missing, of an empty table, or of a table in which all jobs run.
     """

@@ -112,7 +112,7 @@ def nodes_of(plan):
 )
 def test_reads_what_it_returns(reader, name, values, at_most):
     """
-    No query reads more than one row beyond those that it returns, however many jobs are in the future.
+    No query reads more than one row beyond the rows that it returns, however many jobs are in the future.
     """
     ((explained,),) = reader.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))

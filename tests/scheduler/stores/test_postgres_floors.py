@@ -50,7 +50,7 @@ def test_learnt(floors):
 
 def test_lowered(floors):
     """
-    A new pending job lowers all watermarks above it, even those that a scan begun earlier would raise.
+    A new pending job lowers all watermarks above it, even watermarks that a scan begun earlier would raise.
     """
     turn = floors.of()[1]
     learn(floors, (0, 500), (1, 5))

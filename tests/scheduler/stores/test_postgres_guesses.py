@@ -222,7 +222,7 @@ def made_of(store, epoch):
     """
     Make jobs of all kinds that a move or a cancel may meet, and return their keys.
 
-    The first are plain.
+    The first jobs are plain.
     """
     plain = [
         model.Job("plain", 0, 100),

@@ -260,7 +260,7 @@ def test_others_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    Far jobs that are on level 0, as after a clock step, stay there.
+    Far jobs that are on level 0, as after a clock step, stay on level 0.
 
     Each can be found, moved, cancelled and fired.
     """

@@ -56,7 +56,7 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    If a target raises, the jobs that it has not ended fail with that error, and the ended ones stay ended.
+    If a target raises, the jobs that it has not ended fail with the error, and the ended jobs stay ended.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})
@@ -105,7 +105,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
 
 def test_a_target_that_cannot_be_closed(make, caplog):
     """
-    If a target cannot be closed, this is logged.
+    A failure to close a target is logged.
 
     The other targets are closed, and the scheduler stops.
     """

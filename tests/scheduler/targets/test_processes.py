@@ -252,7 +252,7 @@ def test_heartbeats(started):
 
 def test_progress(started, until):
     """
-    The progress that another process reports is known here, and a cancel of its job kills the process.
+    The progress that a worker process reports reaches the scheduler, and a cancel of the job kills the worker process.
     """
     scheduler, _ = started()
     scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
@@ -309,7 +309,9 @@ def test_a_process_that_died_while_idle(started, tmp_path, until):
 @pytest.fixture
 def main_module(monkeypatch, tmp_path):
     """
-    Return a function that replaces the main module, which new processes import, by one with the given text.
+    Return a function that replaces the main module by a module with the given text.
+
+    New processes import the main module.
     """
 
     def replace(text):
@@ -323,7 +325,7 @@ def main_module(monkeypatch, tmp_path):
 
 
 LARGE = "x" * 900_000
-"""A size above that of a pipe's buffer."""
+"""A size above the size of a pipe's buffer."""
 
 
 @pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])

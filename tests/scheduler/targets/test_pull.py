@@ -1,5 +1,5 @@
 """
-Pull queues: lease, ack, nack and extend; jobs without a worker, late acknowledgements, and a stop.
+Pull queues: lease, ack, nack and extend, jobs without a worker, late acknowledgements, and a stop.
 """
 
 from __future__ import annotations

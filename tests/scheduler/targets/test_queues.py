@@ -334,7 +334,7 @@ def test_an_id_of_their_own(client, redis_server, make, events):
 
 def test_a_job_that_depends_on_another(client, redis_server):
     """
-    If an RQ job depends on another, it waits for that in RQ, and a repeat of its message is not enqueued.
+    An RQ job that depends on another job waits for that job in RQ, and a repeat of its message is not enqueued.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed

@@ -99,7 +99,7 @@ def names(monkeypatch):
     """
     Return a table of names. If a name has a list of answers, each lookup takes the next.
 
-    The last one is repeated.
+    The last answer is repeated.
     """
     table = {}
 

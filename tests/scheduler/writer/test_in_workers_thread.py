@@ -117,7 +117,7 @@ def test_callers_share_the_commit(make, store, answers):
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_batch_of_another_thread_is_not_forgotten(make, store, answers, is_late):
     """
-    A batch that another thread posts during the call is written: in the same commit, or, if it is late, in the next.
+    A batch that another thread posts during the call is written in the same commit or, if late, in the next commit.
     """
     writer = make()
 

@@ -83,7 +83,7 @@ def test_undone_rule(server, page):
 
 def test_rule(server, page):
     """
-    A recurring job gets another cron line and zone, and its due time from these.
+    A recurring job gets another cron line and zone, which determine its new due time.
 
     With the old ones its next run is back.
     """

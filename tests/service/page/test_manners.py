@@ -300,7 +300,7 @@ def test_arrows_before_anything_is_found(server, page):
 
 def test_of_what_and_of_when(server, page):
     """
-    Each figure says in visible text whether it is of this process or of all, and for which period.
+    Each figure says in visible text whether it counts this process or all processes, and for which period.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))

@@ -23,7 +23,7 @@ TRIES = [
 
 def test_history(server, page):
     """
-    A job's dialog shows every attempt with error, traceback and trace, including those of earlier generations.
+    A job's dialog shows every attempt with error, traceback and trace, including attempts of earlier generations.
     """
     page.open(server)
     for lives in (1, 2, 3):

@@ -1,5 +1,5 @@
 """
-The page on a slow connection, and in a time zone other than that of its jobs.
+The page on a slow connection, and in a time zone other than the time zone of its jobs.
 """
 
 from __future__ import annotations
