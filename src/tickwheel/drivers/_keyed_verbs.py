@@ -51,7 +51,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now, with its current value. Return True if it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value. Return True if the key was pending.
         """
         return self._keyed.move(key, delay)
 

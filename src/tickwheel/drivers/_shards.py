@@ -196,7 +196,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
-        Cancel all pending keys and return them in order of their deadlines. *fn* is as for `TimerWheel.drain`.
+        Cancel all pending keys and return them, sorted by deadline. *fn* is as for `TimerWheel.drain`.
         """
         drained = self._end(TimerWheel.drain)
         if fn is not None:

@@ -117,7 +117,7 @@ class Sleep(TimerProxy):
 
 class Ticks:
     """
-    The result of `TimerWheel.every`: an asynchronous iterator over the times of a series. It ends with its wheel.
+    The result of `TimerWheel.every`: an asynchronous iterator over the times of a series, which ends with the wheel.
 
     A time is in seconds of the wheel's clock. No timer is pending during the loop's body, so the loop may be abandoned.
     """

@@ -46,9 +46,9 @@ class ThreadDriver(NonCopyable):
     Fires in its own thread.
 
     Callbacks run one after the other, in that thread. If a callback raises an exception that is not an `Exception`,
-    such as KeyboardInterrupt or SystemExit, it goes to `threading.excepthook`, and the driver continues. So a callback
-    that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design also go to `threading.excepthook`, and
-    the driver tries again after 0.1 seconds.
+    such as KeyboardInterrupt or SystemExit, that exception goes to `threading.excepthook`, and the driver continues. So
+    a callback that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design also go to
+    `threading.excepthook`, and the driver tries again after 0.1 seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
     wheel is closed in the child, because the only thread there is the one that runs the callback.

@@ -287,7 +287,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
-        Cancel all pending timers, and return them in order of their deadlines.
+        Cancel all pending timers, and return them, sorted by deadline.
 
         Then *fn* is called with key and value of each keyed timer, in order. It may set timers. A series that is firing
         has no timer at that moment, so it is not returned, and continues. `close` ends such a series, too.

@@ -67,5 +67,5 @@ class EngineCallbacks(Protocol):
         """
         Begin the jobs that waited for *ended* attempts.
 
-        *freed* are the next generations of their keys. Other jobs may wait for a place.
+        *freed* are the next generations of the same keys. Other jobs may have waited for the places of *ended*.
         """

@@ -43,13 +43,13 @@ _FRESH_MS: Final = 2.0
 """Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a sample to the due time. Within them it is twice the duration of the last sample."""
+"""Bounds of the time from a sample to the due time. Between them, the time is twice the duration of the last sample."""
 _RETRY_S: Final = 0.5
 
 
 class Sampler:
     """
-    Samples on demand, if the store has its own clock, and then calls *on_sample* in its thread. `ask` is thread-safe.
+    Samples on demand, in its own thread, if the store has its own clock. Then calls *on_sample*. `ask` is thread-safe.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
@@ -104,8 +104,8 @@ _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
 An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
-`_ALONG_MAX`. So few attempts are counted early, which a crash would waste. This time is long enough for the slots of
-jobs that are up to 134 ms apart to be begun before the timer's thread sleeps until them: it wakes once for each job.
+`_ALONG_MAX`. So few attempts are counted early, because a crash would waste them. This time is long enough for the
+slots of jobs that are up to 134 ms apart to be begun before the timer's thread sleeps, so it wakes once for each job.
 """
 
 SLOT_BITS: Final = 4
@@ -462,7 +462,7 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Sort the entries by the store's answers; on the thread that commits.
+        Divide the entries according to the store's answers. It is called on the thread that commits.
 
         An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
         """

@@ -3,7 +3,7 @@ Acknowledges finished attempts, in batches.
 
 The store refuses an acknowledgement if the job was set again or its shard has another owner. This is counted, and not
 retried. If the store cannot write a batch, each acknowledgement is written alone, so that one does not delay others. If
-it fails again, its text is written in ASCII, which every database accepts.
+that fails, too, its text is written in ASCII, which every database accepts.
 
 A single acknowledgement is written at once. Others gather during its commit, for at least 5 ms from its start, and
 share the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. Each of n
@@ -205,7 +205,7 @@ class Completer:
 
     def close(self) -> None:
         """
-        Report a `ClosedError` to callers that wait for an unwritten end. A stop calls this after the writer has closed.
+        Report a `ClosedError` to callers whose acknowledgements are unwritten. Called after a stop closes the writer.
         """
         while self._on_answer:
             _, on_answer = self._on_answer.popitem()
@@ -262,7 +262,7 @@ class Completer:
         """
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
 
-        The results of its jobs were then not reported, so their next runs and attempts must be read from the store.
+        The results of the earlier try were then not reported, so next runs and attempts must be read from the store.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S
@@ -281,7 +281,7 @@ class Completer:
 
     def _part(self, batch: list[Ended]) -> None:
         """
-        Write each end of *batch* alone, because one may be impossible to write, and continue with later batches.
+        Write each acknowledgement of *batch* alone, as one may be impossible to write. Then go on with later batches.
         """
         for ended in batch:
             self._post([ended], is_again=True, is_alone=True)

@@ -206,7 +206,7 @@ class Lanes:
         """Lanes with running attempts whose entries wait only for a larger share."""
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """
-        Lanes without running attempts whose entries wait only for a free place. The key is the target of still lanes,
+        Lanes without running attempts whose entries wait only for a free place. The key is the target for still lanes,
         and "" for moving lanes.
         """
         self._still: dict[str, int] = {}

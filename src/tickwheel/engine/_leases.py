@@ -8,7 +8,7 @@ that granted them, so a process that was paused detects the end of its lease bef
 
 The renewing thread has a deadline, so hooks, logs and reports run in the heartbeat's thread. With each renewal, the
 heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
-history. It reads the store only when this node gains shards, because the shards of a dead node always go to another
+history. It reads the store only when this node gains shards, because the shards of a dead node always go to a live
 node.
 """
 

@@ -141,7 +141,7 @@ class Prefetcher:
 
     def on_committed(self, jobs: Sequence[Job]) -> None:
         """
-        Stage pending *jobs* of a commit of this process, or leave them to the next scan; on the writer's thread.
+        Stage pending *jobs* of a commit of this process, or leave them to the next scan. Runs on the writer's thread.
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
@@ -173,7 +173,7 @@ class Prefetcher:
         """
         Read everything up to the horizon again, because a write may have been missed.
 
-        If that write takes effect later, the sweeper finds its job when it is overdue.
+        If the missed write takes effect later, the sweeper finds its job when the job is overdue.
         """
         with self._lock:
             for shard in self._shards.values():

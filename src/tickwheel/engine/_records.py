@@ -1,5 +1,5 @@
 """
-Records of the past: the history of attempts, the figures by minute, and the pruning of both.
+Records of the past: the history of attempts, the figures of each minute, and the pruning of both.
 
     history.keep            "none"   "failures"                  "usual"                        "all"
     recorded attempts       -        failed, died, expired, or   and every run of a recurring   and every success and
@@ -55,7 +55,7 @@ _KEPT: Final = {
     "usual": (Ending.SUCCEEDED, *_FAILURES),
     "all": (Ending.SUCCEEDED, Ending.SNOOZED, *_FAILURES),
 }
-"""The endings that are recorded, by `HistoryOptions.keep`."""
+"""The endings that are recorded, for each value of `HistoryOptions.keep`."""
 
 
 class Recorder:
@@ -118,7 +118,7 @@ _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
 class LaneCounts:
     """
-    The counts of the open minute, by target and handler. All methods may be called from any thread.
+    The counts of the open minute, for each target and handler. All methods may be called from any thread.
     """
 
     def __init__(self, lock: AbstractContextManager[object], lane_of: Callable[[str, str], str]) -> None:
@@ -248,7 +248,7 @@ class MinuteKeeper:
         """
         Store the figures since the last call, if there are any, in the row of the minute of that last call.
 
-        A second call in the same minute, after the clock was set back a little, adds to its row. If the store does not
+        If the clock was set back a little, a second call in the same minute adds to the row. If the store does not
         answer, up to 240 rows wait for the next call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS

@@ -23,10 +23,10 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ends that are reported together. This takes two milliseconds of the thread that adds the last one."""
+"""Number of ended firings that are reported together, which costs two milliseconds of the thread that adds the last."""
 
 _PAUSE_S: Final = 0.1
-"""Seconds after which fewer ends are reported, while the processor's caches are still warm from the burst."""
+"""Seconds after which fewer ended firings are reported, while the processor's caches are still warm from the burst."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

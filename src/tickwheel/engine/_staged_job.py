@@ -61,7 +61,7 @@ TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
     Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""The allowed transitions: for each event, the next state by state. In any other state the event is refused."""
+"""The allowed transitions: for each event, the next state of each state. In any other state the event is refused."""
 
 
 class RunSpan(NamedTuple):
@@ -97,9 +97,9 @@ class StagedJob:
         overlap_cancelled: True if it was asked to stop because its next run is due.
         has_started: True once its target may run it.
         begun_at: Monotonic time at which its target began, if a hook or the tracer needs it.
-        ready_at: Time at which it was dispatched, in ms of the store's clock; 0 before.
-        fired_at: Time at which its target began, in ms of the store's clock; 0 before.
-        begun_ms: `fired_at` of a recurring job in whole ms, as if no clock was set since its due time was written.
+        ready_at: Time at which it was dispatched, in ms of the store's clock; 0 until then.
+        fired_at: Time at which its target began, in ms of the store's clock; 0 until then.
+        begun_ms: `fired_at` of a recurring job in whole ms, as if no clock had been set since its due time was written.
         clock_step: Number of the clock step (see `StoreClock`) at which its next due time was computed.
         is_sampled: True if its firing is traced even if its job has no trace.
     """

@@ -213,7 +213,7 @@ _RETRY_S: Final = 1.0
 _FULL_S: Final = 0.25
 """Seconds before this node searches again for set-aside jobs of a full lane."""
 _TAKING_S: Final = 0.1
-"""Seconds after which a look takes up no more jobs, so that changes of other processes need not wait. The next does."""
+"""Seconds after which a scan takes no more set-aside jobs, so that it does not delay the changes of other processes."""
 _BEHIND: Final = 4_000
 """Maximum number of unfinished writes that set jobs aside; above it, separate lanes are not read further."""
 _CHUNK: Final = 500
@@ -251,7 +251,7 @@ class Loader:
         """
         Stage the jobs that can run here; return the jobs whose lanes have no room. From any thread.
 
-        *by_epoch* has the jobs by the epochs of their leases. Jobs that are due soon are begun in one commit, in order,
+        *by_epoch* maps the epochs of leases to jobs. Jobs that are due soon are begun in one commit, in order,
         even if they are from several shards.
         """
         entries: list[StagedJob] = []
@@ -361,7 +361,7 @@ _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads. A search reads as many of each shard, however long it takes."""
 _BUDGET_S: Final = 0.1
-"""Maximum seconds for which one search continues past jobs that wait for a place. The next search continues there."""
+"""Maximum seconds for which one search continues past jobs that wait for a place. The next search begins at its end."""
 
 
 class OverdueSweeper:

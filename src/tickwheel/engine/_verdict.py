@@ -179,14 +179,14 @@ def poison(job: Job, epoch: int) -> Verdict:
 
 def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
-    Return the end of a job that cannot be run, or cannot be judged in another way. It does not count as an attempt.
+    Return the verdict on a job that cannot be run, or cannot be judged in another way. No attempt is counted.
     """
     return _dead(job, epoch, error_text(error), attempt=job.attempt)
 
 
 def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
     """
-    Return the end of an attempt that was asked to stop and did not succeed. The attempt is not retried.
+    Return the verdict on an attempt that was asked to stop and did not succeed. The attempt is not retried.
 
     A cancelled job is removed. A job whose next run was due continues with that run.
     """

@@ -305,7 +305,7 @@ class Workers:
         run: Runs an entry to its end, and returns the verdict to write, or None.
         queue: Gives places.
         write: Writes the verdict on an ended entry.
-        write_last: Does the same for a worker that would rest otherwise.
+        write_last: Writes the verdict for a worker that would otherwise rest.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class RelativeJobs:
         """
         Carry over the knowledge about jobs to their next runs and attempts.
 
-        *lives* has, for each job, its state before and after, and the clock step in which its end was judged.
+        *lives* has, for each job, the old job, the new job, and the clock step in which the new due time was computed.
         """
         for before, after, clock_step in lives:
             is_again = after.generation == before.generation
@@ -140,7 +140,7 @@ class RelativeJobs:
 
     def now(self, job: Job) -> float:
         """
-        Return the current time in ms, as if no clock was set since the due time of *job* was written.
+        Return the current time in ms, as if no clock had been set since the due time of *job* was written.
 
         The clock may be set while a due job waits for a worker. A job that is a second late must not be reported as an
         hour late.

@@ -145,8 +145,8 @@ class Engine:
         """
         Stop firing, release attempts that have not started, and wait for all others until *deadline*.
 
-        *deadline* is by the runtime's `monotonic`. With *is_last*, the targets are also closed. Returns the firings
-        that still run.
+        *deadline* is a time of the runtime's `monotonic`. With *is_last*, the targets are also closed. Returns the
+        firings that still run.
         """
         self._is_stopping = True
         for prefetcher in self._prefetchers:

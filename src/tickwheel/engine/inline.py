@@ -49,8 +49,8 @@ class InlineEngine(Engine):
     Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
     no time passes while they run.
 
-    *loop* runs async handlers if it runs in another thread than the one that moves the clock. Otherwise each async
-    handler gets a new event loop.
+    *loop* runs async handlers if that loop runs in another thread than the one that moves the clock. Otherwise each
+    async handler gets a new event loop.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def elapsed_of(
     """
     Return the callers' pending jobs whose due times count elapsed time, and True if a job was omitted.
 
-    A job is omitted if the store counted it by a newer setting of its clock than *clock* has detected.
+    A job is omitted if the store computed its due time after a clock step that *clock* has not detected yet.
     """
     found: dict[int, list[Job]] = {}
     if _TIMED_KINDS.isdisjoint(map(type, writes)):

@@ -1,5 +1,5 @@
 """
-The life of a scheduler: its name, and the rules of start and stop.
+The lifecycle of a scheduler: its name, and the rules of start and stop.
 
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError
@@ -22,7 +22,7 @@ __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
 """
-Length of the random end: enough to distinguish starts with one host and process id within a lease, and short enough
+Length of the random suffix: enough to distinguish starts with one host and process id within a lease, and short enough
 to read aloud.
 """
 
@@ -31,10 +31,10 @@ _T = TypeVar("_T")
 
 def one_life(name: str, token: Callable[[int], str]) -> str:
     """
-    Append a random end to *name*, so that each start has a name of its own.
+    Append a random suffix to *name*, so that each start has a name of its own.
 
     Host and process id are not unique. A scheduler with an earlier name would treat its running jobs as its own, and
-    never recover them. The end comes from the system's random generator, which a program cannot seed.
+    never recover them. The suffix comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 

@@ -74,7 +74,7 @@ class SchedulerOptions:
     or a TypeError for a time of the wrong type.
 
     Attributes:
-        owner: Name of this process in the store and for other nodes; each start appends a random end. The default is
+        owner: Name of this process in the store and for other nodes; each start appends a random suffix. The default is
             the host's name and the id of the process that first uses the scheduler.
         retry: The policy of jobs that are set without one.
         horizon_s: Time before the due time at which jobs are staged (loaded into memory).

@@ -1,8 +1,8 @@
 """
 Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
-The store answers TOO_LATE if an attempt is counted, because a start makes no commit that it could see. The job's owner
-knows whether the attempt has started. The write is repeated with the status from the owner:
+The store answers TOO_LATE if an attempt is counted, because the store cannot see a start, which makes no commit. The
+job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
     this process                   its memory, immediately, because it can withdraw an attempt before its start

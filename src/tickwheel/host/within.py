@@ -1,8 +1,8 @@
 """
 Writes in the caller's own transaction, which take effect if and only if the caller commits it.
 
-They bypass the writer and use the caller's connection. When the transaction has ended, the store notifies the firing
-scheduler of pending jobs.
+The writes bypass the writer and use the caller's connection. When the transaction has ended, the store notifies the
+firing scheduler of pending jobs.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ If a caller does nothing but wait for its answer, and the writer is idle, the ca
 two switches of threads cost more than a commit. It takes the writer thread's turn, and writes in an empty context, as
 that thread does. If several callers met in the last commit, the writer thread collects their writes.
 
-In the same way, a worker thread with no other job writes the end of its last job, together with the claims that go
-along with it: see `Writer.post_and_write`.
+In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
+the acknowledgement: see `Writer.post_and_write`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "Done", "OnCommit", "Reservation", "Writer", "WriterStats"]
 
 _Entry: TypeAlias = tuple[Sequence[Write], Done, bool]
-"""The writes, the callback for their answers, and True if they are a caller's."""
+"""The writes, the callback for their answers, and True if the writes are a caller's."""
 _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
@@ -236,7 +236,7 @@ class Writer:
         """
         Queue *writes* of the scheduler itself, ahead of the callers', without waiting for room.
 
-        They stay together in one commit. One call of *done* receives all answers, without a future, lock or wake-up. A
+        All stay together in one commit. One call of *done* receives all answers, without a future, lock or wake-up. A
         small batch overtakes a large one, unless *in_turn* is True.
         """
         self._check_process()
@@ -250,7 +250,7 @@ class Writer:
         """
         Call *post*, whose batches share one commit. If the writer is idle, write them in this thread.
 
-        Only for a thread of the scheduler that would rest otherwise; the answers arrive in it.
+        Only for a thread of the scheduler that would otherwise rest; the answers arrive in that thread.
         """
         with self._lock:
             self._gathering += 1

@@ -75,8 +75,8 @@ class Declared:
     The answer to a declaration.
 
     Attributes:
-        outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was declared
-            before, so that nothing was written.
+        outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was already
+            declared, so that nothing was written.
         revision: The current revision, or None.
         jobs: The outcome of each job of the manifest in the given order, then of the cancelled jobs, sorted by key.
     """

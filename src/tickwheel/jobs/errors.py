@@ -11,7 +11,7 @@ The durable scheduler's errors.
       HandlerFailedError        RuntimeError   transient   a handler in its own process raised, or the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is retried
       JobStoppedError           RuntimeError   permanent   stop: the job was cancelled while it ran
-      LeaseEndedError           RuntimeError   permanent   drop the work: another worker gets it, or already did it
+      LeaseEndedError           RuntimeError   permanent   drop the work: another worker gets it, or has done it
       TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
       UnsupportedError          RuntimeError   permanent   use a scheduler that supports it; the message names one
       TransactionError          RuntimeError   permanent   pass a connection whose transaction can be joined

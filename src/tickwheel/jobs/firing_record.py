@@ -21,7 +21,7 @@ class FiringRecord(NamedTuple):
         due_at: Due time in ms since the epoch.
         fired_at: Firing time in ms, with its fraction.
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if the store refused
-            the end of the firing.
+            the result of the firing.
         took_ms: Duration, once the firing has ended.
         by: The owner that fired the job.
         progress: The last progress noted by the handler, while the firing runs.

@@ -18,7 +18,7 @@ No other limit applies to these records, so attempts cannot push acts out of the
 """
 
 CUT_OFF: Final = "cut_off"
-"""The outcome of an attempt whose process ended before the attempt did, or lost its shard."""
+"""The outcome of an attempt whose process ended before the attempt, or lost the shard."""
 
 
 @record

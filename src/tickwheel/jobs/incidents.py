@@ -63,7 +63,7 @@ class Incident:
         fingerprint: The group's id. The same cause always has the same id.
         error: The common error, with `…` for variable parts; "" if no error was stored.
         example: The error of the latest letter, unchanged.
-        errors: Number of different error texts among them, as stored.
+        errors: Number of different error texts among the letters, as stored.
         first_at: Due time of the first letter's last attempt, in ms since the epoch.
         last_at: Due time of the latest letter's last attempt.
         by_hour: Number of letters that were due in each of the last 24 hours, oldest hour first.

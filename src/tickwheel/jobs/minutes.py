@@ -1,5 +1,5 @@
 """
-Internal: the figures of a node for one minute or quarter of an hour, by lane.
+Internal: the figures of a node and its lanes for one minute or quarter of an hour.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LaneMinute:
         took_ms: Total duration of the attempts.
         late_max_ms: Maximum lateness of a start.
         lateness: Number of starts in each of twelve buckets. The upper edges are 4 ms, 8 ms, and so on to 4096 ms; the
-            last bucket has none.
+            last bucket has no upper edge.
     """
 
     lane: str

@@ -1,7 +1,7 @@
 """
 The data of the durable scheduler: a job, the writes to it, and their answers.
 
-Times are milliseconds since the epoch by the store's clock, in int64. This module contains data only.
+Times are milliseconds since the epoch on the store's clock, in int64. This module contains data only.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ STOPPED: Final = 0
 """
 The `expires_at` of a job that was asked to stop. It is always in the past, so that no clock step changes it.
 
-A move or a replay removes it.
+A move or a replay removes this value.
 """
 
 
@@ -104,7 +104,7 @@ class SetMode(StrEnum):
     EARLIEST = "earliest"
     """Take the new payload and the earlier due time. A recurring job keeps its phase."""
     RESTART = "restart"
-    """Begin a new series in place of the old one. Pending runs of the old one are dropped."""
+    """Begin a new series in place of the old series, and drop the pending runs of the old series."""
 
 
 @record

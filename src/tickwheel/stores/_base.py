@@ -49,7 +49,7 @@ _RUN_MS: Final = 60_000
 
 class BaseStore:
     """
-    A store with one owner and all jobs in memory. Thread-safe; `page` costs O(jobs), all else as `Store` says.
+    A store with one owner and all jobs in memory. Thread-safe. Costs are those of `Store`, but `page` costs O(jobs).
 
     A subclass makes it durable. It keeps *entries*: names (text) with values (bytes), whose meaning it need not know.
     `load` returns all entries, and `commit` changes some in one transaction. Names that begin with an underscore belong

@@ -1,5 +1,5 @@
 """
-The leap of sequences after a change of server, so that no number of the old server is used again.
+The leap: the distance by which sequences are raised after a change of server, so that no number is used again.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Differences:
 @dataclass(slots=True)
 class Plan:
     """
-    The writes of one batch by kind. Stores apply begins first, then ends, then the slow path.
+    The writes of one batch, grouped by kind. Stores apply begins first, then ends, then the slow path.
 
     Attributes:
         answers: One answer for each write; `decide` adds the answers of the slow path.

@@ -176,7 +176,7 @@ class Versioned(Protocol):
 
 class Store(Protocol):
     """
-    Jobs by key and by due time.
+    Jobs, which can be found by key and by due time.
 
     Different threads may call `apply` and the reads concurrently. Unless the store declares `has_many_writers`, only
     one thread at a time calls `apply`, but not always the same thread. A method raises only a `StoreError`, if the
@@ -299,7 +299,7 @@ class Store(Protocol):
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         """
-        Return the first *limit* pending jobs of all shards due from *since* to before *until*, by (due_at, generation).
+        Return the first *limit* pending jobs of all shards due in [*since*, *until*), sorted by (due_at, generation).
         """
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
@@ -337,7 +337,7 @@ class Store(Protocol):
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* acts and events of all keys from *since* to before *until* (ms), newest first.
+        Return at most *limit* acts and events of all keys in [*since*, *until*), in ms, newest first.
 
         These are the records with attempt 0, except parts of a bulk act. O(records returned).
         """

@@ -33,8 +33,8 @@ _SHARE: Final = 1 / 100
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
 """
-Maximum number of jobs per second that are called again while their receiver gets no calls. Each of them is a write to
-the store.
+Maximum number of jobs per second that are called again while their receiver gets no calls. Each of these calls is a
+write to the store.
 """
 
 

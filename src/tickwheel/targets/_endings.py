@@ -1,5 +1,5 @@
 """
-Remembers leases that have ended, so that a worker that settles one late or again gets the result.
+Remembers leases that have ended, so that a worker that settles its firing late or again gets the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tickwheel.jobs.errors import LeaseEndedError
 __all__ = ["Endings"]
 
 _ENDED_MAX: Final = 10_000
-"""Number of recent ends to remember."""
+"""Number of recently ended firings to remember."""
 
 
 class Endings:

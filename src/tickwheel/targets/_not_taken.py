@@ -26,7 +26,7 @@ class NotTakenError(Exception):
     A message was not taken, for a *reason* other than the message.
 
     *is_up* is True if the receiver works, and None if that is unknown, as after a broken connection. *is_full* is True
-    if it has no room for the messages of this handler. *after_s* is the wait that the receiver named, if any.
+    if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver named, if any.
     """
 
     def __init__(

@@ -189,8 +189,8 @@ def apply_at(
     """
     Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, not earlier.
 
-    The store holds the task until then. It can be moved and cancelled by its key, no worker keeps it in memory, and no
-    visibility timeout runs while it waits.
+    The store holds the task until then. The task can be moved and cancelled by its key, no worker keeps it in memory,
+    and no visibility timeout runs while it waits.
 
     The options that the task declares, such as its queue, are read from its code here and stored in the job, so the
     process that fires need not have the code. Celery's `expires` counts from the due time, when the task is sent.

@@ -26,7 +26,7 @@ _SLOTS: Final = 32
 """Number of slots in use from which the server is asked."""
 _UNKNOWN_S: Final = 60.0
 """
-Time after which a begin of unknown outcome takes effect no more: much longer than the server's time limit of a call.
+Time after which a begin of unknown outcome cannot take effect: much longer than the server's time limit of a call.
 """
 
 Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
@@ -39,8 +39,8 @@ class Entry:
 
     Attributes:
         slot: The slot that lists the jobs of the transaction.
-        begun: Generations of the jobs that it begins.
-        ended: Generations of the jobs that have ended with it.
+        begun: Generations of the jobs that the transaction begins.
+        ended: Generations of the jobs that the transaction ends.
     """
 
     slot: int

@@ -1,5 +1,5 @@
 """
-Ownership of shards: leases by the server's clock, shared fairly among the live nodes.
+Ownership of shards: leases on the server's clock, shared fairly among the live nodes.
 
 If an owner hands over a shard in which jobs run, the running jobs move to a tail: a shard that keeps the owner and its
 epoch. A renewal or a takeover takes two round trips, whatever the number of shards and jobs: one for a read, one for a

@@ -22,8 +22,8 @@ __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
 """
-The functions from a key to its current shard, and to its shard when the store was created. A blob without a shard
-number is in the latter.
+Functions that return a key's current shard, and the key's shard at the creation of the store. The latter is also the
+shard of a blob without a shard number.
 """
 
 _SAME_FIRING = 16

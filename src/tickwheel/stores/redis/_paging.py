@@ -73,7 +73,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
     """
-    Return the dead jobs with the latest due times. They are read in several calls, between which jobs may change.
+    Return the dead jobs with the latest due times. They are read in several calls; jobs may change between two calls.
     """
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):

@@ -46,7 +46,7 @@ class Partition(NamedTuple):
 
     def leap(self) -> int:
         """
-        Return the distance by which both sequences leap after a change of server.
+        Return the distance by which both sequences are raised after a change of server.
         """
         return leap() // self.total * self.total
 
@@ -57,6 +57,6 @@ WHOLE: Final = Partition()
 
 def _slot(tag: str) -> int:
     """
-    Return the cluster's hash slot of *tag*: its CRC16 (XMODEM) modulo 16,384, by the Redis Cluster specification.
+    Return the cluster's hash slot of *tag*: its CRC16 (XMODEM) modulo 16,384, as in the Redis Cluster specification.
     """
     return crc_hqx(tag.encode(), 0) % _SLOTS

@@ -142,7 +142,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition, or an estimate from its last answer. The estimate is never ahead of it.
+        Return the clock of the first partition, or an estimate from its last answer, which is never ahead of the clock.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()

@@ -80,7 +80,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
     Create the store if it does not exist. Return its number of shards now, and at its creation.
 
     The store gets at least *wanted* shards; existing jobs stay in their shards. If a store that began with *first*
-    shards has disappeared, generations and epochs leap far beyond the old ones.
+    shards has disappeared, generations and epochs are raised far above the old ones.
     """
     number, total = partition = connections.partition
     own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)
