@@ -199,7 +199,7 @@ class BaseCache(NativeCache[K, V]):
 
     def expire(self, time: Any = None) -> list[tuple[K, V]]:
         """
-        Remove all expired entries and return them, in order of their deadlines.
+        Remove all expired entries and return them, sorted by deadline.
 
         *time* replaces now, in the units of `timer`. If a subclass overrides this method, each set first calls it.
         """

@@ -332,8 +332,8 @@ class Flights:
         """
         End a flight. Waiters for an unfinished load get the failure, or load themselves if there is no failure.
 
-        Callers call it twice, the second time in a `finally`, because an exception of a signal handler may interrupt
-        it.
+        Callers call this twice, the second time in a `finally`, because an exception of a signal handler may interrupt
+        the first call.
         """
         if not flight.is_ended:
             for load in list(flight.loads.values()):

@@ -6,7 +6,7 @@ A step is a document with short names, because a page has thousands of steps:
     t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
     k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
     x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new or changed
-    y    the reason, by its number in `why`        c    [comparisons, places written, cache lines] so far
+    y    the number of the reason in `why`         c    [comparisons, places written, cache lines] so far
 
 The ring is -1 if the timer has fired, and -2 if it was cancelled. The film runs a real wheel, which reports the place
 of each entry (`where`). Comparisons are counted as they happen. Comparisons of a sort cannot be observed, so one is

@@ -214,7 +214,7 @@ class _Connection(asyncio.Protocol):
 
 class Delivery(NamedTuple):
     """
-    A webhook that arrived: its headers by lower-case name, its body, and the time of its start by the loop's clock.
+    A webhook that arrived: its headers (keys in lower case), its body, and the time of its start on the loop's clock.
     """
 
     headers: dict[str, str]

@@ -222,7 +222,7 @@ class JobStopped(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class SettleRefused(FiringEvent):
     """
-    The end of a firing was not written, because the job was set again, or this scheduler no longer owns it.
+    The result of a firing was not written, because the job was set again, or this scheduler no longer owns it.
     """
 
     outcome: str

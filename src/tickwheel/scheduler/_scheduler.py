@@ -147,9 +147,9 @@ class Scheduler(Fleet):
         """
         Set the job of *key*. A pending job of that key is replaced, unless `mode` says otherwise.
 
-        The job is durable when this returns. An existing recurring job continues, and keeps its next run, a running or
-        owed run, its attempts and its count of runs. If rule and payload are the same, nothing is written, so a program
-        may set its recurring jobs at each start.
+        The job is durable when this returns. An existing recurring job continues, and keeps its next run, a run that is
+        running or due, its attempts and its count of runs. If rule and payload are the same, nothing is written, so a
+        program may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
@@ -199,7 +199,7 @@ class Scheduler(Fleet):
         """
         Make the recurring jobs of a manifest (a named list of jobs) match *schedules*, in one commit.
 
-        Each job is set as by `set`: an existing job continues, and keeps the runs that it owes. Jobs of an earlier
+        Each job is set as by `set`: an existing job continues, and keeps its due runs. Jobs of an earlier
         declaration that are not in *schedules* are cancelled, but a run that has started ends normally. If nothing has
         changed, nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition
         commits separately.

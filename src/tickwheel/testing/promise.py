@@ -253,8 +253,8 @@ def check_promise(
 
     It costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted. A timer
     may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True if one
-    turn fires by deadline, then arrival; False for shards, pools, and designs with ticks. A PromiseBrokenError lists
-    all breaches.
+    turn fires in order of deadline, then arrival; False for shards, pools, and designs with ticks. A PromiseBrokenError
+    lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

@@ -19,9 +19,9 @@ class Wire:
     """
     Relays TCP connections from a port of its own to *port*, with faults on demand.
 
-    A test can cut it, and mend it on the same port. It can swallow answers: the server still receives requests, but the
-    client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped server.
-    And it can reset each connection, like a proxy whose server has ended.
+    A test can cut the relay, and mend it on the same port. It can swallow answers: the server still receives requests,
+    but the client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped
+    server. And it can reset each connection, like a proxy whose server has ended.
 
     Attributes:
         resets: Number of connections that `reset_all` has reset.

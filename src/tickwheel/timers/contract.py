@@ -144,8 +144,8 @@ class Engine(Protocol):
     Receives every coroutine that a callback returns, and the timer (for timers in bulk, the callback).
 
     It is called in the callback's context. None means that coroutines are not awaited. Then a coroutine function is
-    refused when its timer is set. If another callback returns a coroutine, it is closed, and `on_error` receives a
-    TypeError.
+    refused when its timer is set. If another callback returns a coroutine, the coroutine is closed, and `on_error`
+    receives a TypeError.
     """
     captures_context: bool
     """
@@ -275,7 +275,7 @@ class Engine(Protocol):
 
     def drain(self) -> list[Pending]:
         """
-        Cancel all pending timers and return them in order. Uncalled timers of the running batch are among them.
+        Cancel all pending timers, with the uncalled timers of the running batch, and return them, sorted by deadline.
         """
 
     def close(self) -> list[Pending]:

@@ -4,7 +4,7 @@ Finds violations of the promise in a history.
     lost          a job was acknowledged, was not cancelled, and never arrived
     doubled       an accepted fire id arrived again, or an accepted job arrived again without a fault in between
     early         a job arrived before the acknowledged instant, or before the instant in its message
-    unexpected    a job arrived that was never set, or was moved or cancelled before, or its message has another instant
+    unexpected    a job arrived that was never set or was already moved or cancelled, or its message has another instant
     silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
 
 A job is fired at least once. After a fault, which may have lost the target's answer or the record of the answer, it may

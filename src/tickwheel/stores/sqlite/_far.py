@@ -4,8 +4,8 @@ The far level: jobs due in an hour or more, in slots of half a day.
 A far job is appended to its slot in order of arrival, so that rows share pages. When the slot comes near, its jobs are
 sorted by due time into the near level (level 0). Two shared writes cost less than one write on a separate page.
 
-The due time of a job determines where the job is: in its slot, or in level 0. Every look-up checks both, so the time at
-which a slot is sorted never affects results.
+The due time of a job determines where the job is: in its slot, or in level 0. Every look-up checks slot and level, so
+the time at which a slot is sorted never affects results.
 
 A far job that is moved or cancelled keeps its row, because deleting the row would write one more page. A bit in
 `tickwheel_gone` marks it as deleted. The row is removed with its slot, or earlier if deleted rows outnumber pending

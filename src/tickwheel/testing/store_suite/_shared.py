@@ -113,7 +113,7 @@ class SharedTests(StoreTests):
 
     def test_others_see_the_owners(self) -> None:
         """
-        A second client lists the shards and owner of the first. Once both own shards, both list both owners.
+        A second client lists the shards and owner of the first. When both own shards, each lists the two owners.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
