@@ -28,7 +28,7 @@ class TLRUCache(BaseCache[K, V]):
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 
-    *ttu* is called with key, value and the time, and returns the deadline by the same timer. If the deadline is not
+    *ttu* is called with key, value and the time, and returns the deadline on the same timer. If the deadline is not
     after the time, the value is not stored, and the key is removed. *timer* returns the time; None for the monotonic
     clock in seconds. The other arguments are those of `TTLCache`.
 

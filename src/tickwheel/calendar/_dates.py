@@ -152,7 +152,7 @@ class Dates:
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return True if *other* has the same dates. It must have the same step.
+        Return True if *other*, which must have the same step, has the same dates.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0

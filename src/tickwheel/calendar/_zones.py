@@ -86,7 +86,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first instant later than *after*. Each matching wall-clock time has only one instant.
+    Return the first matching instant later than *after*. Each matching wall-clock time has only one instant.
 
     Without *makes_up*, the times of a day that the calendar of *zone* omits are left out.
     """

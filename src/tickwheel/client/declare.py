@@ -132,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Some partitions may be written then. The next try finds their jobs unchanged and keeps their outcomes.
+    Some partitions may then be written already. The next try finds their jobs unchanged and keeps their outcomes.
     """
     for part in parts:
         gone = part.gone()

@@ -285,7 +285,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries*. Entries that are due within the window are begun at once. From any thread.
+        File staged *entries*. Entries that are due within the window are begun at once. Callable from any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []

@@ -164,7 +164,7 @@ class Coroutines:
 
     def leak(self, entry: StagedJob) -> None:
         """
-        Start another task in place of the task of *entry*, which has passed its timeout. From any thread.
+        Start another task in place of the task of *entry*, which has passed its timeout. Callable from any thread.
         """
         if self.queue.leak(entry):
             self._look()

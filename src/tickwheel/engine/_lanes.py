@@ -162,7 +162,7 @@ class HandlerLimit:
 
 class Lanes:
     """
-    Admits jobs within their handlers' limits. From any thread.
+    Admits jobs within their handlers' limits. Callable from any thread.
 
     Args:
         limits_of: Returns the limits of a job's handler, or None.

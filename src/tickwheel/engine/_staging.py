@@ -249,7 +249,7 @@ class Loader:
 
     def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> list[Job]:
         """
-        Stage the jobs that can run here; return the jobs whose lanes have no room. From any thread.
+        Stage the jobs that can run here; return the jobs whose lanes have no room. Callable from any thread.
 
         *by_epoch* maps the epochs of leases to jobs. Jobs that are due soon are begun in one commit, in order,
         even if they are from several shards.

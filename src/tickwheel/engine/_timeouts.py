@@ -32,7 +32,7 @@ Seconds that an async handler may take to end after it was cancelled at its time
 
 class Timeouts:
     """
-    Watches the attempts of one runner. From any thread. *end* is called with a late entry and its verdict.
+    Watches the attempts of one runner. Callable from any thread. *end* is called with a late entry and its verdict.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class _Runs:
 
 class RelativeJobs:
     """
-    The jobs of one owner that count elapsed time. From any thread.
+    The jobs of one owner that count elapsed time. Callable from any thread.
     """
 
     def __init__(self, clock: StoreClock, runtime: Runtime) -> None:

@@ -406,7 +406,7 @@ class Recurrence:
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
         An owed run keeps its due time, and the new rule applies after it. A changed interval counts from the last
-        nominal run. The due time is None if the series is over by the new rule. Times are in ms since the epoch.
+        nominal run. The due time is None if the series is over under the new rule. Times are in ms since the epoch.
         *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
@@ -591,8 +591,8 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
     """
     Return *rule* so that its runs continue the rhythm of *before*, if both rules are of the same kind.
 
-    If their periods differ, the new rhythm begins at *last*, the last nominal run by the old rule. If *last* is None,
-    it begins at *nominal*, the next nominal run.
+    If their periods differ, the new rhythm begins at *last*, the last nominal run under the old rule. If *last* is
+    None, it begins at *nominal*, the next nominal run.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
         if rule.every_ms == before.every_ms:

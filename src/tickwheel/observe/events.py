@@ -1,7 +1,7 @@
 """
 The events that hooks receive: a frozen record for each event of a job or of the ownership of shards.
 
-Times are milliseconds since the epoch by the store's clock. A hook is called on the thread of the event, and must not
+Times are milliseconds since the epoch on the store's clock. A hook is called on the thread of the event, and must not
 block; its errors are logged. Without a hook, no record is made. To save time, records of sets and firings are made
 without their `__init__`.
 """

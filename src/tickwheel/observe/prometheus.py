@@ -216,7 +216,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target by the state of their circuit breaker. Only `stats()` has their addresses.
+    Count the receivers of each target in each state of the circuit breaker. Only `stats()` has their addresses.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {

@@ -1,7 +1,7 @@
 """
 Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
-The lease of a running firing is renewed. If the process dies, the lease ends soon. A snooze counts as an attempt here.
+The lease of a running firing is renewed, so it ends soon if the process dies. A snooze counts as an attempt here.
 An attempt that exceeds its timeout has failed, but its thread counts as a worker until it ends, so there are never more
 threads than workers.
 """

@@ -54,7 +54,7 @@ class AsyncScheduler(Common):
     `Scheduler` for asyncio: the same methods and answers, awaited.
 
     Async handlers run on the loop that awaited `start`, so stop the scheduler before you close that loop. If an `await`
-    is cancelled, its write still takes effect.
+    is cancelled, the write still takes effect.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -68,8 +68,8 @@ class AsyncScheduler(Common):
         """
         Become the owner and fire; see `Scheduler.start`.
 
-        If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that it was started
-        before, on a loop that has been closed since.
+        If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that it was already
+        started, on a loop that has been closed since.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop.is_closed():

@@ -137,7 +137,7 @@ class Fleet(Common):
         """
         End the leased firing as a failed attempt. The errors are those of `ack`.
 
-        The next attempt is in *delay* seconds (None: by the job's policy). *error* is stored with the job. With
+        The next attempt is in *delay* seconds (None: as in the job's policy). *error* is stored with the job. With
         *is_dead*, the job becomes a dead letter, even if attempts are left.
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()

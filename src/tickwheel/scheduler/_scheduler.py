@@ -303,7 +303,7 @@ class Scheduler(Fleet):
         """
         Resume the jobs of *scope*, on all nodes within 5 s; return True if it was paused.
 
-        Overdue jobs are treated as by `resume`.
+        Overdue jobs are treated as in `resume`.
         """
         return self._outside("resume_scope").resume_scope(scope, by)
 

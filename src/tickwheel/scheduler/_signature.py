@@ -1,5 +1,5 @@
 """
-The signature of a task: converts arguments to a payload, by name, and back.
+The signature of a task: converts arguments to a payload, keyed by name, and back.
 
 The annotations are evaluated at the first call or the start of a scheduler, so that types may be defined later in the
 module.

@@ -159,7 +159,7 @@ class Migration:
         Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
         It repeats passes through the source until a pass finds no job. It also ends if a pass finds no fewer jobs than
-        the pass before, because callers keep setting jobs.
+        the previous pass, because callers keep setting jobs.
 
         Raises:
             StoreInUseError: If another owner fires the source's jobs.

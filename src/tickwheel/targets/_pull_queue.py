@@ -25,7 +25,7 @@ class JobLease:
     Attributes:
         job: The job, with its encoded payload.
         attempt: The number of the attempt, from 1.
-        until: The end of the lease, in ms since the epoch by the store's clock.
+        until: The end of the lease, in ms since the epoch on the store's clock.
     """
 
     job: Job

@@ -90,7 +90,7 @@ GIVE_BACK: Final = Snooze(0)
 @dataclass(frozen=True, slots=True)
 class Retry:
     """
-    A result with which a handler asks for another attempt in *after* seconds (None: by the job's policy).
+    A result with which a handler asks for another attempt in *after* seconds (None: as in the job's policy).
 
     It has an effect only if the policy allows another attempt.
     """
@@ -121,7 +121,7 @@ class Firing:
     Attributes:
         job: The job, with its encoded payload.
         attempt: Number of the attempt, from 1.
-        fired_at: Time of the call, in ms since the epoch by the store's clock, with a fraction.
+        fired_at: Time of the call, in ms since the epoch on the store's clock, with a fraction.
         stopping: For targets: shows whether the running job was cancelled.
     """
 
@@ -155,7 +155,7 @@ class Firing:
         """
         The nominal instant of this run, before any jitter, in ms since the epoch; None for a one-time job.
 
-        It is the instant by the job's rule. It is the same for all attempts of a run, even after snoozes, moves and
+        It is the instant under the job's rule, and is the same for all attempts of a run, even after snoozes, moves and
         takeovers, so use it to compute the day of a report. With misfire="once" it is the first of the missed instants.
         """
         return nominal_of(self.job.key, self.job.due_at, self.job.recurrence)

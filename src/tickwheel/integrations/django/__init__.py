@@ -29,7 +29,7 @@ class Jobs(Handlers):
 
     `settings.TICKWHEEL` may have `DATABASE`, the alias of the database with the jobs (default: "default"), and `QUERY`,
     options of the URL of its store. For jobs elsewhere, it has `STORE`, a URL, instead. It may also have `OPTIONS`, the
-    fields of `SchedulerOptions`, and `TARGETS`, URLs by name.
+    fields of `SchedulerOptions`, and `TARGETS`, URLs keyed by name.
 
     If the jobs are in the same database, a set, move or cancel call inside `transaction.atomic()` joins that
     transaction, and takes effect if and only if you commit. An operation that cannot join, such as `skip`, is refused
@@ -91,7 +91,7 @@ class Jobs(Handlers):
         """
         Stop the scheduler, if there is one. The next use makes another.
 
-        Tests on PostgreSQL need it, because a database with open connections cannot be dropped.
+        Tests on PostgreSQL need this, because a database with open connections cannot be dropped.
         """
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None

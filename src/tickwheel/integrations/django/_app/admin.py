@@ -1,5 +1,5 @@
 """
-The pages of the admin: a list of jobs by key and state, with actions to cancel, run and replay, and their history.
+The pages of the admin: a list of jobs, with search, and actions to cancel, run and replay, and the history of jobs.
 """
 
 from __future__ import annotations
