@@ -115,4 +115,5 @@ def test_the_tests_at_other_dates_exist(quick_set, root):
     files = {name.partition("::")[0] for name in quick_set.collected}
     assert [name for name in listed if not (root / name.partition("::")[0]).is_file()] == []
     found = [name for name in listed if name.partition("::")[0] in files and quick_set.is_made(name)]
-    assert [name for name in found if name not in quick_set.collected] == []
+    functions = {name.partition("[")[0] for name in quick_set.collected}  # cases are missing where their data are
+    assert [name for name in found if name.partition("[")[0] not in functions] == []
