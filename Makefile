@@ -106,7 +106,7 @@ PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytes
 CPU_LIMIT := 10
 SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.tests ## first: run the quick tests, in ten minutes, against the installed release wheel (ARGS="-k timer")
+test: $(VENV)/.tests ## first: run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
 	@$(PYTEST) --quick --cpu-limit=$(CPU_LIMIT) $(SHARED_OUT) $(ARGS)
 
