@@ -117,7 +117,7 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
     options = f"{url}&shards={shards}"
     with closing(open_store(options)) as store, closing(open_store(options)) as heir:
         counted = Counted(line)
-        for number in range(3):
+        for number in range(3 if size > 2 else 9):  # on a busy machine a round may arrive in pieces, which count
             turn(store, heir, counted, number, size)
     found = {name: min(trips) for name, trips in counted.trips.items()}
     most = {name: counts[url.startswith("redis")] for name, counts in MOST.items()}
