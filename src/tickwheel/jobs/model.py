@@ -197,7 +197,7 @@ class Set:
     dead job is replaced, and the answer is CREATED. A running job continues after REPLACED, but its `Settle` is refused
     because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    A series (a recurring job) that replaces a series keeps the run that is due or running. The answers are then:
+    A series (a recurring job) that replaces a series keeps a run that is begun, due or postponed. Further answers:
 
     * UNCHANGED: rule, payload and the rest are the same; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.

@@ -405,9 +405,9 @@ class Recurrence:
         """
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
-        An owed run keeps its due time, and the new rule applies after it. A changed interval counts from the last
-        nominal run. The due time is None if the series is over under the new rule. Times are in ms since the epoch.
-        *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
+        An owed run (begun, due or postponed) keeps its due time, and the new rule applies after it. A changed interval
+        counts from the last nominal run. The due time is None if the series is over under the new rule. Times are in ms
+        since the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)

@@ -246,7 +246,7 @@ class Scheduler(Fleet):
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now; a recurring job keeps the instant of its next run. Answers as `move`.
+        Move the pending job of *key* to now; a recurring job keeps the instant of its next run. Answers like `move`.
         """
         return self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True))[0]
 
@@ -295,7 +295,7 @@ class Scheduler(Fleet):
 
         The jobs stay pending and use no attempt. The pause includes jobs that are set later. Running jobs continue.
         When this returns, no job of the scope can start on this scheduler; on other nodes, none starts after 5 s.
-        *note* and *by* as for `pause`.
+        *note* and *by* are those of `pause`.
         """
         return self._outside("pause_scope").pause_scope(scope, note, by)
 
@@ -359,8 +359,8 @@ class Scheduler(Fleet):
 
         The *fields* are payload, target, handler, retry and expires, and for a recurring job the fields of its rule;
         see `SetRequest`. All other fields, attempts, a pause and the count of runs stay the same. The due time stays
-        the same unless `every`, `cron`, `tz` or `exclude` changes; an owed or retried run always keeps it. A running
-        recurring job changes when its run has ended.
+        the same unless `every`, `cron`, `tz` or `exclude` changes; a run that is due or retried always keeps its own. A
+        running recurring job changes when its run has ended.
 
         Returns:
             CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND

@@ -186,9 +186,9 @@ class PullTarget:
         """
         End the lease of *fire_id* with the *result* or the *error* of a handler.
 
-        The future is done when the end is written. A repeat, for example after a lost answer, gets the answer of the
-        first call, and no earlier. The future fails with `LeaseEndedError` if the lease has ended, or the job was set
-        again.
+        The future is done when the result is written. A repeat, for example after a lost answer, gets the answer of the
+        first call, and not earlier than the first call. The future fails with `LeaseEndedError` if the lease has ended,
+        or the job was set again.
         """
         what = "acknowledged"
         if error is not None or result is not None:

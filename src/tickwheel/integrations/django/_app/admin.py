@@ -1,5 +1,5 @@
 """
-The pages of the admin: a list of jobs, with search, and actions to cancel, run and replay, and the history of jobs.
+The pages of the admin: jobs, filtered by key and state, actions to cancel, run and replay them, and their history.
 """
 
 from __future__ import annotations
