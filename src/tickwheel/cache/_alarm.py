@@ -31,9 +31,9 @@ _AGAIN_S: Final = 0.05
 
 class Alarm(TimerProxy):
     """
-    Removes expired entries of a cache when a timer fires, on the clock of *wheel*. It does not keep the cache alive.
+    Removes expired entries of a cache when a timer of *wheel* fires. An alarm does not keep its cache alive.
 
-    After its wheel is closed, the cache still expires entries when it is used.
+    After the wheel is closed, the cache still expires entries when it is used.
     """
 
     def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:

@@ -209,7 +209,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the remaining lifetime of *key* in seconds: `inf` if unlimited, None if missing.
 
-        It does not count as a use.
+        This does not count as a use.
         """
         left = self._remaining_ns(key)
         return None if left is None else seconds(left)

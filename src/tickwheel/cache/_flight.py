@@ -154,7 +154,7 @@ class Flight:
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
-        Return True if this caller can wait for the end.
+        Return True if this caller can wait for the end of the flight.
 
         A thread cannot wait for a task of the loop that it runs itself, or of a loop that is blocked.
         """

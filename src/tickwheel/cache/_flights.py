@@ -48,7 +48,7 @@ class Loading(Protocol):
 
 class Flights:
     """
-    The running loads of one cache, by key.
+    The running loads of one cache, at most one for each key.
 
     The cache is an argument of each call, because a reference to it would make a cycle. The frames that an error has
     passed delete their references to loads, because these would make cycles, too.

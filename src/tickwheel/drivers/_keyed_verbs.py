@@ -83,13 +83,13 @@ class KeyedVerbs(Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return at most *limit* pending keys (None: all), in order of their deadlines. It costs O(n) in any case.
+        Return at most *limit* pending keys (None: all), sorted by deadline. It costs O(n) in any case.
         """
         return [key for key, _ in self.items(limit)]
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the pending keys with their values, in order of their deadlines. *limit* is as for `keys`.
+        Return the pending keys with their values, sorted by deadline. *limit* is as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self._keyed.listed(limit)]
 

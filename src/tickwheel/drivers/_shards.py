@@ -167,19 +167,19 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return the pending keys, in order of their deadlines. *limit* is as for `TimerWheel.keys`.
+        Return the pending keys, sorted by deadline. *limit* is as for `TimerWheel.keys`.
         """
         return [key for key, _ in self.items(limit)]
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the pending keys with their values, in order of their deadlines. *limit* is as for `keys`.
+        Return the pending keys with their values, sorted by deadline. *limit* is as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self.pending(limit)]
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return the pending timers, in order of their deadlines. *limit* is as for `keys`.
+        Return the pending timers, sorted by deadline. *limit* is as for `keys`.
         """
         with self._lock:
             found = [pending for wheel in self._wheels() for pending in wheel.pending(limit)]

@@ -250,7 +250,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return at most *limit* pending timers (None: all), in order of the deadlines. It costs O(n) in any case.
+        Return at most *limit* pending timers (None: all), sorted by deadline. It costs O(n) in any case.
 
         An item has callback, arguments and handle, or key and value.
         """

@@ -39,8 +39,8 @@ class ClockWaiter:
     """
     Waits on any clock, which the caller must read again afterwards.
 
-    It waits in real time. If a coarse clock shows the same time again, the pauses double until it moves. So a tick
-    costs few wake-ups, and no wait is longer than twice the tick.
+    It waits in real time. If a coarse clock shows the same time again, the pauses double until the clock moves. So a
+    tick costs few wake-ups, and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -361,7 +361,7 @@ _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads. A search reads as many of each shard, however long it takes."""
 _BUDGET_S: Final = 0.1
-"""Maximum seconds for which one search continues past jobs that wait for a place. The next search begins at its end."""
+"""Maximum seconds for which one search continues past jobs that wait for a place. The next starts where it stopped."""
 
 
 class OverdueSweeper:

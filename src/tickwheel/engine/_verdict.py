@@ -197,7 +197,7 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
 
 def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
-    Return True if the store refused the end of an attempt, so that it does not count.
+    Return True if the store refused the settle of an attempt, so that the attempt does not count.
 
     A recurring job that was asked to stop is an exception. It was removed before its run ended, so nothing is left to
     write.

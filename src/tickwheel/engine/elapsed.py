@@ -1,9 +1,9 @@
 """
 Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
 
-A store holds due times by its clock. After a clock step, a due time that means "in an hour" is no longer an hour away.
-An owner therefore remembers the number of the clock step (see `StoreClock`) in which each such job was written. The sum
-of the steps since then is the error of the due time. The owner knows:
+A store holds due times on its own clock. After a clock step, a due time that means "in an hour" is no longer an hour
+away. An owner therefore remembers the number of the clock step (see `StoreClock`) in which each such job was written.
+The sum of the steps since then is the error of the due time. The owner knows:
 
     set or moved here with delay=, retried or snoozed      the clock step of that write
     every=                                                 the clock step of the last run, or of its first read

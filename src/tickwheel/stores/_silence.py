@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["Silence"]
 
 _SILENT: Final = 0.5
-"""Fraction of a lease without an answer that counts as a silence. Owners normally renew after at most a third of it."""
+"""Fraction of a lease without an answer that counts as a silence. Owners normally renew after a third of a lease."""
 _GRACE: Final = 0.6
 """Fraction of a lease within which each live owner renews: a third between renewals, and one failed call."""
 

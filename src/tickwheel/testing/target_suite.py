@@ -117,7 +117,7 @@ class Receiver(Protocol):
 
     def fill(self) -> None:
         """
-        From now on, refuse every message for lack of room. It is not called if `can_be_full` is False.
+        From now on, refuse every message for lack of room. This is not called if `can_be_full` is False.
         """
 
     def make_room(self) -> None:

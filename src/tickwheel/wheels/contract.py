@@ -62,8 +62,8 @@ class Wheel(Protocol):
     """
     The protocol of a design: entries are inserted with a deadline, and expire when the time has reached it.
 
-    `insert` returns an id: a positive integer below 2**63 that the wheel never uses twice. It is stale once its entry
-    has expired, or was cancelled or drained. For a stale or unknown id, methods return False (or None) and do not
+    `insert` returns an id: a positive integer below 2**63 that the wheel never uses twice. An id is stale once its
+    entry has expired, or was cancelled or drained. For a stale or unknown id, methods return False (or None) and do not
     raise.
     """
 
