@@ -18,7 +18,7 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     """Its deadline passed."""
     SIZE = "size"
-    """A new entry needed its space, and it was the least recently used entry."""
+    """It was the least recently used entry, and a new entry needed its space."""
     REPLACED = "replaced"
     """Its key was set to another value."""
     REMOVED = "removed"

@@ -51,9 +51,9 @@ class BaseStore:
     """
     A store with one owner and all jobs in memory. Thread-safe. Costs are those of `Store`, but `page` costs O(jobs).
 
-    A subclass makes it durable. It keeps *entries*: names (text) with values (bytes), whose meaning it need not know.
-    `load` returns all entries, and `commit` changes some in one transaction. Names that begin with an underscore belong
-    to this class; a subclass uses names without one. *clock* is the store's wall clock, by default the system's.
+    A subclass makes the store durable. It keeps *entries*: names (text) with values (bytes), whose meaning it need not
+    know. `load` returns all entries, and `commit` changes some in one transaction. Names that begin with an underscore
+    belong to this class; a subclass uses names without one. *clock* is the store's wall clock, by default the system's.
     """
 
     abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)

@@ -62,7 +62,7 @@ class Pace:
         self._refusals = 0
         """Number of consecutive refusals."""
         self._since = 0.0
-        """Time of the first consecutive refusal."""
+        """Time of the first of the consecutive refusals."""
         self._is_probed = False
         self._taken: deque[float] = deque(maxlen=_TAKEN_MAX)
         self._turns: OrderedDict[str, float] = OrderedDict()

@@ -229,7 +229,7 @@ class _Process:
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
     """
-    Kill *process* if the job of *firing* is cancelled within the block. After the block it may run another call.
+    Kill *process* if the job of *firing* is cancelled within the block, but not later, when it may run another call.
     """
     stopping = firing.stopping
     if stopping is None:
