@@ -48,7 +48,7 @@ _ROUTINE: Final = (
 
 _LATELY_S: Final = 60.0
 """
-A failure of the same action after this time counts as a new one. Retries come sooner, so one has succeeded in between.
+A failure of the same action after this time counts as a new one. Retries come sooner, so one must have succeeded.
 """
 
 _log = logging.getLogger("tickwheel.scheduler")

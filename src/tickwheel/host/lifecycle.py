@@ -64,7 +64,7 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop*, which enforces its own timeout, unless an earlier call has completed.
+        Call *stop* unless an earlier call has completed. *stop* enforces its own timeout.
 
         A concurrent call waits up to *timeout*, unless the caller is a handler (*is_inside*).
         """

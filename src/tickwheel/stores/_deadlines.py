@@ -16,7 +16,7 @@ _LEAST_S: Final = 0.5
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a prune or of a read of many rows, in time limits of a call. It is shorter than the lease, and renewals do
+Time limit of a prune or of a read of many rows, in units of `call_s`. It is shorter than the lease, and renewals do
 not wait for it.
 """
 _PAGE: Final = 1_000

@@ -32,7 +32,7 @@ class Threads:
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """
-        Run *function* on one of the threads and return its result. It continues if the caller is cancelled.
+        Run *function* on one of the threads and return its result. *function* continues if the caller is cancelled.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

@@ -82,7 +82,7 @@ class Rounds(OneTurn):
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. The search is short if it is in the current round.
+        Return the earliest tick. The search is short if that tick is in the current round.
         """
         earliest = None
         for distance in self._ring.occupied_after(self.pointer % self._ring.size):

@@ -21,7 +21,7 @@ COMMIT_LIMIT_PAGES: Final = 16_000
 """Size of the log, in pages (64 MB), at which a commit finishes the checkpoint itself."""
 
 _WRITES: Final = 2_000
-"""Number of writes between two checkpoints. Each changes about two pages, so these are about 16 MB."""
+"""Number of writes between two checkpoints. Each write changes about two pages, so the log grows by about 16 MB."""
 
 
 class Checkpointer:

@@ -50,7 +50,7 @@ class SqliteStore:
     """
     Jobs in one file. One process fires them; any number of processes may write them.
 
-    The owner holds a lock on `FILE-lock`. Other processes notify it of their writes through `FILE-wake`.
+    The owner holds a lock on `FILE-lock`. Other processes notify the owner of their writes through `FILE-wake`.
     """
 
     def __init__(
