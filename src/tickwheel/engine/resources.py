@@ -65,7 +65,7 @@ class Resources:
     The objects that all parts of the engine share.
 
     Attributes:
-        owner: The name under which the store knows this run of the scheduler. A restart gets another name.
+        owner: The unique name under which the store knows this run of the scheduler. A restart gets another name.
         writer: The only way to write to the store.
         timers: The near wheel, on the scheduler's clock.
         pacer: A wheel on the real clock, for waits on threads and stores. It is the wheel of `timers`, unless a test
