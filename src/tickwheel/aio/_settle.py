@@ -16,7 +16,7 @@ IS_DEEP: Final = sys.version_info >= (3, 13)
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error*, which left the block, is the cancellation. The core calls it at the end of the block.
+    Raise TimeoutError if *error*, which left the block, is the cancellation by the timeout. Called by the core.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

@@ -98,7 +98,7 @@ class Dates:
         cls, start: int, step: Step, at: dt.time, tz: str, *, gap: DstGap | None, overlap: DstOverlap | None
     ) -> Dates:
         """
-        Return the series whose first run is the first time *at* from *start* on, in ms since the epoch.
+        Return the series that starts at the first occurrence of the time of day *at* not before *start* (epoch ms).
 
         An unknown zone raises a RecurrenceError.
         """

@@ -22,7 +22,7 @@ WINDOW: Final = 4_096
 
 class HotKeys:
     """
-    Counts operations by key, under the caller's lock. A hot key has more than *share* (over 1/64) of the operations.
+    Counts operations by key, under the caller's lock. A hot key has *share* of them or more; *share* exceeds 1/64.
     """
 
     def __init__(self, share: float) -> None:

@@ -1,5 +1,5 @@
 """
-Internal: a manual driver that also fires timers which threads set after the clock has passed them.
+Internal: a manual driver that also fires timers set by threads for a time that the clock has already passed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires as a manual clock moves, and also fires timers that threads set just after the clock has passed them.
+    Fires as a manual clock moves, and also fires timers that threads set for a time that the clock has just passed.
 
     Without it, such a timer would wait for the next move, which a test may never make. *call_every* starts a series of
     calls in real time, such as `TimerWheel().call_every`.

@@ -189,7 +189,7 @@ _REST_S: Final = 0.02
 
 class Zones:
     """
-    Checks the due times of recurring jobs in shards that this node has taken. *right* rewrites wrong ones.
+    Passes the recurring jobs in shards that this node has taken to *right*, which corrects their due times.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

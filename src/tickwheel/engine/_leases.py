@@ -320,7 +320,7 @@ _DIED: Final = "node_died"
 
 class Journal:
     """
-    Records in the history the deploys and takeovers of this node, and the dead nodes that it finds.
+    Writes this node's deploys and takeovers, and the dead nodes that it finds, to the history.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:

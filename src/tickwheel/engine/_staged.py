@@ -226,7 +226,7 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return the lane or target that takes the room of a job; None if the whole table is full.
+        Return the lane or target whose jobs leave no room for a refused job; None if the whole table is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)

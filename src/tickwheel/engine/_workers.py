@@ -6,13 +6,13 @@ quarters of the places, so that hanging jobs of one lane leave room for all othe
 take turns, lanes without running jobs first. The jobs of one lane start in order.
 
 Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second is therefore
-lent an extra place, up to a bound. The loan ends when another place is free. Together, the still lanes of a target (see
-`_lanes`) take at most three quarters of places and loans.
+lent an extra place, up to a bound. The loan ends when another place is free. Together, the still lanes of a target,
+which are not moving (see `_lanes`), take at most three quarters of places and loans.
 
 An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
-leaked attempts. Handlers that have leaked together have at most `leaked_max` running attempts, and each one at most
-three quarters of that number; further attempts wait until a leaked attempt ends. A place that cannot be replaced is
-therefore lost only to a handler that leaks for the first time.
+leaked attempts. The lanes with leaked attempts share a limit of `leaked_max` running attempts, leaked ones included,
+and each of these lanes has at most three quarters of it; further attempts wait until a leaked attempt ends. So a place
+is lost without replacement only if a lane without leaked attempts begins to leak.
 """
 
 from __future__ import annotations
@@ -292,11 +292,11 @@ class WorkQueue:
 
 class Workers:
     """
-    Daemon threads that run the entries of a queue, at most one per place, started on demand.
+    Daemon threads that run the entries of a queue, at most one per place (see the module), started on demand.
 
     Waking a thread costs more than a short handler takes. So a batch wakes one worker. A worker that takes an entry
-    while other entries wait wakes the next worker, unless one is being woken already. So few threads run short
-    handlers, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
+    while other entries wait wakes the next worker, unless one is being woken already. As a result, short handlers need
+    few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
     A worker frees the place of an entry before the verdict is written. If no other entry waits, it writes the verdict
     itself. While it does, another thread may be started in its stead.

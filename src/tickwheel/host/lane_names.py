@@ -1,8 +1,8 @@
 """
 Named lanes: a registration with `lane="bulk"` puts several handlers into one lane.
 
-The names are not stored. The process that fires jobs uses its own registrations. From the store it reads the lanes of
-the handlers in a named lane.
+The names are not stored: the process that fires jobs takes them from its registrations. The store knows one lane per
+handler. To read the jobs of a named lane, the process reads the lanes of all its handlers.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@ The lifecycle of a scheduler: its name, and the rules of start and stop.
 
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError
-    stop                          closes          stops             waits for it, []   []
-    stop, after Ctrl-C in one     -               -                 continues it       -
-    stop, inside a handler        -               begins to, []     []                 -
+    stop                          closes          stops             waits for its end  returns []
+    stop, inside a handler        -               starts a thread   returns []         -
+    stop again, after Ctrl-C      -               -                 continues it       -
 
-A failed start changes nothing.
+The thread stops the scheduler. A stop that starts it, or waits, also returns []. A failed start changes nothing.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """
 Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
-The store answers TOO_LATE if an attempt is counted, because the store cannot see a start, which makes no commit. The
-job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
+The start of an attempt makes no commit, so the store cannot see it. The store answers TOO_LATE once the attempt is
+counted. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
     this process                   its memory, immediately, because it can withdraw an attempt before its start
     another process                a withdrawal request: only the caller waits
     no process                     the attempt is cut off and cannot start any more
 
-A write meets a counted attempt only if the job is due within milliseconds, waits for a worker, or runs.
+An attempt is counted only while the job is due within milliseconds, waits for a worker, or runs.
 """
 
 from __future__ import annotations

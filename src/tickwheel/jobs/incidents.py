@@ -103,10 +103,10 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, which are ordered latest first; one more than `LETTERS_MAX` if there are more.
+    Group *letters*, ordered latest first. If there are more than `LETTERS_MAX`, pass the latest `LETTERS_MAX` + 1.
 
-    The last hour ends at *now*, the store's time in ms. *prefix* selects keys. *search* selects letters that contain
-    this text, ignoring case, in key, error, target, handler or `raised_in`.
+    The last hour of `by_hour` ends at *now*, the store's time in ms. *prefix* selects keys. *search* selects letters
+    that contain this text, ignoring case, in key, error, target, handler or `raised_in`.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]

@@ -441,9 +441,9 @@ class Claim:
     """
     Begin jobs that earlier writes of the batch create. It is the last write of a batch, in a store that `claims_sets`.
 
-    Answers NOT_OWNER, or BEGUN as a `Claimed`. *indexes* are the indexes of plain sets in the batch. A job is begun if
-    its set was answered CREATED and the batch does not change it afterwards. The store may leave any of these jobs
-    pending. The answers to the sets show the jobs as pending. *key* is any key of the partition.
+    *indexes* are the positions of plain sets in the batch. A job is begun if its set was answered CREATED and no later
+    write of the batch changes it, but the store may leave any of these jobs pending. The answer to each set shows its
+    job as pending. Answers NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
     """
 
     key: str

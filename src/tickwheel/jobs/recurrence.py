@@ -203,7 +203,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is at least `next_at`. Intervals and dates begin at their anchor, unlike in `nominal`.
+        The result is never before `next_at`, nor before the anchor of an interval or of dates, which `nominal` ignores.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at

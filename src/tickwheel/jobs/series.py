@@ -159,9 +159,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
 
 def runs_besides(job: Job) -> str | None:
     """
-    Return the recurrence of *job* for an additional earlier run. The series continues with the scheduled instant.
+    Return the recurrence of *job* for an additional earlier run, after which the series continues at `job.due_at`.
 
-    A retry belongs to its run. An additional run that is already due does not move the series.
+    It is unchanged if the pending run is itself an additional run, or is postponed, for example by a retry.
     """
     if not is_series(job):
         return job.recurrence

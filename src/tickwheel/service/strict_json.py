@@ -144,7 +144,7 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
-    Only one of two equal names is in *value*, so its text has fewer quotes. Texts with escapes cannot be compared so.
+    *value* has only one of two equal names, so it is encoded with fewer quotes. With escapes, quotes prove nothing.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 

@@ -119,7 +119,7 @@ class BaseStore:
 
     def entries(self) -> Iterator[tuple[str, bytes]]:
         """
-        Yield all entries after the last successful commit, for a store that rewrites itself within `commit`.
+        Yield all entries as of the last successful commit, for a store that rewrites itself within `commit`.
         """
         answers = {(token, part): kept for token, parts in self._kept.items() for part, kept in parts.items()}
         whole = Changes(

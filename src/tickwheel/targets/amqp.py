@@ -93,7 +93,7 @@ class _Open:
 
     def forget_taken(self) -> None:
         """
-        Forget which messages were accepted, because a similar message has closed the shared channel.
+        Forget the accepted exchanges and sizes, because a message within them has closed the shared channel.
         """
         self._exchanges, self._size = {""}, _SMALL_BYTES
 

@@ -442,7 +442,7 @@ class Reporting(Protocol):
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Pass events to *emit* from now on. It may be called from any thread, and does not block.
+        Pass events to *emit* from now on. *emit* may be called from any thread, and does not block.
         """
 
     def figures(self) -> dict[str, Any]:

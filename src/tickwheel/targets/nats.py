@@ -205,9 +205,9 @@ class _Connection:
 
     async def note(self, error: Exception) -> None:
         """
-        Pass a refusal on to the messages on its subject. Any other error is raised by the failing call.
+        Receive an error of the client. If the error refuses a subject, the messages sent on the subject fail with it.
 
-        Without this callback the client would log the error and its contents.
+        Any other error is raised by the failing call. Without this callback the client would log the error's contents.
         """
         found = _REFUSED.search(str(error))
         refusal = self._refusals.get(found[1]) if found else None

@@ -9,13 +9,13 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
     502, 504, no answer          the job waits and uses no attempt: the receiver cannot be reached
     anything else                a failed attempt; redirects are not followed
 
-If a receiver (scheme, host and port) several times in a row does not answer, or answers 5xx, its jobs are delayed for a
-while and use no attempt. Then one of them probes the receiver.
+If a receiver (scheme, host and port) fails to answer, or answers 5xx other than 503, several times in a row, its jobs
+are delayed for a while and use no attempt. Then one of them probes the receiver.
 
-When a URL is full, it gets a pace (see `_pace`), and each job gets a time at which it is sent. If several URLs of one
-receiver are full, the receiver has one pace for all its URLs. Each receiver has its own limit of concurrent requests,
-so that a hanging receiver does not delay others. The timeout of an attempt, and the time that its breaker sees, begin
-when the attempt may send its request.
+After a URL answers 429 or 503 (it is full), its requests are paced (see `_pace`): each job gets a time at which it is
+sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver has its own
+limit of concurrent requests, so that a hanging receiver does not delay others. Only when an attempt is within this
+limit, its breaker is asked, and its timeout begins.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class Context(NonCopyable):
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends earlier.
 
-        The callback is also not called if the context ends while it waits in a pool. The errors are those of the wheel.
+        Nor is it called if the context ends while the callback waits in a pool. The errors are those of the wheel.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 

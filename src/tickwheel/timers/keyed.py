@@ -223,7 +223,7 @@ class Keyed(Keys, NonCopyable):
 
     def go_on(self, entry: _Entry) -> None:
         """
-        Make *entry* due again, because its end was interrupted before it began.
+        Make *entry* due again if an exception of a signal handler came before its end took effect.
         """
         with self._lock:
             if entry.is_live and not entry.timer.pending():

@@ -321,7 +321,7 @@ class Periodic(TimerProxy):
 
     def failed(self) -> None:
         """
-        Continue after an exception of a signal handler. The series has fired, or is still due.
+        Continue the series after an exception of a signal handler, whether or not the firing had begun.
         """
         firing = self._firing
         if firing is None or self._awaited is not firing:

@@ -16,7 +16,7 @@ __all__ = ["KeyedTimerProxy", "TimerProxy", "end_all", "given", "listed", "shown
 
 class TimerProxy(ABC, NonCopyable):
     """
-    A callback for an engine that does more than call the user's function.
+    A callback, given to an engine, that does more than call the user's function.
     """
 
     __slots__ = ()

@@ -2,11 +2,11 @@
 Low watermarks (floors): as far as this process has read, no job of a shard is pending below its floor.
 
 In the index of due jobs, entries of finished jobs precede pending ones until the server removes them, which an old
-snapshot may prevent. A scan therefore records the first pending due time, and later scans start there. From time to
-time a scan starts from the beginning, and finds a job whose note was lost.
+snapshot may prevent. A scan therefore records the first pending due time, and later scans start there.
 
 A floor stays some seconds behind the current time, so that jobs set for now and committed a moment later are above it.
-A process that sets a job for an earlier time leaves a note.
+A process that sets a job for an earlier time leaves a note for the shard's owner, which then lowers the floor. A floor
+is valid for a minute. The next scan then starts from the beginning, and finds jobs whose notes were lost.
 """
 
 from __future__ import annotations

@@ -358,7 +358,7 @@ class Batch:
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """
-        Delete the keys of *jobs*. A key of shelf 1 that a run has already taken stays in the run.
+        Delete the keys of *jobs*. A key of shelf 1 that was already moved to a sorted run (see `_runs`) stays there.
         """
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:

@@ -55,7 +55,7 @@ class HandoverTests(SharedTests):
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
         """
-        If the former owner of a shard has also ended, its running jobs become pending at the next request of a node.
+        If the former owner of a shard ends, the jobs that it still runs are pending after the new owner's `acquire`.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:

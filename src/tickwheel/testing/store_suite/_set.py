@@ -123,7 +123,7 @@ class SetTests(StoreTests):
 
     def test_change_of_what_is_another(self) -> None:
         """
-        A change is refused, with the reason, if the job has another due time, or is running, dead or gone.
+        A change is refused, with the reason, if the job is not due at the expected time, or is running, dead or gone.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1")
