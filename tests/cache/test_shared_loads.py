@@ -78,7 +78,7 @@ def test_a_task_waits_for_the_load_of_a_thread(cache):
 
 def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
     """
-    If a task on another thread's loop is loading a key, a thread that takes it gets the task's result or error.
+    If a task on another thread's loop is loading a key, `take` in a thread has the task's result or error.
     """
 
     async def main(outcome_of):

@@ -194,7 +194,7 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
 
 def test_a_redis_that_cannot_save(make_redis, until):
     """
-    While writes to disk fail, the doctor says which kind, until one succeeds.
+    If a write to disk fails, the doctor names the kind of write, until a write of this kind succeeds.
     """
     server = make_redis()
     file = server.folder / "dump.rdb"

@@ -87,7 +87,7 @@ def test_a_handle_outlives_its_engine() -> None:
 
 def test_what_is_reachable_stays() -> None:
     """
-    A collection frees nothing of a wheel that is referenced, even if it was made inside a callback.
+    Garbage collection frees nothing of a referenced wheel, even if the collection runs inside a callback.
     """
     clock = ManualClock()
     engine = Engine(clock)

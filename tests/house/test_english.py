@@ -43,7 +43,7 @@ def test_each_pattern_finds_its_fault(english, name, text):
 @pytest.mark.parametrize("text", ["Maximum number of jobs.", "True if the timeout has passed.", "What is a wheel?"])
 def test_plain_sentences_are_not_counted(english, text):
     """
-    A complete statement, and a real question as a heading, are not counted, except as known false alarms.
+    A complete statement or a question as a heading is not counted, except for a known false alarm (`noun_clause`).
     """
     assert [each for each, pattern in english.PATTERNS.items() if pattern.search(text)] in ([], ["noun_clause"])
 

@@ -35,7 +35,7 @@ def test_a_drawing_is_current(name: str) -> None:
 
 def test_every_drawing_is_drawn() -> None:
     """
-    Every picture in the docs is drawn by a script, except one that is drawn by hand and shown on the page of its name.
+    Every picture in the docs is drawn by a script, or by hand and then shown on the page with the same name.
 
     The page on timing wheels shows or links the drawn pictures.
     """

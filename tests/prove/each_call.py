@@ -83,7 +83,7 @@ def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
 
 def violations(case: Case) -> list[str]:
     """
-    Simulate *case*, whose one call fails, and return the violations of the scheduler's promises.
+    Simulate *case*, in which one call fails, and return the violations of the scheduler's promises.
     """
     plan = replace(plan_of(case.seed), failing=(case.number, case.how))
     return [str(each) for each in check_history(simulate(plan), plan.shards)]

@@ -160,7 +160,7 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 
 def until(condition: object) -> None:
     """
-    Wait until *condition* holds, or until the time is up, which the counts then show.
+    Wait until *condition* holds, or for `PATIENCE_S`. A timeout raises no error: it shows in the counts.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:

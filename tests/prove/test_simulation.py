@@ -130,7 +130,7 @@ def test_a_faulty_engine_is_found(name):
 @pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
 def test_faulty_engines_are_found_together(first, names):
     """
-    Several faults on one day break the promise within a few seeds, each in its own way.
+    Faults that are simulated together are all found within a few seeds: each breaks the promise in its own way.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

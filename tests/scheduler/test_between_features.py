@@ -139,7 +139,7 @@ def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, m
 
 def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
     """
-    Runs that were skipped before a `run_now` stay skipped if the run of `run_now` fails, with or without `expires`.
+    If the run that `run_now` started fails, runs skipped before it stay skipped, whether or not the job has `expires`.
     """
     for expires in (None, 600):
         runs.clear()

@@ -348,7 +348,7 @@ def test_seconds_of_options_that_are_none():
 @pytest.mark.parametrize("value", [date(2030, 1, 1), True, [], b"5"])
 def test_an_instant_that_is_none(value):
     """
-    A value that is not an instant is refused with the value and the valid forms.
+    If a value is not an instant, the error shows the value and the valid forms.
     """
     with pytest.raises(TypeError, match="pass a datetime, ISO 8601 text or seconds since the epoch, not "):
         checks.at_ms(value, 0)

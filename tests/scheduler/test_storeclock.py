@@ -404,7 +404,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    After the server's clock was set, a client that has not noticed it sets no job early, and none an hour late.
+    A client that has not noticed that the server's clock was set still sets jobs neither early nor late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []

@@ -177,7 +177,7 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    A write that is conditional on another generation than the job's changes nothing, and its answer shows the job.
+    A write conditional on a generation that the job does not have changes nothing, and its answer shows the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")

@@ -42,7 +42,7 @@ class QuickSet:
 
     def is_made(self, name):
         """
-        Return True if this run makes the test *name*.
+        Return True if this run collects the test *name*.
         """
         return not names_of(name) & self.not_made
 

@@ -11,7 +11,7 @@ from unittest import mock
 @contextmanager
 def noted_sessions():
     """
-    Yield a list to which every session with PostgreSQL is appended that this process opens within the block.
+    Yield a list that receives every PostgreSQL session that this process opens within the block.
     """
     import psycopg  # noqa: PLC0415  an extra
 

@@ -94,7 +94,7 @@ def steps_of(connections, call):
     """
     Return how many steps of its virtual machine SQLite takes for *call*.
 
-    More *connections* may be opened in it.
+    *call* may append connections to *connections*; their steps are not counted.
     """
     steps = 0
 

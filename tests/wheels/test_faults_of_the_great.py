@@ -148,7 +148,7 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    If an entry cascades into the current tick, it expires in that tick, before the later ones of the same advance.
+    An entry that cascades into the current tick expires in it, before entries of that tick that were inserted later.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)

@@ -459,9 +459,9 @@ def _plan(dice: random.Random, key: str) -> list[str]:
 
 def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
-    Return requests for jobs that need a target, a zone or a kind of rule, and the moments when nodes lose these.
+    Return requests for jobs that need a target, a zone or a kind of rule, and times when a node lacks one.
 
-    They are drawn from a separate source. Only a node with the equipment is used to set such a job.
+    A random generator of their own draws them. Such a job is set only through a node that can run it.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {

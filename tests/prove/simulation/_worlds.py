@@ -134,7 +134,7 @@ def record(history: History, server: SimulatedMachine, machine: str, writes: Seq
     """
     Record the writes that took effect.
 
-    The parts of a declaration that did not count had no effect. A claim is recorded as a begin of each job.
+    Declarations, and their superseded writes, are left out. A claim is recorded as one `Begin` for each begun job.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

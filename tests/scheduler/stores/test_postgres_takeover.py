@@ -110,7 +110,7 @@ def test_notes_of_one_look_are_limited(open_database, monkeypatch):
 
 def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
     """
-    One scan takes the newest notes of each shard, too, since a million old ones may have gathered without an owner.
+    Each scan also takes the newest notes of a shard, because a million old ones may have gathered without an owner.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")

@@ -345,7 +345,7 @@ def free_port():
 
 def refused_by(server):
     """
-    Return the error of a node that does not hold the store, once it knows the node that does.
+    Return the refusal of a node that does not hold the store; raise its error until it knows the node that does.
     """
     try:
         open_store(server.url()).close()

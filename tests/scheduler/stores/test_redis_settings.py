@@ -69,7 +69,7 @@ def test_wrong_password(guarded, account, message):
 
 def test_no_such_database(redis_server):
     """
-    A database that the server does not have is named.
+    If the server does not have the database, the error names it.
     """
     with pytest.raises(StoreError, match=r"there is no such database .*: name another") as caught:
         open_store(f"redis://127.0.0.1:{redis_server.port}/99")

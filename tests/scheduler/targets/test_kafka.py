@@ -109,7 +109,7 @@ def cluster():
 
 class Receiver:
     """
-    One topic.
+    A new topic of *cluster*, and the records sent to it.
     """
 
     secret = ""

@@ -315,7 +315,7 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    In a hook, or in a finalizer that runs during a commit, the writer knows that it is inside: posts are queued.
+    A hook, or a finalizer that runs during a commit, counts as inside the writer, which queues its posts.
     """
     posted = threading.Event()
 

@@ -70,7 +70,7 @@ return getComputedStyle([...document.querySelectorAll("#lanes .lane")]
 
 def lanes(page) -> dict[str, list[int]]:
     """
-    Return the text of the shards in each owner's lane.
+    Return the shard numbers shown in each owner's lane.
     """
     return dict(page.run(LANES))
 

@@ -74,7 +74,7 @@ class Operator:
 @pytest.fixture
 def postgres_server(make_postgres):
     """
-    Return a server that only this test uses, so it may stop it.
+    Return a server that only this test uses, so that the test may stop it.
     """
     return make_postgres()
 
