@@ -145,6 +145,7 @@ def test_each_write_changes_the_version(postgres, database, changes):
         changes(store, lambda: store.apply([model.Begin(d, lease.epoch)]))
         changes(store, lambda: store.apply([model.Settle(d, lease.epoch)]))
         changes(store, lambda: store.apply([model.SetAside(store.get("c"), lease.epoch, None)]))
+        changes(store, lambda: store.take_up(lease.shard, lease.epoch, [("handler", "no")], 10), is_change=False)
         (taken,) = changes(store, lambda: store.take_up(lease.shard, lease.epoch, [("handler", "")], 10))
         changes(store, lambda: store.apply([model.SetPause("c", "me", "why")]))
         changes(store, lambda: store.apply([model.Resume("c")]))

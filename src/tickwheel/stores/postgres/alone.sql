@@ -82,8 +82,8 @@ FROM drawn;
 
 -- name: move_one
 -- Moves a pending job that the rules only give another time: one that does not recur, is not paused and was never tried.
--- Returns the job and the time, or no row if the key has no such job. A generation that is older than the job's was drawn before
--- another writer's.
+-- Returns the job and the time, or no row if the key has no such job. A generation that is older than the job's was
+-- drawn before another writer's.
 WITH drawn AS MATERIALIZED (
     SELECT number, now, %(due_at)s::bigint + coalesce(now - %(counted_from)s::bigint, 0) AS due_at FROM (
         SELECT nextval('tickwheel_generation') AS number,

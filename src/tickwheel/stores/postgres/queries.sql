@@ -623,7 +623,7 @@ WITH found AS (
     ) AS free
     LIMIT %(limit)s
 ), counted AS (
-    INSERT INTO tickwheel_count AS c (slot) VALUES (32 + pg_backend_pid())
+    INSERT INTO tickwheel_count AS c (slot) SELECT 32 + pg_backend_pid() WHERE EXISTS (SELECT FROM found)
     ON CONFLICT (slot) DO UPDATE SET pending = c.pending
 )
 UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM (SELECT place FROM found OFFSET 0) AS found
