@@ -1,5 +1,5 @@
 """
-What holds a context: its descendants, and whatever waits for its end.
+A context is kept alive by its descendants, and by each caller that waits for its end.
 """
 
 from __future__ import annotations

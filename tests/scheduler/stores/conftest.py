@@ -22,6 +22,30 @@ def path(tmp_path):
     return tmp_path / "jobs.db"
 
 
+READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'tickwheel_job'"
+
+
+@pytest.fixture
+def rows_read(monkeypatch):
+    """
+    Return a function whose list gets, for each later commit of a cursor's transaction, the number of jobs read in it.
+    """
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+    def begin():
+        read, execute = [], psycopg.Connection.execute
+
+        def reading(self, query, *values, **more):
+            if query == "COMMIT":
+                read.extend(execute(self, READ).fetchone())
+            return execute(self, query, *values, **more)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", reading)
+        return read
+
+    return begin
+
+
 @pytest.fixture
 def open_file(path):
     """

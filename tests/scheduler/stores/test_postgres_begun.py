@@ -19,7 +19,6 @@ from tickwheel.testing import ManualClock
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
 PENDING = 20_000
-READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'tickwheel_job'"
 SMALL = "UPDATE pg_class SET reltuples = 0, relpages = 0 WHERE relname = 'tickwheel_job'"
 RUN_ALL = "UPDATE tickwheel_job SET state = 1; ANALYZE tickwheel_job; UPDATE tickwheel_job SET state = 0"
 FILL = """
@@ -58,23 +57,8 @@ def unlisted(postgres, database):
     return postgres.execute(found, database)
 
 
-def rows_read(monkeypatch):
-    """
-    Return a list that gets, for each commit of a cursor's transaction, the number of jobs that the transaction read.
-    """
-    read, execute = [], psycopg.Connection.execute
-
-    def reading(self, query, *values, **more):
-        if query == "COMMIT":
-            read.extend(execute(self, READ).fetchone())
-        return execute(self, query, *values, **more)
-
-    monkeypatch.setattr(psycopg.Connection, "execute", reading)
-    return read
-
-
 @pytest.mark.parametrize("statistics", ["none", "empty", "running"])
-def test_a_takeover_reads_the_begun_jobs(postgres, database, monkeypatch, statistics):
+def test_a_takeover_reads_the_begun_jobs(postgres, database, rows_read, statistics):
     """
     A takeover reads a few rows for each job that it recovers, however many other jobs are pending.
 
@@ -96,7 +80,7 @@ def test_a_takeover_reads_the_begun_jobs(postgres, database, monkeypatch, statis
         # another process withdraws one of them, which the owner does not notice
         postgres.execute("UPDATE tickwheel_job SET state = 0 WHERE key = 'late a'", database)
         expire(postgres, database)
-        read = rows_read(monkeypatch)
+        read = rows_read()
         (taken,) = second.acquire("second")
         assert taken.rescued == 2
         assert second.count()["running"] == 1  # by the counts, which that process would have written
@@ -104,7 +88,7 @@ def test_a_takeover_reads_the_begun_jobs(postgres, database, monkeypatch, statis
         assert postgres.execute("SELECT owner FROM tickwheel_begun", database) == []
 
 
-def test_a_hand_over_reads_the_begun_jobs(postgres, database, monkeypatch):
+def test_a_hand_over_reads_the_begun_jobs(postgres, database, rows_read):
     """
     An owner that hands over a shard reads a few rows for each running job, and none of the pending jobs.
     """
@@ -117,7 +101,7 @@ def test_a_hand_over_reads_the_begun_jobs(postgres, database, monkeypatch):
         jobs = new(first, [f"late {i}" for i in range(4)], due_at=2 * PENDING)
         first.apply([model.Begin(job, epochs[first.shard_of(job.key)]) for job in jobs])
         second.acquire("second")
-        read = rows_read(monkeypatch)
+        read = rows_read()
         first.acquire("first")
         assert max(read) < 50
         tails = postgres.execute("SELECT shard FROM tickwheel_shard WHERE shard >= 1000000", database)

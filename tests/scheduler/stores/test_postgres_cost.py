@@ -141,25 +141,15 @@ def test_no_write_is_planned_again(postgres, database):
     assert [name for name, generic, custom in found if custom or not generic] == []
 
 
-READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'tickwheel_job'"
-
-
 @pytest.mark.parametrize(
     "filters", [{"state": model.State.DEAD}, {"recurring": True}, {"manifest": "m"}, {"paused": True}]
 )
-def test_a_repeated_page_goes_by_an_index(postgres, database, monkeypatch, filters):
+def test_a_repeated_page_goes_by_an_index(postgres, database, rows_read, filters):
     """
     Each filter of a list has an index, and a list that is read often still uses it.
     """
     with filled(postgres, database), closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
-        read, execute = [], psycopg.Connection.execute
-
-        def reading(self, query, *values, **more):
-            if query == "COMMIT":
-                read.extend(execute(self, READ).fetchone())
-            return execute(self, query, *values, **more)
-
-        monkeypatch.setattr(psycopg.Connection, "execute", reading)
+        read = rows_read()
         for _ in range(12):
             store.page(model.JobQuery(limit=10, **filters))
         assert len(read) == 12

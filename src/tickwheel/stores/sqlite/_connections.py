@@ -105,7 +105,7 @@ class Connections:
                 give_up = now + self._busy_s if give_up is None else give_up
                 if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or now >= give_up:
                     raise
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S)  # a lock of SQLite gives no signal
 
     def checked_writer(self) -> sqlite3.Connection:
         """
