@@ -396,6 +396,8 @@ def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table
     The next renewals end its session.
     """
     psycopg = pytest.importorskip("psycopg")
+    waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"
+    locking = f"SELECT FROM {table} FOR UPDATE"
 
     def renewed():
         try:
@@ -407,9 +409,10 @@ def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table
         with psycopg.connect(host=str(postgres.folder), user="tick", dbname=database) as silent:
             silent.execute("SET statement_timeout = 500")
             with silent.pipeline():
-                silent.execute(f"SELECT FROM {table} FOR UPDATE")
+                silent.execute(locking)
                 silent.pgconn.send_flush_request()
                 silent.pgconn.flush()
+                until(lambda: (locking,) in postgres.execute(waiting, database))  # the server has executed it
                 kept.extend(until(renewed))
                 silent.execute("SELECT 1").fetchone()
 
