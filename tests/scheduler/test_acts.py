@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tickwheel.jobs.model import Actor
-from tickwheel.jobs.requests import set_write
+from tickwheel.jobs.requests import set_writes
 from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
 
 
@@ -51,9 +51,10 @@ def test_a_plain_set_carries_nothing():
     """
     policy_of = {}.get
     for fields, is_noted in (({"delay": 1}, False), ({"every": 60}, True)):
-        write = set_write(SetRequest("k", handler="h", **fields), 0, policy_of, actor=Actor("me"))
+        (write,) = set_writes([SetRequest("k", handler="h", **fields)], 0, policy_of, actor=Actor("me"))
         assert (write.actor is not None) is is_noted
-    assert set_write(SetRequest("k", handler="h", delay=1), 0, policy_of, actor=Actor("me", is_always=True)).actor
+    (write,) = set_writes([SetRequest("k", handler="h", delay=1)], 0, policy_of, actor=Actor("me", is_always=True))
+    assert write.actor
 
 
 def test_in_the_callers_transaction(file_url, make, tmp_path):

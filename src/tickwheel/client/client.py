@@ -5,7 +5,7 @@ The client of a store. It opens the store on first use, writes, and reads.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -42,6 +42,7 @@ from tickwheel.jobs.model import (
     Outcome,
     Page,
     Pause,
+    RetryPolicy,
     Set,
     State,
     Write,
@@ -50,7 +51,7 @@ from tickwheel.jobs.model import (
 )
 from tickwheel.jobs.once import ONCE, Keep
 from tickwheel.jobs.query import has_field, has_not_succeeded
-from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_write
+from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_writes
 from tickwheel.jobs.verbs import ACTOR, Verb, note_of, writes_of
 from tickwheel.observe.tracing import TRACE, Tracer
 from tickwheel.stores import Joins, Node, Partitioned, Shard, Store
@@ -157,15 +158,14 @@ class Client:
 
     def set(self, request: SetRequest, *, waits: bool = False) -> Promise[Answer]:
         writer = self._writing("set")
-        write = self._set_write(request, *self.clock.reading_for_delay())
+        (write,) = self._set_writes((request,), *self.clock.reading_for_delay())
         return writer.submit(write if ONCE.get() is None else _marked((write,))[0], waits=waits)
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Promise[list[Answer]]:
         writer = self._writing(verb.name)
-        trace, actor, owner = self._trace(), self.actor(), self._owner
-        set_write = partial(self._set_write_of, trace=trace, actor=actor)
+        actor, owner = self.actor(), self._owner
         reading, is_estimate = self.clock.reading_for_delay(), self.clock.is_sampled
-        writes = writes_of(verb, set_write, *reading, is_estimate=is_estimate, actor=actor, owner=owner)
+        writes = writes_of(verb, self._set_writes, *reading, is_estimate=is_estimate, actor=actor, owner=owner)
         return writer.submit_many(_marked(writes), waits=waits)
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
@@ -200,7 +200,7 @@ class Client:
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         actor, owner = self.actor(), self._owner
-        return TransactionClient(store, connection, self._set_write, self.clock, actor=actor, owner=owner)
+        return TransactionClient(store, connection, self._set_writes, self.clock, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
@@ -215,26 +215,25 @@ class Client:
         self.refresh()
         return writer
 
-    def _set_write(self, request: SetRequest, now: int, clock_step: int | None, latest: int | None) -> Set:
-        return self._set_write_of(request, now, clock_step, latest, trace=self._trace(), actor=self.actor())
-
-    def _set_write_of(
-        self,
-        request: SetRequest,
-        now: int,
-        clock_step: int | None,
-        latest: int | None,
-        *,
-        trace: str | None,
-        actor: Actor | None,
-    ) -> Set:
-        self._registry.check(request.target, request.handler)
-        retry_of, is_estimate = self._registry.retry_of, self.clock.is_sampled
-        write = set_write(
-            request, now, retry_of, trace, clock_step, latest=latest, is_estimate=is_estimate, actor=actor
+    def _set_writes(
+        self, requests: Iterable[SetRequest], now: int, clock_step: int | None, latest: int | None
+    ) -> list[Set]:
+        writes = set_writes(
+            requests,
+            now,
+            self._retry_of,
+            self._trace(),
+            clock_step,
+            latest=latest,
+            is_estimate=self.clock.is_sampled,
+            actor=self.actor(),
         )
-        self._registry.check_payload(write.job)
-        return write
+        self._registry.check_payloads(writes)
+        return writes
+
+    def _retry_of(self, target: str, handler: str | None) -> RetryPolicy:
+        self._registry.check(target, handler)
+        return self._registry.retry_of(target, handler or "")
 
     def actor(self) -> Actor | None:
         return None if self._actor is None else ACTOR.get() or self._actor
@@ -279,8 +278,7 @@ class Client:
         self._writing("declare")
 
         def sets() -> list[Set]:
-            trace, actor, reading = self._trace(), self.actor(), self.clock.reading_for_delay()
-            return [self._set_write_of(schedule, *reading, trace=trace, actor=actor) for schedule in asked.schedules]
+            return self._set_writes(asked.schedules, *self.clock.reading_for_delay())
 
         return declared(self, asked, sets)
 

@@ -5,7 +5,7 @@ The registry of a scheduler's targets and handlers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from tickwheel.host.options import SchedulerOptions
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
-from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
+from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy, Set
 from tickwheel.jobs.near import near
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
@@ -83,6 +83,13 @@ class Registry:
         target = self._checking.get(job.target)
         if target is not None:
             target.check_payload(job.payload)
+
+    def check_payloads(self, writes: Iterable[Set]) -> None:
+        checking = self._checking
+        for write in writes:
+            target = checking.get(write.job.target)
+            if target is not None:
+                target.check_payload(write.job.payload)
 
     def check_scope(self, scope: str) -> None:
         if scope != EVERYTHING:

@@ -7,14 +7,14 @@ firing scheduler of pending jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tickwheel.host.joined_connections import unwrapped, unwrapped_async
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.model import ANY_ATTEMPT, Actor, Answer, Set, Write
 from tickwheel.jobs.requests import SetRequest
-from tickwheel.jobs.verbs import Verb, writes_of
+from tickwheel.jobs.verbs import SetWrites, Verb, writes_of
 from tickwheel.stores import Joins
 
 __all__ = ["Joining", "TransactionClient"]
@@ -38,14 +38,14 @@ class TransactionClient:
         self,
         store: Joins,
         connection: object,
-        set_write: Callable[[SetRequest, int, int | None, int | None], Set],
+        set_writes: SetWrites,
         clock: StoreClock,
         *,
         actor: Actor | None,
         owner: str,
     ) -> None:
         self._store, self._connection = store, connection
-        self._set_write, self._clock, self._actor, self._owner = set_write, clock, actor, owner
+        self._set_writes, self._clock, self._actor, self._owner = set_writes, clock, actor, owner
 
     def submit(self, verb: Verb) -> Joining:
         now, _, latest = self._clock.reading_for_delay()
@@ -61,5 +61,7 @@ class TransactionClient:
         )
         return Joining(self._store, self._connection, writes)
 
-    def _over_any(self, request: SetRequest, now: int, clock_step: int | None, latest: int | None) -> Set:
-        return replace(self._set_write(request, now, clock_step, latest), over=ANY_ATTEMPT)
+    def _over_any(
+        self, requests: Iterable[SetRequest], now: int, clock_step: int | None, latest: int | None
+    ) -> list[Set]:
+        return [replace(write, over=ANY_ATTEMPT) for write in self._set_writes(requests, now, clock_step, latest)]

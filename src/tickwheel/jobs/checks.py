@@ -245,7 +245,7 @@ def encode_payload(payload: Any) -> bytes:
         raise InvalidJobError("payload", payload, f"pass what JSON has ({str(error)[:100].lower()})") from None
     if len(data) > PAYLOAD_BYTES_MAX:
         raise InvalidJobError("payload", payload, f"it has {len(data)} bytes: the limit is {PAYLOAD_BYTES_MAX}")
-    if nests_deeper(data, DEPTH_MAX):
+    if len(data) > 2 * DEPTH_MAX and nests_deeper(data, DEPTH_MAX):
         raise InvalidJobError("payload", "...", f"it is nested too deeply: the limit is {DEPTH_MAX} levels")
     return data
 

@@ -32,6 +32,7 @@ from tickwheel.jobs.near import near
 from tickwheel.jobs.recurrence import Misfire, Overlap
 from tickwheel.jobs.recurring import check_once, first_run, interval_of, no_run
 from tickwheel.jobs.retry import check_policy
+from tickwheel.jobs.rows import is_identical_but
 from tickwheel.jobs.task_call import TaskCall, check_call
 from tickwheel.typing import Duration, Instant, MisfireName, ModeName, OverlapName, StateName
 
@@ -55,6 +56,7 @@ __all__ = [
     "other_manifest",
     "set_request",
     "set_write",
+    "set_writes",
     "spread",
     "trial",
 ]
@@ -64,7 +66,8 @@ STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
 TASK_TARGETS: Final = ("handler", "pull")
 """The targets whose jobs run tasks: in processes that have opened the store, and in clients of a service."""
-_REPLACE: Final = SetMode.REPLACE  # a constant, as an enum look-up is slow
+_REPLACE: Final = SetMode.REPLACE  # constants, as an enum look-up is slow
+_PENDING: Final = State.PENDING
 _MANIFEST_BYTES_MAX: Final = 255
 _FIELD: Final = re.compile(r"[^=]+=")
 _UNESCAPED: Final = re.compile(r"[A-Za-z0-9 _.:@+-]+")
@@ -240,8 +243,8 @@ class ListFields(ListRest, total=False):
     prefix: str
 
 
-RetryOf = Callable[[str, str], RetryPolicy]
-"""Returns the retry policy of a target and handler, for jobs set without one."""
+RetryOf = Callable[[str, str | None], RetryPolicy]
+"""Validates a target and handler, and returns the retry policy for their jobs that are set without one."""
 
 
 def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
@@ -285,8 +288,12 @@ def spread(request: SetRequest) -> SetRequest:
     return replace(request, call=None, handler=call.handler, payload=call.payload, retry=retry)
 
 
-def set_write(
-    request: SetRequest,
+def set_write(request: SetRequest, now: int, retry_of: RetryOf) -> Set:
+    return set_writes((request,), now, retry_of)[0]
+
+
+def set_writes(
+    requests: Iterable[SetRequest],
     now: int,
     retry_of: RetryOf,
     trace: str | None = None,
@@ -295,68 +302,140 @@ def set_write(
     latest: int | None = None,
     is_estimate: bool = False,
     actor: Actor | None = None,
-) -> Set:
+) -> list[Set]:
     """
-    Return the write of a *request*, whose `target` and `handler` are already validated.
+    Return the writes of *requests*, in order.
 
     Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). With
-    *is_estimate*, the store counts again, from its own clock. The result has *clock_step* if its due time is relative.
+    *is_estimate*, the store counts again, from its own clock. A write has *clock_step* if its due time is relative.
+    The fields that consecutive requests share are validated once.
     """
-    key = checks.check_key(request.key)
-    handler = request.handler or ""
-    retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
-    first: int | None
-    if request.every is None and request.cron is None:
-        first, recurrence = due_at(request.delay, request.at, now, latest=latest), None
-        check_once(request)
-    else:
-        has_start = request.delay is not None or request.at is not None
-        start = due_at(request.delay, request.at, now, least=0, latest=latest) if has_start else None
-        if request.at is not None and interval_of(request.every, request.cron) is None:  # a phase need not be a date
-            checks.check_date(request.at)
-        first, recurrence = first_run(request, key, start, now, latest)
-    due = now if first is None else first
-    job = Job(
-        key,
-        0,
-        due,
-        checks.encode_payload(request.payload),
-        request.target,
-        handler,
-        0,
-        retry,
-        None if request.expires is None else due + checks.span_ms("expires", request.expires),
-        recurrence,
-        trace=trace if request.trace is None else checks.check_trace(request.trace),
-        manifest=None if request.manifest is None else check_manifest(request.manifest),
+    writes: list[Set] = []
+    before: SetRequest | None = None
+    delay, at, instant = None, None, now
+    for request in requests:
+        if before is None or not _has_same_rest(request, before):
+            before, rest = request, _rest_of(request, retry_of, actor)
+            is_once, target, handler, retry, expires, mode, max_wait, manifest, keeps, author = rest
+        key, is_elapsed, recurrence = checks.check_key(request.key), request.at is None, None
+        first: int | None
+        if is_once:
+            if not writes or request.delay is not delay or request.at is not at:
+                delay, at = request.delay, request.at
+                instant = due_at(delay, at, now, latest=latest)
+            first = due = instant
+        else:
+            first, recurrence = _first_run(request, key, now, latest)
+            due = now if first is None else first
+            is_elapsed = is_elapsed and request.time is None and interval_of(request.every, request.cron) is not None
+        if keeps and request.payload is not None:
+            raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
+        job = Job(
+            key,
+            0,
+            due,
+            checks.encode_payload(request.payload),
+            target,
+            handler,
+            0,
+            retry if request.retry is None else check_policy(request.retry),
+            None if expires is None else due + expires,
+            recurrence,
+            _PENDING,
+            None,
+            trace if request.trace is None else checks.check_trace(request.trace),
+            0,
+            None,
+            manifest,
+        )
+        write = Set(
+            job,
+            mode,
+            max_wait,
+            None if request.if_generation is None else checks.check_generation(request.if_generation),
+            clock_step if is_elapsed else None,
+            None,
+            keeps,
+            not (is_once or request.at is None) and interval_of(request.every, request.cron) is not None,
+            first is None,
+            None,
+            author,
+            None,
+            None,
+            latest if is_estimate and is_elapsed and _is_counted(request, first, latest) else None,
+        )
+        writes.append(write)
+    return writes
+
+
+_OWN: Final = ("key", "call", "delay", "at", "payload", "target", "handler", "retry", "if_generation", "trace")
+"""The fields that are validated for each request, or compared by value."""
+_has_same_other: Final = is_identical_but(SetRequest, *_OWN)
+
+
+def _has_same_rest(request: SetRequest, other: SetRequest) -> bool:
+    return (
+        _is_same_text(request.handler, other.handler)
+        and _is_same_text(request.target, other.target)
+        and _has_same_other(request, other)
     )
-    if request.manifest is not None and recurrence is None:
+
+
+def _is_same_text(text: str | None, other: str | None) -> bool:
+    return text is other or (type(text) is str and text == other)
+
+
+class _Rest(NamedTuple):
+    """
+    The validated fields of a request that most requests of a batch share.
+    """
+
+    is_once: bool
+    target: str
+    handler: str
+    retry: RetryPolicy
+    expires_ms: int | None
+    mode: SetMode
+    max_wait_ms: int | None
+    manifest: str | None
+    keeps_payload: bool
+    actor: Actor | None
+
+
+def _rest_of(request: SetRequest, retry_of: RetryOf, actor: Actor | None) -> _Rest:
+    is_once = request.every is None and request.cron is None
+    retry = retry_of(request.target, request.handler)
+    if is_once:
+        check_once(request)
+    manifest = None if request.manifest is None else check_manifest(request.manifest)
+    if manifest is not None and is_once:
         raise InvalidJobError("manifest", request.manifest, "it is for recurring jobs: pass every= or cron=")
     mode = _REPLACE if request.mode == "replace" else checks.choice("mode", request.mode, SetMode)
     max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not _REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
-    if mode is SetMode.RESTART and recurrence is None:
+    if mode is SetMode.RESTART and is_once:
         raise InvalidJobError("mode", request.mode, "it is for recurring jobs: pass every= or cron=, or leave it out")
-    has_anchor = recurrence is not None and interval_of(request.every, request.cron) is not None
-    is_elapsed = request.at is None and (recurrence is None or (has_anchor and request.time is None))
-    keeps = request.keep_payload is not False and flag("keep_payload", request.keep_payload)
-    if keeps and request.payload is not None:
-        raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
-    generation = None if request.if_generation is None else checks.check_generation(request.if_generation)
-    noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
-    return Set(
-        job,
+    return _Rest(
+        is_once,
+        request.target,
+        request.handler or "",
+        retry,
+        None if request.expires is None else checks.span_ms("expires", request.expires),
         mode,
         max_wait,
-        generation,
-        clock_step if is_elapsed else None,
-        keeps_payload=keeps,
-        has_phase=has_anchor and request.at is not None,
-        is_over=first is None,
-        actor=noted,
-        counted_from=latest if is_estimate and is_elapsed and _is_counted(request, first, latest) else None,
+        manifest,
+        request.keep_payload is not False and flag("keep_payload", request.keep_payload),
+        None if actor is None or (is_once and not actor.is_always) else actor,
     )
+
+
+def _first_run(request: SetRequest, key: str, now: int, latest: int | None) -> tuple[int | None, str]:
+    has_start = request.delay is not None or request.at is not None
+    start = due_at(request.delay, request.at, now, least=0, latest=latest) if has_start else None
+    if request.at is not None and interval_of(request.every, request.cron) is None:  # a phase need not be a date
+        checks.check_date(request.at)
+    return first_run(request, key, start, now, latest)
 
 
 def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:

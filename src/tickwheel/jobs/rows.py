@@ -21,6 +21,7 @@ __all__ = [
     "code_of",
     "in_int64",
     "is_default_but",
+    "is_identical_but",
     "is_plain",
     "is_same_but",
     "job_of",
@@ -119,6 +120,15 @@ def is_default_but(kind: type, *names: str) -> Callable[[Any], bool]:
     defaults: dict[str, Any] = {each.name: each.default for each in fields(kind) if each.name not in names}
     tests = [f"each.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
     made: Callable[[Any], bool] = _function("is_default(each)", " and ".join(tests), **defaults)
+    return made
+
+
+def is_identical_but(kind: type, *names: str) -> Callable[[Any, Any], bool]:
+    """
+    Return a function that returns True if all fields of two instances of *kind*, except *names*, are the same objects.
+    """
+    tests = [f"a.{each.name} is b.{each.name}" for each in fields(kind) if each.name not in names]
+    made: Callable[[Any, Any], bool] = _function("is_identical(a, b)", " and ".join(tests))
     return made
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "ReplayJobs",
     "ResumeJobs",
     "SetJobs",
+    "SetWrites",
     "Verb",
     "note_of",
     "writes_of",
@@ -93,12 +94,14 @@ class ResumeJobs:
     if_generation: int | None = None
 
 
+SetWrites: TypeAlias = Callable[[Iterable[SetRequest], int, int | None, int | None], list[Set]]
+
 Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs | PauseJobs | ResumeJobs
 
 
 def writes_of(
     verb: Verb,
-    set_write: Callable[[SetRequest, int, int | None, int | None], Set],
+    set_writes: SetWrites,
     now: int,
     clock_step: int | None,
     latest: int | None = None,
@@ -112,7 +115,7 @@ def writes_of(
     """
     match verb:
         case SetJobs():
-            return [set_write(request, now, clock_step, latest) for request in verb.requests]
+            return [*set_writes(verb.requests, now, clock_step, latest)]
         case MoveJobs():
             due = due_at(verb.when.delay, verb.when.at, now, latest=latest)
             counted_in = clock_step if verb.when.at is None else None

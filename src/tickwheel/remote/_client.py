@@ -149,8 +149,8 @@ class RemoteClient:
         trace = request.trace or TRACE.get()
         return (body if trace is None else body | {"trace": trace}), job.payload
 
-    def _retry_of(self, target: str, handler: str) -> RetryPolicy:
-        return (self._policy(handler) if target == "pull" else None) or _ANY
+    def _retry_of(self, target: str, handler: str | None) -> RetryPolicy:
+        return (self._policy(handler or "") if target == "pull" else None) or _ANY
 
     def _item(self, request: SetRequest) -> bytes:
         body, payload = self._asked(request)
