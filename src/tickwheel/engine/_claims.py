@@ -13,13 +13,13 @@ is due. This sample is only a few milliseconds old, so the proof hardly delays t
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, compress, count
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine._lanes import HandlerLimit, Lanes
@@ -124,41 +124,48 @@ _STEP_MS: Final = 1_000
 """A timer that fires this many ms before its due time shows that the clock was set back."""
 
 
-Taken: TypeAlias = tuple[int, str, HandlerLimit]
-"""The index of a caller's write, its key, and the lane in which its job has a place."""
+class Places(NamedTuple):
+    """
+    Columns of reserved places: the index of a caller's write, its key, and the lane in which its job has a place.
+    """
+
+    indexes: Sequence[int]
+    keys: Sequence[str]
+    lanes: Sequence[HandlerLimit]
 
 
 class Reservation:
     """
     Places for jobs that a commit sets and begins. Only the thread that commits may use it.
 
-    *claim* is the write that begins the jobs, *taken* the reserved places, and *begun* the indexes of the writes whose
-    jobs were begun.
+    *claim* is the write that begins the jobs, and *begun* has the indexes of the writes whose jobs were begun.
     """
 
-    __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "taken")
+    __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "places")
 
-    def __init__(self, claims: ClaimBatcher, epoch: int, first: int, taken: Sequence[Taken]) -> None:
+    def __init__(self, claims: ClaimBatcher, epoch: int, first: int, places: Places) -> None:
         self._claims = claims
         self._first = first
-        self.taken = taken
-        self.claim = Claim(taken[0][1], epoch, [first + index for index, *_ in taken])
+        self.places = places
+        indexes = [first + index for index in places.indexes] if first else places.indexes
+        self.claim = Claim(places.keys[0], epoch, indexes)
         self.begun: Sequence[int] = ()
         self._is_open = True
 
     def answered(self, answer: Answer) -> None:
         if isinstance(answer, Claimed):
-            self.begun = [index - self._first for index in answer.indexes]
+            first = self._first
+            self.begun = [index - first for index in answer.indexes] if first else answer.indexes
 
     def start(self, answers: Sequence[Answer]) -> None:
-        jobs = {index: job for index in self.begun if (job := answers[index].job) is not None}
-        entries = self._claims.claimed(self, jobs)
+        jobs = [job for index in self.begun if (job := answers[index].job) is not None]
+        entries = self._claims.claimed(self, self.begun, jobs)
         self._is_open = False
         self._claims.fire(entries)
 
     def cancel(self) -> None:
         self._is_open = False
-        self._claims.cancel(self.taken)
+        self._claims.cancel(self.places)
 
     def close(self) -> None:
         if self._is_open:
@@ -213,13 +220,6 @@ class ClaimBatcher:
         self._is_handing_over = False
         self._is_stopped = False
 
-    def has_due(self, writes: Sequence[Write]) -> bool:
-        """
-        Return True if one of *writes* sets a job that is due within the window.
-        """
-        instants = [write.job.due_at for write in writes if type(write) is Set]
-        return bool(instants) and min(instants) <= int(self._clock.now()) + ARMING_WINDOW_MS
-
     def reserve(
         self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
     ) -> Reservation | None:
@@ -234,30 +234,46 @@ class ClaimBatcher:
         if room <= 0:
             return None
         soon = int(self._clock.now()) + ARMING_WINDOW_MS
-        found = [
-            (index, write.job)
-            for index, write in enumerate(writes)
-            if type(write) is Set and write.job.due_at <= soon and write.counted_from is None and is_plain_set(write)
-        ][:room]
-        if not found or lacking([job for _, job in found]):
+        indexes: list[int] = []
+        jobs: list[Job] = []
+        for index, write in enumerate(writes):
+            if type(write) is Set and write.job.due_at <= soon and write.counted_from is None and is_plain_set(write):
+                indexes.append(index)
+                jobs.append(write.job)
+        if not jobs:
             return None
-        found = list(compress(found, self._staged.reserve([job.key for _, job in found])))
-        places = self._lanes.reserve([job for _, job in found])
-        self._staged.cancel([job.key for (_, job), lane in zip(found, places, strict=True) if lane is None])
-        taken = [(index, job.key, lane) for (index, job), lane in zip(found, places, strict=True) if lane is not None]
-        return Reservation(self, epoch, first, taken) if taken else None
+        del indexes[room:], jobs[room:]
+        if lacking(jobs):
+            return None
+        keys = [job.key for job in jobs]
+        are_free = self._staged.reserve(keys)
+        if not all(are_free):
+            indexes, keys = list(compress(indexes, are_free)), list(compress(keys, are_free))
+            jobs = list(compress(jobs, are_free))
+        lanes = self._lanes.reserve(jobs)
+        have_room = [lane is not None for lane in lanes]
+        if not all(have_room):
+            self._staged.cancel([key for key, has_room in zip(keys, have_room, strict=True) if not has_room])
+            indexes, keys = list(compress(indexes, have_room)), list(compress(keys, have_room))
+        places = Places(indexes, keys, [lane for lane in lanes if lane is not None])
+        return Reservation(self, epoch, first, places) if indexes else None
 
-    def claimed(self, reservation: Reservation, jobs: Mapping[int, Job]) -> list[StagedJob]:
-        taken = reservation.taken
-        places = {index: lane for index, _, lane in taken}
-        entries = self._staged.claimed([(job, places[index]) for index, job in jobs.items()], reservation.claim.epoch)
-        if len(jobs) < len(taken):
-            self.cancel([(index, key, lane) for index, key, lane in taken if index not in jobs])
+    def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
+        """
+        Add the *jobs* that the writes at *indexes* have begun, and give back all other places.
+        """
+        places, epoch = reservation.places, reservation.claim.epoch
+        if len(indexes) == len(places.indexes):
+            return self._staged.claimed(jobs, places.lanes, epoch)
+        lanes = dict(zip(places.indexes, places.lanes, strict=True))
+        entries = self._staged.claimed(jobs, [lanes.pop(index) for index in indexes], epoch)
+        are_left = [index in lanes for index in places.indexes]
+        self.cancel(Places([*lanes], list(compress(places.keys, are_left)), [*lanes.values()]))
         return entries
 
-    def cancel(self, taken: Sequence[Taken]) -> None:
-        freed = self._staged.cancel([key for _, key, _ in taken])
-        self._lanes.cancel([lane for *_, lane in taken])
+    def cancel(self, places: Places) -> None:
+        freed = self._staged.cancel(places.keys)
+        self._lanes.cancel(places.lanes)
         self._begin(freed)
 
     def doubt(self, reservation: Reservation) -> None:
@@ -273,7 +289,7 @@ class ClaimBatcher:
         """
         while self._doubtful:
             reservation = self._doubtful[0]
-            indexes = {key: index for index, key, _ in reservation.taken}
+            indexes = dict(zip(reservation.places.keys, reservation.places.indexes, strict=True))
             stored = self._store.get_many(list(indexes))
             jobs = {
                 indexes[job.key]: replace(job, state=State.PENDING, attempt=0)
@@ -281,7 +297,7 @@ class ClaimBatcher:
                 if job.state is State.RUNNING
             }
             self._doubtful.popleft()
-            self.fire(self.claimed(reservation, jobs))
+            self.fire(self.claimed(reservation, [*jobs], [*jobs.values()]))
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
@@ -385,7 +401,7 @@ class ClaimBatcher:
         self._is_stopped = True
         with suppress(IndexError):  # the next owner reads the outcome from the store
             while True:
-                self.cancel(self._doubtful.popleft().taken)
+                self.cancel(self._doubtful.popleft().places)
 
     def _room(self) -> int:
         if self._is_stopped:

@@ -344,11 +344,14 @@ class StagedJobs:
                 freed += self._queued.pop(key)
         return freed
 
-    def claimed(self, jobs: Iterable[tuple[Job, HandlerLimit]], epoch: int) -> list[StagedJob]:
-        entries = [StagedJob(job, epoch, job.due_at, _CLAIMED, was_due=True, lane=lane) for job, lane in jobs]
+    def claimed(self, jobs: Sequence[Job], lanes: Sequence[HandlerLimit], epoch: int) -> list[StagedJob]:
+        entries = [
+            StagedJob(job, epoch, job.due_at, _CLAIMED, True, False, lane)  # noqa: FBT003  by name it takes longer
+            for job, lane in zip(jobs, lanes, strict=True)
+        ]
         with self._lock:
-            self._reserved.difference_update([entry.job.key for entry in entries])
-            self._busy.update({entry.job.generation: entry for entry in entries})
+            self._reserved.difference_update([job.key for job in jobs])
+            self._busy.update(zip([job.generation for job in jobs], entries, strict=True))
         return entries
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:

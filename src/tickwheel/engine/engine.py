@@ -250,9 +250,7 @@ class Engine:
 
         Nothing is reserved after a clock step, because the due times of jobs must be checked first.
         """
-        if not (self._resources.elapsed.is_steady and self._claims.has_due(writes)):
-            return None
-        epoch = self._prefetchers[0].claims_under()
+        epoch = self._prefetchers[0].claims_under() if self._resources.elapsed.is_steady else None
         return None if epoch is None else self._claims.reserve(writes, first, epoch, self.pause_filter.lacking)
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
