@@ -5,9 +5,10 @@ Internal: converts a job to a row of `columns.ALL` and back, for every store on 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final
 
 from tickwheel.jobs.columns import ALL, NAMES, PLAIN
@@ -111,15 +112,27 @@ def _make_job_of() -> Callable[[Sequence[Any]], Job]:
     return made
 
 
-def is_default_but(kind: type, *names: str) -> Callable[[Any], bool]:
+def is_default_but(
+    kind: type, *names: str, nested: Mapping[str, tuple[type, Sequence[str]]] = MappingProxyType({}), also: str = "True"
+) -> Callable[[Any], bool]:
     """
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    A job or write with a new field counts as special until the field is named here.
+    A job or write with a new field counts as special until the field is named here. *nested* has, for a field, the type
+    of its value, and the names of the value's fields that may have any value. *also* is a further condition on `each`.
     """
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(kind) if each.name not in names}
-    tests = [f"each.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
-    made: Callable[[Any], bool] = _function("is_default(each)", " and ".join(tests), **defaults)
+    tests: list[str] = []
+    defaults: dict[str, Any] = {}
+    for prefix, (inner, left_out) in {
+        "": (kind, (*names, *nested)),
+        **{f"{name}.": nested[name] for name in nested},
+    }.items():
+        for each in fields(inner):
+            if each.name not in left_out:
+                name, default = f"{prefix}{each.name}".replace(".", "_"), each.default
+                tests.append(f"each.{prefix}{each.name} {'==' if type(default) is int else 'is'} {name}")
+                defaults[name] = default
+    made: Callable[[Any], bool] = _function("is_default(each)", " and ".join([*tests, also]), **defaults)
     return made
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from tickwheel.jobs.model import (
     Adopt,
@@ -42,8 +42,6 @@ __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
 """The writes of an owner, which are valid under the owner's lease."""
-
-_Careful: TypeAlias = tuple[int, str, Write]
 
 
 class WrongGuessError(Exception):
@@ -80,7 +78,9 @@ class Plan:
         home_of: Returns the shard of a key.
         begins: Jobs assumed to be pending. They become running, with one more attempt.
         ends: Jobs assumed to be running. They are deleted.
-        careful: The writes on the slow path: index of the answer, key, write.
+        writes: All writes of the batch.
+        careful: The indexes of the writes on the slow path.
+        careful_keys: The key of each write in `careful`.
         floor: New generations must be larger than this.
         away: Shards of claimed jobs that are not in the shards of their keys.
         shards: The shard of each lease, keyed by the lease's epoch.
@@ -92,10 +92,12 @@ class Plan:
     """
 
     answers: list[Answer]
+    writes: Sequence[Write]
     home_of: Callable[[str], int]
     begins: list[Job] = field(default_factory=list)
     ends: list[Job] = field(default_factory=list)
-    careful: list[_Careful] = field(default_factory=list)
+    careful: list[int] = field(default_factory=list)
+    careful_keys: list[str] = field(default_factory=list)
     floor: int = 0
     away: dict[str, int] = field(default_factory=dict)
     shards: dict[int, int] = field(default_factory=dict)
@@ -114,13 +116,14 @@ class Plan:
         Raises:
             WrongGuessError: If *is_guessing* and a key has writes of two kinds, whose order may matter.
         """
-        plan = cls([NOT_OWNER] * len(writes), shard_of)
-        answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
+        plan = cls([NOT_OWNER] * len(writes), writes, shard_of)
+        answers, begins, ends, careful, keys = plan.answers, plan.begins, plan.ends, plan.careful, plan.careful_keys
         done = Settled.DONE  # a local: an enum look-up is slow
         shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
         for index, write in enumerate(writes):
             if isinstance(write, Set):
-                careful.append((index, write.job.key, write))
+                careful.append(index)
+                keys.append(write.job.key)
                 if write.under is not None:
                     plan.manifests.add(write.under.manifest)
                 if write.once is not None:
@@ -145,12 +148,14 @@ class Plan:
                         ends.append(job)
                         answers[index] = GONE
                         continue
-                careful.append((index, job.key, write))
+                careful.append(index)
+                keys.append(job.key)
             elif isinstance(write, Claim):
                 if write.epoch in shards:
                     plan.claim = write
             else:
-                careful.append((index, key_of(write), write))
+                careful.append(index)
+                keys.append(key_of(write))
                 if isinstance(write, Adopt):
                     plan.floor = max(plan.floor, write.job.generation)
                 elif (name := manifest_of(write)) is not None:
@@ -164,7 +169,7 @@ class Plan:
         """
         Return the keys whose jobs must be read, sorted.
         """
-        return sorted({key for _, key, _ in self.careful})
+        return sorted(set(self.careful_keys))
 
     def decide(  # noqa: C901, PLR0912  one loop, whose steps share local variables
         self,
@@ -186,13 +191,14 @@ class Plan:
         after: dict[str, Job | None] = dict(before)
         away = self.away
         if away:
-            for _, key, _ in self.careful:
+            for key in self.careful_keys:
                 away.pop(key, None)
         away.update(found_in)
-        answers, known_before = self.answers, manifests is not None or onces is not None
+        answers, writes, known_before = self.answers, self.writes, manifests is not None or onces is not None
         claimable = frozenset[int]() if self.claim is None else frozenset(self.claim.indexes)
         claimed: list[int] = []
-        for index, key, write in self.careful:
+        for index, key in zip(self.careful, self.careful_keys, strict=True):
+            write = writes[index]
             if type(write) is Set and after.get(key) is None and (index in claimable or is_plain_set(write)):
                 answers[index] = new = created(write, next_generation(), now)
                 after[key] = new.job
@@ -253,11 +259,11 @@ class Plan:
         ]
 
     def _check_apart(self) -> None:
-        begun, ended, rest = self.begins, self.ends, self.careful
+        begun, ended, rest = self.begins, self.ends, self.careful_keys
         if bool(begun) + bool(ended) + bool(rest) < 2:  # noqa: PLR2004  two kinds
             return
         met = {job.key for job in begun}
-        for keys in ([job.key for job in ended], [key for _, key, _ in rest]):
+        for keys in ([job.key for job in ended], rest):
             if not met.isdisjoint(keys):
                 raise WrongGuessError
             met.update(keys)

@@ -183,7 +183,8 @@ class Batch:
         (drawn,) = yield [Statement(SQL["generations"], (len(plan.careful),))]
         now, draw = _drawn(drawn, len(plan.careful))
         differences = Differences()
-        for index, _, write in plan.careful:
+        for index in plan.careful:
+            write = plan.writes[index]
             assert isinstance(write, Set)
             plan.answers[index], job = decide(write, None, now, draw)
             if getattr(write, "actor", None) is not None:
@@ -209,7 +210,7 @@ class Batch:
         self._found = {row[0]: row[-2] for row in rows}
         self._versions = {row[0]: row[-1] for row in rows}
         away = {key: shard for key, shard in self._found.items() if 0 <= shard < _PAUSED}
-        sets = [key for _, key, write in plan.careful if isinstance(write, Set)]
+        sets = [write.job.key for write in plan.writes if isinstance(write, Set)]
         if sets:
             self.has_found = not self._found.keys().isdisjoint(sets)
         now, draw = _drawn(drawn, len(plan.careful))
@@ -308,10 +309,10 @@ def _lock_manifests(names: list[str]) -> Steps[Manifests]:
 
 
 def _sets_apart(plan: Plan) -> bool:
-    writes = plan.careful
-    if not all(isinstance(write, Set) and _may_be_new(write) for *_, write in writes):
+    writes = [plan.writes[index] for index in plan.careful]
+    if not all(isinstance(write, Set) and _may_be_new(write) for write in writes):
         return False
-    return len({key for _, key, _ in writes}) == len(writes)
+    return len(set(plan.careful_keys)) == len(writes)
 
 
 def _may_be_new(write: Set) -> bool:
