@@ -422,6 +422,8 @@ class SqliteStore:
                 batch = Batch(connection, now := self.now_ms(), self._filters, owner=owner, may_grow=may_grow)
                 answers = batch.apply(writes, is_guessing=is_guessing)
                 if is_owner:
+                    if may_grow:
+                        connections.extend_log()
                     moved = 0 if self._reserve.is_spent else self._merger.pay(connection, batch.shelved, now)
                     self._reserve.cover(growth_of(writes) + KEY_BYTES * moved, partial(moved_size, connection))
                 if self._seen and self._lease is not None:
