@@ -23,7 +23,9 @@ BULK = 500
 """Number of jobs in a batch."""
 
 SINGLE = "single sets"
+MANY = "single sets, 256 connections"
 BULK_SETS = "bulk sets"
+CONNECTIONS = {SINGLE: 64, MANY: 256, BULK_SETS: 4}
 
 CONDITIONS = {
     "all": (
@@ -36,11 +38,14 @@ CONDITIONS = {
         "durable answer; then at half the rate that was reached, how long answers take from the instant at which each "
         "was to be sent"
     ),
+    MANY: "the same from 256 connections, without the wait at half the rate; each: processor time of the server",
     BULK_SETS: f"the same by POST of batches of {BULK}, from 4 connections; jobs per second",
 }
 BARS = (
     Bar(SINGLE, clock="wall", at_least=12_000),
     Bar(SINGLE, clock="wall", against="asgi", inverse=True),
+    Bar(f"{SINGLE}, each", against="asgi", at_least=0.38),
+    Bar(f"{MANY}, each", against="asgi", at_least=0.5),
     Bar("wait at half the load p99", clock="wall", at_most=10),
     Bar(BULK_SETS, clock="wall", at_least=80_000),
     Bar(BULK_SETS, clock="wall", against="asgi", inverse=True),
@@ -53,7 +58,8 @@ def cases(*, quick: bool) -> list[Case]:
     """
     reps = 1 if quick else 5
     pending = 10_000 if quick else 100_000
-    counts = ((SINGLE, 10_000 if quick else 40_000), (BULK_SETS, 60 if quick else 300))
+    single = 10_000 if quick else 40_000
+    counts = ((SINGLE, single), (MANY, single), (BULK_SETS, 60 if quick else 300))
     return [
         Case(__name__, work, subject, pending, {"count": count}, reps)
         for work, count in counts
@@ -100,8 +106,9 @@ def serving(subject: str, path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _ask(port: int, work: str, count: int, rate: float) -> dict[str, Any]:
-    kind = "single" if work == SINGLE else "bulk"
-    command = [sys.executable, "-m", "benchmarks.http.client", str(port), kind, str(count), str(rate)]
+    kind = "bulk" if work == BULK_SETS else "single"
+    load = (str(port), kind, str(CONNECTIONS[work]), str(count), str(rate))
+    command = [sys.executable, "-m", "benchmarks.http.client", *load]
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
     found: dict[str, Any] = json.loads(answer.stdout)
     return found

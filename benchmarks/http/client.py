@@ -1,5 +1,5 @@
 """
-The client: `python -m benchmarks.http.client PORT KIND REQUESTS RATE`.
+The client: `python -m benchmarks.http.client PORT KIND CONNECTIONS REQUESTS RATE`.
 
 It is one process with a selector and plain sockets, so that it takes less CPU than any server. It prints the duration
 in seconds and, if there is a rate, how late answers came, counted from the time when each request was to be sent.
@@ -21,7 +21,6 @@ from benchmarks.http import BULK
 
 __all__ = ["main"]
 
-_CONNECTIONS: Final = {"single": 64, "bulk": 4}
 _PAYLOAD: Final = "x" * 98
 
 
@@ -73,10 +72,9 @@ class _Load:
     Sends requests over all connections, and times the answers.
     """
 
-    def __init__(self, port: int, kind: str) -> None:
-        connections = [_Connection(port) for _ in range(_CONNECTIONS[kind])]
-        self._all = {each.socket.fileno(): each for each in connections}
-        self._idle = deque(connections)
+    def __init__(self, port: int, connections: int) -> None:
+        self._idle = deque(_Connection(port) for _ in range(connections))
+        self._all = {each.socket.fileno(): each for each in self._idle}
         self._poll = select.epoll()
         for number in self._all:
             self._poll.register(number, select.EPOLLIN)
@@ -105,14 +103,14 @@ class _Load:
         return time.perf_counter() - begin
 
 
-def main(port: int, kind: str, count: int, rate: float) -> None:
+def main(port: int, kind: str, connections: int, count: int, rate: float) -> None:
     """
     Warm up, send *count* requests, *rate* per second or (0) as fast as they are answered, and print the results.
     """
     source = _requests(kind)
     bodies = [next(source) for _ in range(count)]
-    load = _Load(port, kind)
-    load.run([next(source) for _ in range(_CONNECTIONS[kind])], lambda _number: 0.0)
+    load = _Load(port, connections)
+    load.run([next(source) for _ in range(connections)], lambda _number: 0.0)
     load.waits.clear()
     seconds = load.run(bodies, lambda number: number / rate if rate else 0.0)
     waits = sorted(load.waits)
@@ -121,4 +119,4 @@ def main(port: int, kind: str, count: int, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
