@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Bar", "Case", "Measure", "Row", "Verdict"]
+__all__ = ["NO_LIMIT", "Bar", "Case", "Measure", "Row", "Verdict"]
+
+
+NO_LIMIT = "no bar"
+"""Text of a verdict about a figure that is only shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Bar:
 
     def _verdict(self, pending: int, figure: float, unit: str) -> Verdict:
         is_met = (self.at_least is None or figure >= self.at_least) and (self.at_most is None or figure <= self.at_most)
-        bar = "no bar"
+        bar = NO_LIMIT
         if self.at_least is not None:
             bar = f"at least {self.at_least:g}"
         elif self.at_most is not None:

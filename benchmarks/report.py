@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from benchmarks.model import NO_LIMIT
+
 __all__ = ["print_bars", "print_head", "print_rows"]
 
 
@@ -29,10 +31,10 @@ def print_rows(rows: Sequence[dict[str, Any]]) -> None:
     ):
         members = list(group)
         sizes = sorted({row["pending"] for row in members})
-        print(f"\n{work}, {unit}{f' {clock}' if clock else ''}".ljust(46) + "".join(f"{size:>14,}" for size in sizes))
+        print(f"\n{work}, {unit}{f' {clock}' if clock else ''}".ljust(62) + "".join(f"{size:>14,}" for size in sizes))
         for subject in dict.fromkeys(row["subject"] for row in members):
             values = {row["pending"]: row["value"] for row in members if row["subject"] == subject}
-            print(f"  {subject:<43}" + "".join(_cell(values.get(size)) for size in sizes))
+            print(f"  {subject:<59}" + "".join(_cell(values.get(size)) for size in sizes))
 
 
 def _first(rows: Sequence[dict[str, Any]], row: dict[str, Any]) -> int:
@@ -48,11 +50,12 @@ def _cell(value: float | None) -> str:
 
 def print_bars(bars: Sequence[dict[str, Any]]) -> None:
     """
-    Print each bar with its measured figure.
+    Print each bar with its measured figure. A figure without a limit is neither met nor missed.
     """
     if bars:
         print("\nbars")
     for bar in bars:
-        word = "met   " if bar["is_met"] else "MISSED"
+        word = "" if bar["bar"] == NO_LIMIT else "met" if bar["is_met"] else "MISSED"
         figure = f"{bar['figure']:,.2f} {bar['unit']}"
-        print(f"  {word}  {bar['text']:<36}{bar['pending']:>12,}  {figure:<24} {bar['bar']}")
+        place = f"{bar['pending']:>12,}  {bar['subject']:<22}"
+        print(f"  {word:<6}  {bar['text']:<48}{place} {figure:<24} {bar['bar']}")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import far, far_cycle, file, hops, kept, kinds, network, peers, single, waiting
+from benchmarks.durable import bulk, far, far_cycle, file, hops, kept, kinds, network, peers, shares, single, waiting
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
@@ -17,6 +17,8 @@ __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
 MILLION = 1_000_000
 MANY = 10 * MILLION
+SHARES = "shares"
+BULK = "bulk"
 CYCLE = "set+fire+settle"
 SINGLE = "set+fire+settle, 16 callers"
 PUNCTUAL = "lateness"
@@ -72,7 +74,20 @@ CONDITIONS = {
     kinds.WORK: (
         "set_many in batches of 1,000 (burst: one call for all), fired by a handler that does nothing, settled; then "
         "bulk verbs on jobs an hour ahead, and runs of jobs that recur each second, with the wait for the second. CPU "
-        f"of the process for a job, in {kinds.ROUNDS} rounds in turns, of each the lower quartile"
+        f"of the process for a job, in {kinds.ROUNDS} rounds in turns, of each the lower quartile; on SQLite also in "
+        "multiples of a cycle by bare SQL in the same turns"
+    ),
+    SHARES: (
+        "jobs set 1,000 a call and settled, due at once and spread over two seconds, and bare SQL as above on the same "
+        f"file, in {shares.ROUNDS} rounds in turns, by processor time of the process; the median of the shares. Spread "
+        "jobs are claimed and settled by bare SQL in the order of their due times, a thousand in a transaction, once "
+        "all are set. collector: the processor time of Python's cyclic garbage collector in the cycles due at once"
+    ),
+    BULK: (
+        "cycles due at once, and sets of jobs an hour ahead, 1,000 a call by one owner, and three bare statements for "
+        f"each 1,000 rows (insert, update, delete) on a table like the store's, in {bulk.ROUNDS} rounds in turns; the "
+        "medians. Processor time of the client, and of all processes of the server; statements as the server counts "
+        "them in pg_stat_statements, which is loaded for it"
     ),
     single.WORK: (
         "set, move and cancel, one job a call, by one caller that waits for each, and a bare insert with its commit "
@@ -85,11 +100,30 @@ CONDITIONS = {
         "the calls of tickwheel's functions of Python in all threads, and the files of these functions"
     ),
 }
+NO_SLOWER = {
+    kinds.HOOK: 4.2,
+    kinds.TRACING: 9.1,
+    kinds.KNOWN: 3.1,
+    kinds.MOVES: 3.65,
+    kinds.CANCELS: 2.5,
+    kinds.SERIES: 12.9,
+}
+"""
+Costs of kinds of jobs in cycles by bare SQL before batches became columns, and a twentieth more.
+"""
 BARS = (
-    Bar(CYCLE, clock="wall", at_least=20_000),
-    Bar(CYCLE, clock="wall", pending=MILLION, at_least=37_000),
+    Bar(CYCLE, clock="wall", at_least=100_000),
     Bar(CYCLE, clock="wall", against="bare-sql", inverse=True, at_least=0.6),
-    Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=30_000),
+    Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=70_000),
+    Bar(shares.DUE, at_least=0.6),
+    Bar(shares.SPREAD, at_least=0.55),
+    Bar(shares.COLLECTOR, at_most=5),
+    Bar(bulk.CYCLE, subject="tickwheel-postgres", at_most=8_000),
+    Bar(bulk.STATEMENTS, subject="tickwheel-postgres", clock="", at_most=4),
+    Bar(f"{bulk.CYCLE}: server over bare", subject="tickwheel-postgres", at_most=1),
+    Bar(bulk.SETS, subject="tickwheel-postgres", at_most=5_000),
+    Bar(f"{bulk.SETS}: server over bare", subject="tickwheel-postgres", at_most=1.2),
+    *(Bar(kinds.in_bare(work), at_most=most) for work, most in NO_SLOWER.items()),
     Bar(CYCLE, clock="wall", against="apscheduler", inverse=True),
     Bar(CYCLE, clock="wall", against="huey", inverse=True),
     Bar(CYCLE, subject="tickwheel-postgres", clock="wall", against="procrastinate", inverse=True),
@@ -98,6 +132,7 @@ BARS = (
         bar
         for subject in ("tickwheel", "tickwheel-postgres")
         for bar in (
+            Bar("lateness p50", subject=subject, clock="wall", at_most=3),
             Bar("lateness p99", subject=subject, clock="wall", at_most=10),
             Bar("early", subject=subject, clock="", at_most=0),
             Bar("due look-up", subject=subject, clock="wall", at_most=1),
@@ -136,12 +171,21 @@ BARS = (
         )
         for work, most in bars.items()
     ),
+    *(
+        Bar(work, subject="tickwheel-postgres", clock="wall", at_most=500_000)
+        for work in (single.WORK, "single move", "single cancel")
+    ),
     Bar(hops.WORK, subject="tickwheel-memory", clock="", at_most=150),
     Bar(hops.FILES, subject="tickwheel-memory", clock="", at_most=20),
     Bar("disk per pending job", clock="", at_most=240),
     Bar(far.SINGLES, clock="wall", at_least=0.8),
     Bar(far.RESTART, clock="wall", at_most=1),
     Bar(far.MEMORY, clock="", at_most=143),  # MiB: 150 MB
+    *(
+        Bar(far.SETS, subject=subject, pending=MILLION, at_most=12_000)
+        for subject in ("tickwheel", "tickwheel-postgres")
+    ),
+    Bar(f"{far.SETS}: written", clock="", pending=MILLION, at_most=2_400),
     Bar(f"{far.SETS}: log", subject="tickwheel-postgres", clock="", at_most=2_000),
     Bar(
         far_cycle.CYCLE,
@@ -178,7 +222,12 @@ def cases(*, quick: bool) -> list[Case]:
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
         found.append(Case(__name__, kept.WORK, subject, 0, {"count": 8_000 if quick else 16_000}))
         found.append(Case(__name__, kinds.WORK, subject, 100_000, {"count": 2_000 if quick else 10_000}, 1))
-        found.append(Case(__name__, single.WORK, subject, 100_000, {"count": 800 if quick else 4_000}))
+        found.append(
+            Case(__name__, single.WORK, subject, 100_000 if quick else 500_000, {"count": 800 if quick else 4_000})
+        )
+    cycles = {"count": 10_000 if quick else 20_000}
+    found.append(Case(__name__, SHARES, "tickwheel", 100_000, cycles, 1))
+    found.append(Case(__name__, BULK, "tickwheel-postgres", 100_000, {"count": 20_000 if quick else 60_000}, 1))
     found.append(Case(__name__, hops.WORK, "tickwheel-memory", 0, {}, 1))
     found += [
         Case(__name__, far.SETS, subject, size, {"count": far.LOT if quick else 5 * far.LOT}, 1)
@@ -199,22 +248,32 @@ def measure(work: str, subject: str, pending: int, *, count: int = 0) -> list[Me
     keys = file.drawn(count)
     if subject in peers.PEERS:
         return [Measure(CYCLE, count / peers.PEERS[subject](keys), "per second", "wall")]
-    if subject == "tickwheel-postgres":
-        with postgres() as url:
-            works = {far.SETS: far.on_server, far_cycle.CYCLE: far_cycle.cycles}
-            if work in works:
-                return works[work](url, pending, keys)
-            network.fill(url, pending)
-            return _measure(work, url, pending, keys)
+    if work == BULK:
+        return bulk.measure(pending, keys)
+    return (_on_server if subject == "tickwheel-postgres" else _on_file)(work, subject, pending, keys)
+
+
+def _on_server(work: str, _subject: str, pending: int, keys: list[str]) -> list[Measure]:
+    with postgres() as url:
+        works = {far.SETS: far.on_server, far_cycle.CYCLE: far_cycle.cycles}
+        if work in works:
+            return works[work](url, pending, keys)
+        network.fill(url, pending)
+        return _measure(work, url, pending, keys)
+
+
+def _on_file(work: str, subject: str, pending: int, keys: list[str]) -> list[Measure]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
         path = Path(folder, "jobs.db")
         if work == far.SETS:
             return far.on_file(path, subject, pending, keys)
         file.fill(path, pending)
+        if work == SHARES:
+            return shares.measure(path, keys)
         if subject == "bare-sql":
             begin = time.perf_counter()
             file.bare(path, keys, file.BATCH if work == CYCLE else 1)
-            return [Measure(work, count / (time.perf_counter() - begin), "per second", "wall")]
+            return [Measure(work, len(keys) / (time.perf_counter() - begin), "per second", "wall")]
         return _measure(work, f"sqlite:///{path}", pending, keys)
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from tickwheel.jobs.rows import row_of
 from tickwheel.scheduler import Job, Scheduler, SetRequest
@@ -19,7 +20,6 @@ from tickwheel.stores.sqlite._batch import shelf_of
 from tickwheel.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
 
 _Thing = TypeVar("_Thing")
-_Statements: TypeAlias = Sequence[tuple[str, Sequence[object], int]]
 
 __all__ = ["bare", "by_callers", "do_nothing", "drawn", "fill", "in_bulk", "scheduled", "wait_for"]
 
@@ -93,44 +93,96 @@ class connected:  # noqa: N801 - a context manager, used as a verb
         self._connection.close()
 
 
-def bare(path: Path, keys: list[str], size: int) -> None:
+def bare(path: Path, keys: list[str], size: int, ahead: Sequence[int] = ()) -> None:
     """
     Set, claim and settle the jobs, *size* in each transaction, with nothing but the statements of the store.
 
     A single thread has all jobs in a list, and knows that they are new, due and adjacent. It checks no request, encodes
     and decodes no payload, calls no handler, notifies no caller, and guards against nothing that could go wrong.
+
+    Args:
+        path: The file, which no other process changes.
+        keys: The keys of the jobs.
+        size: Number of jobs in a transaction.
+        ahead: Milliseconds from now to the due time of each job. The jobs are claimed and settled in the order of their
+            due times, job by job, once all are set. Without it all jobs are due now.
     """
-    now = time.time_ns() // 1_000_000
     with connected(path) as connection:
-        generation, pending, _, _, floor, *_rest = connection.execute(SQL["read_ledger"]).fetchone()
+        loop = _BareLoop(connection)
+        if not ahead:
+            for part in batched(keys, size):
+                loop.fire_adjacent(loop.set(part, [0] * len(part)))
+            return
+        jobs: list[Job] = []
+        for part, late in zip(batched(keys, size), batched(ahead, size), strict=True):
+            jobs += loop.set(part, late)
+        jobs.sort(key=lambda job: (job.due_at, job.generation))
+        for some in batched(jobs, size):
+            loop.fire_each(some)
 
-        def transaction(statements: _Statements, ledger: tuple[int, ...]) -> None:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(SQL["read_ledger"]).fetchone()
-            for statement, values, _count in statements:
-                connection.execute(statement, values)
-            connection.execute(SQL["write_ledger"], ledger)
-            connection.execute("COMMIT")
 
-        for part in batched(keys, size):
-            jobs = [
-                Job(key, number, now, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=now)
-                for number, key in enumerate(part, generation + 1)
-            ]
-            first, generation = generation + 1, generation + len(jobs)
-            rows: list[object] = []
-            places: list[object] = []
-            for job in jobs:
-                rows += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
-                places += (shelf_of(job), job.key, job.due_at, job.generation)
-            for some in batched(part, 256 if size > 1 else 1):
-                connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
-            sets = (*inserts("insert_plain_job", rows), *inserts("insert_key", places))
-            transaction(sets, (generation, pending + len(jobs), 0, 0, floor))
-            run = (now, first, generation)
-            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0, floor))
-            ends = ((SQL["end_jobs_between"], run, size), *by_keys("delete_keys", shelf_of(jobs[0]), part))
-            transaction(ends, (generation, pending, 0, 0, floor))
+class _BareLoop:
+    """
+    The statements of the store for jobs that the caller knows to be new.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._now = time.time_ns() // 1_000_000
+        self._generation, self._pending, _, _, self._floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
+
+    def set(self, keys: Sequence[str], ahead: Sequence[int]) -> list[Job]:
+        jobs = [
+            Job(key, number, self._now + late, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=self._now)
+            for number, (key, late) in enumerate(zip(keys, ahead, strict=True), self._generation + 1)
+        ]
+        self._generation += len(jobs)
+        rows: list[object] = []
+        places: list[object] = []
+        for job in jobs:
+            rows += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+            places += (shelf_of(job), job.key, job.due_at, job.generation)
+        for some in batched(keys, 256 if len(keys) > 1 else 1):
+            self._connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
+        with self._transaction(pending=len(jobs)):
+            self._run((*inserts("insert_plain_job", rows), *inserts("insert_key", places)))
+        return jobs
+
+    def fire_adjacent(self, jobs: Sequence[Job]) -> None:
+        """
+        Claim and settle *jobs*, which have the same due time and consecutive generations.
+        """
+        run = (jobs[0].due_at, jobs[0].generation, jobs[-1].generation)
+        with self._transaction(pending=0, running=len(jobs)):
+            self._connection.execute(SQL["begin_jobs_between"], run)
+        with self._transaction(pending=-len(jobs)):
+            self._connection.execute(SQL["end_jobs_between"], run)
+            self._run(by_keys("delete_keys", shelf_of(jobs[0]), [job.key for job in jobs]))
+
+    def fire_each(self, jobs: Sequence[Job]) -> None:
+        """
+        Claim and settle *jobs*, which are not adjacent.
+        """
+        places = [(job.due_at, job.generation) for job in jobs]
+        with self._transaction(pending=0, running=len(jobs)):
+            self._connection.executemany(SQL["begin_job"], places)
+        with self._transaction(pending=-len(jobs)):
+            self._connection.executemany(SQL["end_job"], places)
+            self._run(by_keys("delete_keys", shelf_of(jobs[0]), [job.key for job in jobs]))
+
+    @contextmanager
+    def _transaction(self, *, pending: int, running: int = 0) -> Iterator[None]:
+        self._pending += pending
+        ledger = (self._generation, self._pending - running, running, 0, self._floor)
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(SQL["read_ledger"]).fetchone()
+        yield
+        self._connection.execute(SQL["write_ledger"], ledger)
+        self._connection.execute("COMMIT")
+
+    def _run(self, statements: Iterable[tuple[str, Sequence[object], int]]) -> None:
+        for statement, values, _count in statements:
+            self._connection.execute(statement, values)
 
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:

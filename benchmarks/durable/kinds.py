@@ -11,19 +11,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from benchmarks.durable.file import BATCH, PAYLOAD, batched, do_nothing, wait_for
+from benchmarks.durable.file import BATCH, PAYLOAD, bare, batched, do_nothing, wait_for
 from benchmarks.model import Measure
 from tickwheel.observe.otel import OpenTelemetryTracer
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 
-__all__ = ["ROUNDS", "WORK", "costs"]
+__all__ = ["CANCELS", "HOOK", "KNOWN", "MOVES", "ROUNDS", "SERIES", "TRACING", "WORK", "costs", "in_bare"]
 
 WORK: Final = "cycle, due at once"
+HOOK: Final = "cycle, one hook"
+TRACING: Final = "cycle, tracing"
+KNOWN: Final = "bulk set, known keys 80 %"
+MOVES: Final = "bulk move"
+CANCELS: Final = "bulk cancel"
+SERIES: Final = "run of a job that recurs each second"
 ROUNDS: Final = 5
+_BARE: Final = "cycle by bare SQL"
 _HOUR_S: Final = 3_600
 _SPREAD_S: Final = 2.0
 _LATER_S: Final = 3.0
@@ -53,9 +61,16 @@ _CYCLES: Final = {
     "cycle, burst": _Kind(is_burst=True),
     "cycle, retry= set": _Kind(lambda _: {"delay": 0.0, "retry": RetryPolicy(attempts=3)}),
     "cycle, half with a condition": _Kind(lambda n: {"delay": 0.0, "if_generation": 0 if n % 2 else None}),
-    "cycle, one hook": _Kind(has_hook=True),
-    "cycle, tracing": _Kind(options=lambda: {"tracer": OpenTelemetryTracer(1.0, provider=TracerProvider())}),
+    HOOK: _Kind(has_hook=True),
+    TRACING: _Kind(options=lambda: {"tracer": OpenTelemetryTracer(1.0, provider=TracerProvider())}),
 }
+
+
+def in_bare(work: str) -> str:
+    """
+    Return the name of the result of *work* in multiples of a cycle by bare SQL.
+    """
+    return f"{work}: in bare cycles"
 
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
@@ -63,21 +78,31 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
     Measure cycles of all kinds in turns, then bulk verbs on jobs an hour ahead, then jobs that recur each second.
 
     Each result is the processor time of this process for one job. It is the lower quartile of the rounds, because other
-    processes only add to the time.
+    processes only add to the time. On SQLite a cycle by bare SQL is part of each turn, and each result is also given in
+    multiples of such a cycle.
     """
     names = count()
     found: dict[str, list[float]] = {}
+    is_file = url.startswith("sqlite:")
     for _ in range(ROUNDS):
+        if is_file:
+            number = next(names)
+            with _metered(len(keys)) as cost:
+                bare(Path(url.removeprefix("sqlite:///")), [f"{number}/{key}" for key in keys], BATCH)
+            found.setdefault(_BARE, []).append(cost[0])
         for work, kind in _CYCLES.items():
             number = next(names)
             found.setdefault(work, []).append(_cycle(url, kind, [f"{number}/{key}" for key in keys]))
     with Scheduler(url) as scheduler:
         for _ in range(ROUNDS):
             number = next(names)
-            for work, cost in _verbs(scheduler, [f"{number}/{key}" for key in keys]):
-                found.setdefault(work, []).append(cost)
-    measures = [Measure(work, statistics.quantiles(each, n=4)[0], "ns", "cpu") for work, each in found.items()]
-    return [*measures, _series(url, keys)]
+            for work, used in _verbs(scheduler, [f"{number}/{key}" for key in keys]):
+                found.setdefault(work, []).append(used)
+    figures = {work: statistics.quantiles(each, n=4)[0] for work, each in found.items()} | {SERIES: _series(url, keys)}
+    measures = [Measure(work, figure, "ns", "cpu") for work, figure in figures.items()]
+    if is_file:
+        measures += [Measure(in_bare(work), figure / figures[_BARE], "bare", "cpu") for work, figure in figures.items()]
+    return measures
 
 
 def _cycle(url: str, kind: _Kind, keys: list[str]) -> float:
@@ -115,9 +140,9 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
 
     verbs: dict[str, Callable[[], object]] = {
         "bulk set, an hour ahead": lambda: set_all(keys),
-        "bulk set, known keys 80 %": lambda: set_all(known),
-        "bulk move": move_all,
-        "bulk cancel": cancel_all,
+        KNOWN: lambda: set_all(known),
+        MOVES: move_all,
+        CANCELS: cancel_all,
     }
     for work, call in verbs.items():
         with _metered(len(keys)) as cost:
@@ -125,7 +150,7 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
         yield work, cost[0]
 
 
-def _series(url: str, keys: list[str]) -> Measure:
+def _series(url: str, keys: list[str]) -> float:
     """
     Let a job for each key recur each second, and return the cost of a run, including the wait for the next second.
     """
@@ -134,13 +159,14 @@ def _series(url: str, keys: list[str]) -> Measure:
         for part in batched(keys, BATCH):
             scheduler.set_many([SetRequest(f"series/{key}", every=1, handler="nothing") for key in part])
         time.sleep(_LATER_S)  # the first runs are late, and so do not count
-        before, begin = scheduler.stats()["succeeded"], time.process_time_ns()
+        before: int = scheduler.stats()["succeeded"]
+        begin = time.process_time_ns()
         time.sleep(_SERIES_S)
-        runs = scheduler.stats()["succeeded"] - before
+        runs: int = scheduler.stats()["succeeded"] - before
         cost = (time.process_time_ns() - begin) / max(runs, 1)
         for part in batched(keys, BATCH):
             scheduler.cancel_many([f"series/{key}" for key in part], running=True)
-    return Measure("run of a job that recurs each second", cost, "ns", "cpu")
+    return cost
 
 
 @contextmanager

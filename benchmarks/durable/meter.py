@@ -34,14 +34,14 @@ class Meter:
         """
         Measure *work*, which is done *count* times in the context.
 
-        After the time is taken, only written bytes are counted.
+        After both times are taken, only written bytes are counted.
         """
-        before, begin = self._counters(), time.perf_counter()
+        before, begin, used = self._counters(), time.perf_counter(), time.process_time_ns()
         yield
-        seconds = time.perf_counter() - begin
+        seconds, used = time.perf_counter() - begin, time.process_time_ns() - used
         self._move_log()
         after = self._counters()
-        self.found.append(Measure(work, count / seconds, "per second", "wall"))
+        self.found += [Measure(work, count / seconds, "per second", "wall"), Measure(work, used / count, "ns", "cpu")]
         self.found += [Measure(f"{work}: {what}", (after[what] - before[what]) / count, "bytes") for what in before]
 
     def weigh(self, more: int) -> None:

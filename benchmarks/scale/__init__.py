@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import burst, churn, cost, lanes, owners, pending, trickle
+from benchmarks.scale import burst, churn, cost, lanes, loop_burst, owners, pending, staged, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -63,6 +63,18 @@ CONDITIONS = {
         "owner is killed by SIGKILL, and a second one takes over. memory: the largest resident set of the second. "
         "none: the same before the jobs of the burst are set"
     ),
+    loop_burst.LOOP_BURST: (
+        f"{loop_burst.COUNT:,} jobs of one async handler that does nothing, which fall due within a second, on "
+        "AsyncScheduler with its usual options: processor time of the process for a job, from the last set until all "
+        "are settled, staging included; and how late a job of another async handler is that is due every 20 ms "
+        "meanwhile, the latest of all rounds. Bare tasks: asyncio.create_task of the same coroutine, a thousand in a "
+        f"turn of the loop; {loop_burst.ROUNDS} rounds in turns. On memory://, which writes nothing, as the bare "
+        "tasks; on SQLite the statements are added"
+    ),
+    staged.STAGED: (
+        f"{staged.HANDLERS} handlers' jobs with payloads of 100 bytes in SQLite, all within the horizon of a new "
+        "process, which has places for twice as many: the growth of its resident set until all are staged, for each"
+    ),
     lanes.LANES: (
         f"a due job for each of {lanes.COUNT:,} pull queues without workers, and then, in a new process, the first "
         "firing of a handler and the largest resident set until then, as in the durable benchmark; then "
@@ -97,6 +109,9 @@ BARS = (
         for owners in ("1 owner", "2 owners", "4 owners")
         for who in ("clients", "server")
     ),
+    Bar(loop_burst.SHARE, subject="tickwheel-memory", at_least=0.7),
+    *(Bar(loop_burst.LATE, subject=subject, clock="wall", at_most=50) for subject in loop_burst.SUBJECTS),
+    Bar(staged.MEMORY, clock="", pending=1_000_000, at_most=985),  # as before batches became columns, and a twentieth
     *(
         bar
         for subject in STORES
@@ -134,6 +149,11 @@ def cases(*, quick: bool) -> list[Case]:
             Case(__name__, burst.BURST, subject, 50_000 if quick else burst.COUNT, {"seconds": 8}, reps=1)
             for subject in burst.SUBJECTS
         ),
+        *(
+            Case(__name__, loop_burst.LOOP_BURST, subject, 20_000 if quick else loop_burst.COUNT, reps=1)
+            for subject in loop_burst.SUBJECTS
+        ),
+        Case(__name__, staged.STAGED, "tickwheel", sizes[0], reps=1),
         *(Case(__name__, lanes.LANES, subject, 5_000 if quick else lanes.COUNT, reps=1) for subject in lanes.SUBJECTS),
         *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
         *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
@@ -149,12 +169,15 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
     whole: dict[str, Callable[[], list[Measure]]] = {
         trickle.TRICKLE: lambda: trickle.measure(subject, seconds),
         burst.BURST: lambda: burst.measure(subject, count, seconds),
+        loop_burst.LOOP_BURST: lambda: loop_burst.measure(subject, count),
         lanes.LANES: lambda: lanes.measure(subject, count),
         cost.COST: lambda: cost.measure(subject, count, seconds),
     }
     if work in whole:
         return whole[work]()
     with _store(subject, seconds) as (url, size_of):
+        if work == staged.STAGED:
+            return staged.measure(url, count)
         if work == pending.PENDING:
             return pending.measure(url, size_of, count)
         found = churn.measure(url, size_of, seconds)

@@ -132,12 +132,40 @@ def test_far_sets_are_weighed(root, subject):
     assert 150 < measures["disk per pending job"] < 1_000
 
 
+def test_the_share_beside_bare_sql_is_measured(root):
+    """
+    Cycles and the bare loop complete in turns on one file, and no share is above the whole.
+    """
+    case = {"module": "benchmarks.durable", "work": "shares", "subject": "tickwheel", "pending": 200}
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 200}})]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    for name in ("due at once", "spread over 2 s"):
+        work = f"bare SQL over cycle, {name}"
+        assert 0 < measures[f"{work}: bare"] < measures[f"{work}: ours"]
+        assert 0 < measures[work] < 1
+    assert 0 <= measures["collector's share of a cycle, in percent"] < 100
+
+
+def test_a_figure_without_a_limit_is_not_said_to_be_met(model, capsys):
+    """
+    The report prints "met" or "MISSED" only for a bar with a limit.
+    """
+    from benchmarks.report import print_bars  # noqa: PLC0415 - it can only be imported once the model can
+
+    bars = [model.Bar("set"), model.Bar("set", at_most=80), model.Bar("set", at_most=200)]
+    print_bars([verdict.as_dict() for bar in bars for verdict in bar.judge([row("tickwheel", 100)])])
+    assert [line[2:8].strip() for line in capsys.readouterr().out.splitlines()[2:]] == ["", "MISSED", "met"]
+
+
 @pytest.mark.parametrize(
     ("work", "subject", "settings"),
     [
         ("pending", "tickwheel", {}),
         ("churn", "tickwheel", {"seconds": 5}),
         ("cost", "tickwheel", {"seconds": 2}),
+        ("staged", "tickwheel", {}),
         pytest.param(
             "owners",
             "tickwheel-redis-cluster",
@@ -159,6 +187,7 @@ def test_every_work_of_scale_runs(root, work, subject, settings):
         "pending": {"set", "disk per pending job", "restart", "page by handler", "bulk cancel", "drain"},
         "churn": {"database at the end", "memory at the end", "fired"},
         "cost": {"kept for each pending job", "job at the rate, client", "written for each job at the rate"},
+        "staged": {"memory of a staged job", "staging of a job"},
         "owners": {"clients, 2 owners", "server, 2 owners"},
     }
     assert min(measures[name] for name in expected[work]) > 0
