@@ -20,7 +20,7 @@ class AttemptState(StrEnum):
     STARTED = "started"
     """The target has started the attempt."""
     WITHDRAWN = "withdrawn"
-    """The attempt has not started and never will. It does not count."""
+    """The attempt has not started and never will, so it does not count."""
     CUT_OFF = "cut_off"
     """The owner is gone, so the attempt cannot start any more. It may have started already, so it counts."""
 
@@ -30,9 +30,9 @@ class AttemptStatus:
     """
     The state of one counted attempt of one job.
 
-    The store knows that an attempt is counted, but not whether it has started, because a start makes no commit. A write
-    to such a job must therefore carry the status of this attempt, which the owner knows. Otherwise the write is
-    answered TOO_LATE and changes nothing.
+    The store knows that an attempt is counted, but not whether it has started, because a start makes no commit.
+    Therefore a write to such a job must carry the status of the attempt, which only the job's owner knows. Without the
+    status, the store answers TOO_LATE and changes nothing.
     """
 
     generation: int
@@ -42,4 +42,4 @@ class AttemptStatus:
 
 
 ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
-"""Matches any attempt, for a set in a caller's transaction, which cannot ask the owner."""
+"""A status that matches every attempt, for a set in a caller's transaction, because such a set cannot ask the owner."""

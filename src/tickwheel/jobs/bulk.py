@@ -47,15 +47,14 @@ class BulkFields(Filter, total=False):
 
     Attributes:
         shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
-        over: With "spread" and "replay": seconds over which the jobs are spread. Each key always gets the same position
-            in the span.
-        since: With "spread" and "replay": the start of the span; by default the start of the run.
-        note: The reason, for the log of acts; with "pause", other users see it, too.
+        over: With "spread" and "replay": seconds over which the jobs are spread. A key always gets the same position.
+        since: With "spread" and "replay": the start of the span; by default the start of the bulk change.
+        note: The reason, which the log of acts keeps; with "pause", the paused jobs show the reason, too.
         by: With "pause": the author of the pause; None for this process.
-        running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
+        running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)` does.
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
-        cursor: Position to continue from: the cursor of an answer, or of a call of `on_progress`.
+        cursor: Position to continue from: the cursor of an answer, or of the state that `on_progress` got.
         changes: True to return the changed jobs, up to 10,000 in one call.
     """
 
@@ -92,12 +91,11 @@ class BulkAnswer:
     Attributes:
         matched: Number of jobs that match the filter.
         changed: Number of jobs that were changed or asked to stop; 0 in a dry run.
-        refused: Number of matching jobs that were not changed, because they had started or had just been changed by
-            others.
+        refused: Number of matching jobs that were not changed: they had started, or another caller changed them.
         cursor: Position from which the next call continues; None if the run is complete.
-        start: A cursor at the start of this run. Pass the `start` of a dry run to make the same run again.
+        start: A cursor at the start of this bulk change. Pass the `start` of a dry run to change the same jobs.
         stopping: Number of changed jobs that were running and were asked to stop.
-        changes: The changed jobs, if they were requested.
+        changes: The changed jobs, if the caller requested them.
     """
 
     matched: int
@@ -110,7 +108,7 @@ class BulkAnswer:
 
 
 BulkProgress = Callable[[BulkAnswer], object]
-"""A callback for the state so far, called after each commit."""
+"""A callback that gets the current state after each commit."""
 
 
 @record

@@ -58,8 +58,8 @@ class DeclaredJob:
     Attributes:
         outcome: CREATED, UNCHANGED, CHANGED, DEAD (the job stays a dead letter), FINISHED (the rule has no further
             run), REPLACED (the job was a one-time job) or CANCELLED (the manifest no longer contains the job).
-        job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the job that
-            would result.
+        job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the expected
+            job.
         before: In a dry run, the current job, or None.
     """
 
@@ -192,7 +192,7 @@ def digest_of(writes: Iterable[Set]) -> str:
 def _stated(write: Set) -> str:
     definition = Definition.of(write.job, has_phase=write.has_phase)
     series = replace(definition.series, nominal_at=None)
-    if not write.has_phase:  # otherwise the phase is the moment of the first start
+    if not write.has_phase:  # without a requested phase, the anchor is the moment of the first start
         if isinstance(series.rule, Interval):
             series = replace(series, rule=replace(series.rule, anchor_at=0))
         elif isinstance(series.rule, Dates):

@@ -1,5 +1,5 @@
 """
-Internal: the definition of a series, which is the part of a recurring job that the caller sets.
+Internal: the part of a recurring job that the caller sets. The state in its `series` is ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ __all__ = ["Definition"]
 
 
 class Definition(NamedTuple):
-    """
-    The part of a series that the caller sets. The state in `series` is ignored.
-    """
-
     series: Recurrence
     payload: bytes
     target: str

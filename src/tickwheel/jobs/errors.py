@@ -6,7 +6,7 @@ The durable scheduler's errors.
         InvalidJobError                        permanent   correct the value in the message
           InvalidRecurrenceError  RecurrenceError          permanent   correct the cron line, the zone or the interval
           MisfitError                          permanent   correct the payload, or the parameters of its task
-        RecurrenceError                        permanent   raised by the calendar; for a job, see the class above
+        RecurrenceError                        permanent   raised by the calendar; jobs raise the class above
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   a handler in its own process raised, or the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is retried
@@ -122,7 +122,7 @@ class DeliveryError(TickwheelError, OSError):
 
 class LeaseEndedError(TickwheelError, RuntimeError):
     """
-    A worker was too late, because the lease of its firing had ended.
+    A worker answered too late, after the lease of its firing had ended.
     """
 
     def __init__(self, fire_id: str, what: str | None) -> None:
@@ -207,7 +207,8 @@ def error_text(error: BaseException) -> str:
     """
     Return the text to store for *error*: its message, and its type if it is not an error of tickwheel.
 
-    An error in the exception's own methods is not raised, and the text does not keep the exception's class alive.
+    If a method of *error* raises while its text is made, that exception is suppressed. The text does not keep the class
+    of *error* alive.
     """
     kind = type(error)
     name = kept_text(kind.__name__)
@@ -224,7 +225,7 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
     r"""
     Return *text* as a plain string that any store accepts: truncated, NUL as `\x00`, lone surrogates as `\udc80`.
 
-    Any other object, such as the reason of a `DeadLetter`, is converted by `str`.
+    If *text* is not a string, `str` converts it: the reason of a `DeadLetter` may be any object.
     """
     if not issubclass(type(text), str):
         try:

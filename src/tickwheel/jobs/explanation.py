@@ -22,34 +22,33 @@ class WaitReason(StrEnum):
     """
 
     NOT_DUE = "not_due"
-    """It is not due yet."""
+    """The job is not due yet."""
     RETRY = "retry"
-    """Its last attempt failed or was snoozed, and the next attempt is not due yet."""
+    """The last attempt failed or was snoozed, and the next attempt is not due yet."""
     PAUSED = "paused"
     """The job or a scope that includes it is paused."""
     NO_HANDLER = "no_handler"
     """
-    No firing process can run it: the handler, the target or a library is missing, or the rule or payload is not
-    accepted.
+    No firing process can run the job: a handler, target or library is missing, or the rule or payload is not accepted.
     """
     RATE = "rate"
-    """The `rate` of its handler is used up."""
+    """The handler's `rate` is used up."""
     CONCURRENCY = "concurrency"
-    """Its handler's `concurrency` is used up by running attempts."""
+    """The handler's running attempts use up its `concurrency`."""
     NO_WORKER = "no_worker"
-    """No worker asks for the jobs of its pull queue."""
+    """No worker asks for the jobs of the job's pull queue."""
     BUSY = "busy"
-    """Long or hanging attempts occupy all places or workers of its lane, or of all lanes."""
+    """Long or hanging attempts occupy all places or workers of the job's lane, or of all lanes."""
     PREVIOUS_RUN = "previous_run"
-    """Another attempt of its key is running."""
+    """Another attempt of the job's key is running."""
     NO_ROOM = "no_room"
-    """The process that fires it has no room in memory for more jobs."""
+    """The process that fires the job has no room in memory for more jobs."""
     STARTING = "starting"
-    """Nothing delays it. It is about to start."""
+    """Nothing delays the job. It is about to start."""
     NO_OWNER = "no_owner"
-    """No process fires the jobs of its shard."""
+    """No process fires the jobs of the job's shard."""
     OTHER_NODE = "other_node"
-    """Another process fires it, and reports no delay of its lane."""
+    """Another process fires the job, and reports no delay of the job's lane."""
     LEASE_NOT_TRUSTED = "lease_not_trusted"
     """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
@@ -57,9 +56,9 @@ class WaitReason(StrEnum):
     STORE_UNREACHABLE = "store_unreachable"
     """The store does not answer."""
     RUNNING = "running"
-    """It runs."""
+    """The job runs."""
     DEAD = "dead"
-    """It is a dead letter: no attempt is left."""
+    """The job is a dead letter: no attempt is left."""
 
 
 _REMEDIES: Final = {
@@ -91,7 +90,7 @@ class LaneState:
 
     Attributes:
         lane: The name, such as "handler:mail" or "webhook:https://example.com". The name of a target alone, such as
-            "pull", means all lanes of the target whose state is unknown; they share the room in memory.
+            "pull", means all lanes of the target whose state is unknown; these lanes share the room in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
         waiting: Number of due jobs in memory that a limit or a lack of places delays.

@@ -12,13 +12,13 @@ __all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
 
 ACTS_MAX: Final = 10_000
 """
-Maximum number of records in the log of acts, which has acts and events, but not the parts of bulk acts.
+Maximum number of records in the log of acts: acts of callers, events of nodes, and one record for each bulk act.
 
-No other limit applies to these records, so attempts cannot push acts out of the log.
+The log has its own limit, so that attempts cannot push acts out of it.
 """
 
 CUT_OFF: Final = "cut_off"
-"""The outcome of an attempt whose process ended before the attempt, or lost the shard."""
+"""The outcome of an attempt whose process ended before the attempt did, or lost the shard."""
 
 
 @record
@@ -26,8 +26,8 @@ class Actor:
     """
     The author of a write, for the history.
 
-    *name* is a process, or a token of a service. All acts are recorded if *is_always*, otherwise only acts on recurring
-    jobs. *bulk* is the name of the bulk act that the write is part of, or None.
+    *name* is the name of a process, or of a service's token. All acts are recorded if *is_always*, otherwise only acts
+    on recurring jobs. *bulk* is the name of the bulk act that the write is part of, or None.
     """
 
     name: str

@@ -12,7 +12,7 @@ __all__ = ["Manifest", "Under"]
 @record
 class Manifest:
     """
-    The stored record of a manifest. Its jobs refer to it by name, in a column.
+    The stored record of a manifest. Each job of the manifest has the manifest's name in a column.
 
     Attributes:
         name: 1 to 255 bytes of UTF-8.

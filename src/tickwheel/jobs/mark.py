@@ -35,8 +35,8 @@ class Mark(NamedTuple):
         return cls(*json.loads((job.error or "").removeprefix(_MARK)))
 
     def text(self) -> str:
-        # Without a pause, the format is that of earlier versions, which had no pauses. Each version reads the other's
-        # marks.
+        # The mark of a job without a pause has the format of earlier versions, which had no pauses, so that each
+        # version reads the other's marks.
         return _MARK + json.dumps(self if self.pause else self[:-1])
 
 

@@ -39,9 +39,9 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the changed *job*, with the message id of *job* if it is still the same run and was tried.
+    Return *after*, the changed *job*, with the message id of *job* if its run is the same and was tried.
 
-    Another payload, receiver or nominal instant makes another run, because two messages must not share an id.
+    If the payload, receiver or nominal instant differs, the run is another one, because messages must not share an id.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -193,7 +193,7 @@ def _sum(name: str, lanes: Iterable[LaneMinute], overdue: int) -> LaneMinute:
 
 def quantile(lateness: Sequence[int], late_max_ms: float, share: float) -> float:
     """
-    Return the upper edge of the bucket that contains the quantile *share* of the starts; at most the maximum lateness.
+    Return the upper edge of the bucket that contains the quantile *share* of the starts, but at most *late_max_ms*.
     """
     rest = sum(lateness) * share
     for edge, count in zip((*EDGES_MS, late_max_ms), lateness, strict=True):

@@ -16,8 +16,8 @@ def near(name: str, known: Iterable[str]) -> str | None:
     """
     Return the name in *known* that *name* probably means, or None.
 
-    *name* may have a typo or another case, or lack the module. Names that differ only in digits, such as "mail1" and
-    "mail2", are not similar.
+    *name* may have a typo or another case, or lack the name of its module. Names that differ only in digits, such as
+    "mail1" and "mail2", are not similar.
     """
     names = list(known)
     if name in names:

@@ -24,7 +24,7 @@ class Once:
     Attributes:
         token: The name of the request: 32 hexadecimal digits from the idempotency key and the caller.
         part: The name of the write within the request; "" for the reply to the whole request.
-        asked: A digest of the request, 32 digits. Another request with the same token is refused.
+        asked: A digest of the request, 32 digits. The same token with another digest is answered KEY_REUSED.
         lasts_ms: The time for which the answer is kept.
     """
 

@@ -52,7 +52,7 @@ class SetPause:
     The job keeps its due time, generation and attempts. The pause survives a set, a move, a retry and a next run. If
     the attempt is counted, the job is paused only if *over* says that the attempt does not start. A recurring job can
     be paused even if a run has started. This run completes, and the pause applies to the next runs. If the job is
-    already paused, `by` and `note` replace the earlier ones. `Cancel` describes the other fields.
+    already paused, `by` and `note` replace the earlier ones. The other fields are as in `Set`.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Resume:
     """
     End the pause of a job, which is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
 
-    The job keeps its generation. The answer is KEPT if it was not paused.
+    The job keeps its generation. The answer is KEPT if the job was not paused.
     """
 
     key: str

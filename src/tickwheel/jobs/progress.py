@@ -18,7 +18,7 @@ class Progress(NamedTuple):
     """
     The last progress that an attempt has noted.
 
-    It is kept in memory until the attempt ends. Then the last note goes into the history.
+    The progress stays in memory until the attempt ends. Then the history gets the last note.
 
     Attributes:
         fraction: From 0.0 to 1.0.

@@ -18,8 +18,8 @@ __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
 """
-Matches the field in a canonical text. Another field always comes before it, so the comma is there. In nested text the
-quotes would be escaped.
+Matches the field in the canonical text of a recurrence. The comma is there because another field always comes before
+`succeeded_at`. A text nested in a string never matches, because its quotes are escaped.
 """
 
 
@@ -28,7 +28,7 @@ class JobQuery:
     """
     A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
-    A job that changes during the listing still appears exactly once. *recurring* selects recurring jobs, *paused*
+    A job that changes while pages are read still appears exactly once. *recurring* selects recurring jobs, *paused*
     selects pending jobs that are paused. *contains* is a part of the key, and *error* a part of the last error. Stores
     ignore *not_succeeded_since*; the client filters by it.
     """
@@ -106,7 +106,7 @@ def has_field(job: Job, field: str) -> bool:
 @record
 class Page:
     """
-    One page of a list, perhaps an empty one, because a store bounds its search. *cursor* is None on the last page.
+    One page of a list. It may be empty, because a store limits each search. *cursor* is None on the last page.
     """
 
     jobs: tuple[Job, ...]

@@ -19,7 +19,7 @@ def record(cls: type[_T]) -> type[_T]:
     """
     Make *cls* a value class: frozen, compared and hashed by its fields.
 
-    Each firing creates seven of these objects. They are therefore created natively, and hidden from the garbage
+    Each firing creates seven such objects. Therefore native code creates them, and hides them from the garbage
     collector if their fields cannot form a cycle; see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))

@@ -124,18 +124,17 @@ class Overlap(StrEnum):
     """
     The policy for instants that pass during a run, including its retries.
 
-    No policy runs a job concurrently with itself, because its key is its lock. For concurrent runs, set a one-time job
-    for each run.
+    No policy runs a job concurrently with itself, because its key is its lock. For concurrent runs, set one-time jobs.
     """
 
     SKIP = "skip"
-    """They are skipped. The next run is the next instant in the future."""
+    """The instants are skipped. The next run is due at the next instant after the end of the run."""
     ONCE = "once"
-    """One run for all of them follows at once."""
+    """One run for all of the instants follows immediately."""
     ALL = "all"
-    """One run follows for each of them, one at a time."""
+    """One run follows for each of the instants, one at a time."""
     CANCEL = "cancel"
-    """The run is asked to stop at the first of them. The next run follows when it has ended."""
+    """At the first such instant, the run is asked to stop. The next run follows when it has ended."""
 
 
 class Ended(NamedTuple):
@@ -143,7 +142,7 @@ class Ended(NamedTuple):
     The end of a run whose node could not compute the next run. The job is not due until another node has computed it.
 
     Attributes:
-        has_run: True if it counts as a run of the series. A skipped run does not count.
+        has_run: True if the run that ended counts as a run of the series. A skipped run does not count.
     """
 
     due_at: int
@@ -159,22 +158,22 @@ class Recurrence:
 
     Attributes:
         rule: The series of nominal instants.
-        jitter_ms: Maximum delay of a run. The delay is computed from a hash of the key, so it is the same for all runs
-            of the key.
+        jitter_ms: Maximum delay of a run. The delay comes from a hash of the key, so all runs of a key have the same
+            delay.
         grace_ms: With SKIP, a run with more than this lateness counts as missed.
         until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
         runs: Number of runs that have ended.
         run_at: The instant of a run that is retried, was snoozed, or was due during another run. The series continues
             from this instant.
-        next_at: During an additional run, the scheduled instant of the series; no other run comes before it. During a
-            retried run, its own instant, if no other field shows that it is a retry.
+        next_at: During an additional run: the scheduled instant of the series, before which no other run comes. During
+            a retried run: the instant of that run, if no other field shows that the run is a retry.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
         expires_ms: Time to live of a run, stored while an expiring run is retried or snoozed. The next run gets this
             time to live again.
         exclude: Exclusions from the nominal instants, in the zone of *rule*.
         overlap: Policy for instants that pass during a run. None means ALL if *misfire* is ALL, else SKIP.
-        then: A definition that was set during a run and applies after it; see `jobs.series`.
+        then: A definition that was set during a run and applies after that run; see `jobs.series`.
         ended: The end of the last run, if its node could not read the rule.
         pause_after: The job is paused after this number of failed runs in a row; None for never.
         failures: Number of failed runs in a row, if they are counted.
@@ -203,13 +202,13 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is never before `next_at`, nor before the anchor of an interval or of dates, which `nominal` ignores.
+        The result is never before `next_at`, nor before the anchor of an interval or of dates. `nominal` ignores both.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at
         shift = self.shift_ms(key)
         after -= shift
-        if not isinstance(self.rule, Cron):  # an earlier additional run does not move the first one
+        if not isinstance(self.rule, Cron):  # the anchor stays, even if an additional run comes before it
             after = max(after, self.rule.starts_at - 1)
         nominal = self.nominal(after, passes)
         return None if nominal is None else nominal + shift
@@ -218,7 +217,7 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A run on a day that a zone's calendar omits counts as missed, so `skip` drops it. Times are in ms since the
+        A run on a day that a zone's calendar omits counts as missed, so `skip` drops the run. Times are in ms since the
         epoch. *passes* has one item for each excluded instant that the search may skip; several searches may share the
         iterator. If too much is excluded, an InvalidRecurrenceError ends the search.
         """
@@ -248,8 +247,8 @@ class Recurrence:
         """
         Return the next due time after the run that was due at *due_at*, and the nominal instant of the next run.
 
-        The second value is None if both are equal. Instants up to *begun* were missed. Later instants up to *ended*
-        passed during the run.
+        The second value is None if it would equal the first. Instants up to *begun* were missed. Later instants up to
+        *ended* passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
         if self.run_at is not None:
@@ -260,7 +259,7 @@ class Recurrence:
         match self._overlaps:
             case Overlap.SKIP:
                 return self.next(key, max(due_at, ended)), None
-            case Overlap.ALL:  # unless no run is ever skipped, a late instant would look missed
+            case Overlap.ALL:  # if runs can be skipped, a nominal instant in the past would look missed
                 return (found, None) if self.misfire is Misfire.ALL else (ended, found)
         is_last = self.until is not None and ended - self.shift_ms(key) > self.until
         return ended, (self.until if is_last else None)  # the last run may come after the end of the series
@@ -303,8 +302,7 @@ class Recurrence:
         """
         Return the nominal instant of the run due at *due_at*, before any jitter.
 
-        All attempts of a run have the same nominal instant. The nominal instant of an additional run (`run_now`) is its
-        due time.
+        All attempts of a run have the same nominal instant. For an additional run (`run_now`) it is the due time.
         """
         if self.nominal_at is not None:
             return self.nominal_at
@@ -314,8 +312,8 @@ class Recurrence:
         """
         Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is its time to live, if any.
 
-        The series continues from that run if a policy makes up for instants that pass during the wait, or if some were
-        missed before the run began.
+        The series continues from that run if a policy makes up for instants that pass during the wait, or if instants
+        were missed before the run began.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
@@ -337,7 +335,7 @@ class Recurrence:
             return None
         try:
             return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
-        except InvalidRecurrenceError:  # no instant is near; the end of the run reports the error
+        except InvalidRecurrenceError:  # the search gave up; the end of the run reports the error
             return None
 
     @property
@@ -362,7 +360,7 @@ class Recurrence:
 
     def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules have the same instants, however they are written.
+        Return True if both rules have the same instants, even if their texts differ.
 
         *has_phase* is True if the caller requested the phase of *other*, an interval; otherwise any phase matches.
         """
@@ -430,7 +428,8 @@ class Recurrence:
         if not is_timed:
             return _in_place(after, key, due_at, nominal, shift - self.shift_ms(key), is_owed=is_owed)
         if is_owed:
-            run_at = None if self.run_at is None else max(now, self.run_at)  # the new rule makes up for nothing
+            # the new rule does not make up for missed instants
+            run_at = None if self.run_at is None else max(now, self.run_at)
             next_at = self.next_at if self.is_postponed(due_at) else None
             return due_at, replace(after, run_at=run_at, next_at=next_at, nominal_at=nominal)
         after = replace(after, next_at=None, nominal_at=None, run_at=None)
@@ -578,7 +577,7 @@ def _begun_again(
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:
-        first = rule.next(now - rule.every_ms)  # a run is late by the new rule: it gets the latest instant
+        first = rule.next(now - rule.every_ms)  # the run is late under the new rule: it gets the latest instant
         if series.nominal(first - 1) == first:
             return max(now, first + shift), replace(series, nominal_at=first)
     is_due = nominal < now and series.nominal(nominal - 1) == nominal
@@ -618,7 +617,7 @@ def _meaning(rule: Rule) -> Hashable:
         return rule.every_ms
     try:
         return rule.meaning
-    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read it, so compare the texts
+    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read the rule, so compare the texts
         return rule
 
 
@@ -657,13 +656,13 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    Other zone data may have been in use when *due_at* was computed. The nearest instant of the rule replaces it (the
-    later one of two at the same distance). Retries and moved runs keep their due times.
+    The zone data may have changed since *due_at* was computed. Then the rule's nearest instant replaces *due_at*, and
+    the later one if two are equally near. Retries and moved runs keep their due times.
 
     Raises:
         RecurrenceError: If the rule cannot be followed.
     """
-    if '"every_ms"' in text or '"tz":"UTC"' in text:  # these do not depend on zone data
+    if '"every_ms"' in text or '"tz":"UTC"' in text:  # the instants of these rules do not depend on zone data
         return None
     series = Recurrence.from_text(text)
     if any(each is not None for each in (series.run_at, series.next_at, series.nominal_at, series.ended)):

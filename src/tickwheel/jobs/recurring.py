@@ -41,13 +41,9 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""
-Maximum number of cron lines in exclusions. Each costs about 40 microseconds per instant; a day costs a tenth of that.
-"""
+"""Maximum number of cron lines in exclusions. A line costs about 40 microseconds per instant, an excluded day 4."""
 _PASSES_MAX = 1_000
-"""
-Maximum number of excluded ranges that a set skips. They take about 50 milliseconds, which may block an event loop.
-"""
+"""Maximum number of excluded ranges that a set skips. Skipping takes about 50 ms, which may block an event loop."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -95,11 +91,11 @@ def first_run(
     request: SetRequest, key: str, start: int | None, now: int, latest: int | None = None
 ) -> tuple[int | None, str]:
     """
-    Return the first due time and the canonical text of a recurring request, in the phase of *start* if it has one.
+    Return the first due time and the canonical text of a recurring request, in the phase of *start* if that is given.
 
     An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If the
-    start of an interval has passed, a late run is due now, and the series continues in phase. A cron line or date waits
-    for its next match. The due time is None if no run is due by `until=`; an existing series may still owe one.
+    start of an interval has passed, the late run is due now, and the series continues in phase. A cron line or date
+    waits for its next match. The due time is None if no run is due by `until=`; an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)
@@ -156,7 +152,7 @@ def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
             remedy = "it is for times of the wall clock, and every= counts elapsed time: add time=, or leave it out"
             raise InvalidRecurrenceError(name, given.value, remedy)
     every_ms = _every_ms(every)
-    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one ms more is never early
+    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one ms more: never early
 
 
 def _step(every: Duration) -> Step:
@@ -228,9 +224,7 @@ def _refused() -> Iterator[None]:
 
 
 def _every_ms(every: Duration) -> int:
-    """
-    Convert an interval to whole milliseconds. A fraction is refused, because rounding would cause drift.
-    """
+    # a fraction is refused, because rounding would cause drift
     if isinstance(every, str) and (step := Step.of(every)) is not None and step.months:
         raise InvalidRecurrenceError(
             "every", every, "months have no fixed length: add time=, as in time='02:00', and tz="

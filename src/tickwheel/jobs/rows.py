@@ -34,7 +34,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of a pending job that no owner can run. A code modulo three is the code of the job's state."""
+"""The code of a pending job that no owner can run. Every code modulo three is the code of the job's state."""
 PAUSED: Final = 6
 """The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")
@@ -67,9 +67,7 @@ def successor(prefix: str) -> str | None:
 
 
 def _function(head: str, value: str, doc: str = "", **names: object) -> Any:
-    """
-    Return a compiled function for the expression *value*. A loop over the columns would take three times as long.
-    """
+    # a loop over the columns would take three times as long
     namespace = dict(names)
     exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  this module contains all parts of the text
     function = namespace[head.partition("(")[0]]
@@ -171,7 +169,7 @@ row_of: Final = _make_row_of()
 """Returns the row that holds a job: the columns of `ALL`, in its order."""
 
 job_of: Final = _make_job_of()
-"""Returns the job that a row holds: the columns of `ALL`, in its order."""
+"""Returns the job that is stored in a row: the columns of `ALL`, in its order."""
 
 is_plain: Final = is_default_but(Job, *PLAIN)
 """Returns True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

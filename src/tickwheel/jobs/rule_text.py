@@ -18,7 +18,7 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return the meaning of a canonical *recurrence* in words. The only state that is shown is the number of runs left.
+    Return the meaning of a canonical *recurrence* in words, without its state except for the number of runs left.
 
     *moment* converts an instant, in ms since the epoch, to text. With *explains_cron*, the English meaning of a cron
     line comes before it, if known.

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
-"""Matches the field in a canonical text. Another field always comes before it."""
+"""Matches the field `expires_ms` in a canonical text. Another field always comes before it."""
 
 
 def is_series(job: Job) -> bool:
@@ -67,7 +67,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         due_at, series = before.series.turned_into(
             wanted.series, job.key, job.due_at, now, has_begun=has_begun, has_phase=wanted.has_phase
         )
-    except (RecurrenceError, MissingExtraError):  # the search gave up: the due run reports it
+    except (RecurrenceError, MissingExtraError):  # the search for an instant gave up: the due run reports the error
         due_at, series = job.due_at, replace(wanted.series, runs=before.series.runs)
     if due_at is None:
         return None
@@ -83,7 +83,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         target=wanted.target,
         handler=wanted.handler,
         retry=wanted.retry,
-        attempt=min(job.attempt, wanted.retry.attempts - 1),  # at least one is left
+        attempt=min(job.attempt, wanted.retry.attempts - 1),  # at least one attempt is left
         expires_at=None if wanted.expires_ms is None else base + wanted.expires_ms,
         recurrence=series.to_text(),
         state=State.PENDING,
@@ -161,7 +161,8 @@ def runs_besides(job: Job) -> str | None:
     """
     Return the recurrence of *job* for an additional earlier run, after which the series continues at `job.due_at`.
 
-    It is unchanged if the pending run is itself an additional run, or is postponed, for example by a retry.
+    The result equals the old recurrence if the pending run is itself an additional run, or is postponed, for example by
+    a retry.
     """
     if not is_series(job):
         return job.recurrence

@@ -39,7 +39,7 @@ def unreadable_part(text: str) -> str | None:
     if is_readable(text):
         return None
     part = _part_of(text)
-    return part if part in text else text  # another program may have written it, for instance with blanks
+    return part if part in text else text  # another program may have written the text, for instance with blanks
 
 
 def _part_of(text: str) -> str:
