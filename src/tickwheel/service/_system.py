@@ -19,15 +19,11 @@ LIBRARIES: Final = (
     *("msgspec", "starlette", "uvicorn", "httptools", "prometheus_client"),
     *(("uvloop",) if _HAS_UVLOOP else ()),
 )
-"""The required libraries."""
 
 _STOP_SIGNALS: Final = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGBREAK") if name in signal.Signals.__members__
 ]
-"""
-Ctrl-C, the signals of process managers, and Ctrl-Break. Ctrl-Break is the only one that other processes on Windows can
-send.
-"""
+"""Ctrl-C, the signals of process managers, and Ctrl-Break, the only one that another process can send on Windows."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -42,7 +38,7 @@ def on_stop_signal(call: Callable[[int, None], object]) -> None:
     """
     Call *call* on the running loop for every signal that stops the process.
 
-    It must run in the main thread. It uses Python's own handlers, because loops on Windows have no signal handlers.
+    Call this in the main thread. The handlers are Python's own, because event loops on Windows have no signal handlers.
     """
     loop = asyncio.get_running_loop()
 

@@ -23,7 +23,6 @@ ACT_FIELDS: Final[dict[str, Any]] = {
     **SPAN_FIELDS,
     "limit": {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": 100},
 }
-"""Query fields of the audit log, with their JSON schemas."""
 
 
 class ActsDocument(Struct, frozen=True):
@@ -38,10 +37,6 @@ class ActsDocument(Struct, frozen=True):
 
 
 class Acts:
-    """
-    The operations on the audit log.
-    """
-
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
 

@@ -113,7 +113,8 @@ class Service:
             by_path.setdefault(operation.path, {})[operation.method] = run
         scopes = {operation.path: operation.kept_by for operation in table if operation.method != "GET"}
         methods = {path: Methods(idempotency, scopes.get(path, "request"), **found) for path, found in by_path.items()}
-        # Jobs bypass the router: it costs as much as setting a job, and does not match a key with a line end.
+        # Requests for jobs bypass the router, because routing costs as much as setting a job, and because the router
+        # does not match a key with a line break.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)
         self._manifest = methods.pop("/v1/manifests/{name}")
@@ -145,7 +146,7 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End the endless streams. It is called on the loop when a stop begins.
+        End the endless streams. Call this on the loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()

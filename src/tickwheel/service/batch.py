@@ -2,7 +2,7 @@
 Batches of single changes, and bulk acts, which make one change to all jobs that a filter selects.
 
 The items of a batch are applied in order; a refused item does not affect the others. Consecutive set items share a
-commit. If the store refuses it, they are set one by one, so that only the invalid item is refused.
+commit. If the store refuses the commit, the items are set one by one, so that only the invalid item is refused.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ _CHUNK: Final = 500
 """Number of items handled (in a few milliseconds) before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
 """
-Maximum number of chunks, summed over all batches, that wait for the store. It is well below the store's limit of
-writes.
+Maximum number of chunks, summed over all batches, that wait for the store. The store's limit of writes is far higher.
 """
 _UNDONE: Final = 503
 """HTTP status of an item that the store did not answer."""
@@ -65,10 +64,6 @@ _BULK: Final = msgspec.json.Decoder(BulkBody)
 
 
 class Batches:
-    """
-    The operations on many jobs.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures
@@ -81,8 +76,8 @@ class Batches:
         Set, move, cancel, pause and resume many jobs, in order.
 
         Each item has its own result; the batch as a whole is not atomic. `refuse_all` is allowed only if every item
-        sets a job. With it, one invalid item refuses the whole batch: the answer is the problem of that item, and
-        nothing is set. If the token has a prefix, one key outside the prefix refuses the whole batch.
+        sets a job. Then nothing is set if one item is invalid, and the answer is the problem of that item. If the token
+        has a prefix, a batch with a key outside the prefix is refused as a whole.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
@@ -107,8 +102,8 @@ class Batches:
         """
         Change, or only count, all jobs that a filter selects.
 
-        One request handles up to 10,000 jobs. Repeat it with the cursor of the answer until the cursor is null. Jobs
-        that other clients change between the requests are left alone.
+        One request handles up to 10,000 jobs. Repeat the request with the cursor of the answer until that cursor is
+        null. Jobs that other clients change between the requests are left alone.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()

@@ -61,9 +61,6 @@ def _wrapped(names: Iterable[str], sources: dict[str, str]) -> Iterator[str]:
 
 
 def _body(source: str) -> tuple[list[str], list[str]]:
-    """
-    Return the lines of a module without its import and export statements, and the names that it exports.
-    """
     lines, exports = [], []
     for line in map(str.strip, source.split("\n")):
         if line.startswith("import "):

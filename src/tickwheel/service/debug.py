@@ -28,15 +28,10 @@ PROFILE_FIELDS: Final[dict[str, Any]] = {
         "description": "How long to watch.",
     }
 }
-"""Query fields of a profile, with their JSON schemas."""
 _TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class Debug:
-    """
-    The operations for debugging. They need a write token.
-    """
-
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
         self._is_profiling = False

@@ -399,7 +399,7 @@ class ShardsDocument(Struct, frozen=True):
 @lru_cache(1024)  # the jobs of a batch often have the same delay, and so the same instant
 def instant(ms: int) -> datetime:
     """
-    Return *ms* since the epoch as an aware datetime. It is exact until the year 2242, later than any job may be due.
+    Return *ms* since the epoch as an aware datetime. Exact until the year 2242, after which no job can be due.
     """
     return datetime.fromtimestamp(ms / 1000, UTC)
 

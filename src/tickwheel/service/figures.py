@@ -47,17 +47,14 @@ DUE_FIELDS: Final[dict[str, Any]] = {
     },
     "steps": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 60},
 }
-"""Query fields of the counts of due jobs, with their JSON schemas."""
 LIVE_FIELDS: Final[dict[str, Any]] = {
     "nodes": {"enum": ["all", "this"], "default": "all", "description": "Firings of all nodes, or of this process."}
 }
-"""Query fields of the live stream, with their JSON schemas."""
 FIRING_FIELDS: Final[dict[str, Any]] = {
     **LIVE_FIELDS,
     "key": {"type": "string", "description": "Firings of this key."},
     "limit": {"type": "integer", "minimum": 1, "maximum": _FIRINGS_MAX, "default": 100},
 }
-"""Query fields of the list of firings, with their JSON schemas."""
 _NODES: Final = ("all", "this")
 _FRESH_S: Final = 0.25
 
@@ -108,7 +105,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. Replacements count, too.
+        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. A set that replaces a job counts.
         """
         if pending_max is None or more == 0:
             return
@@ -192,10 +189,6 @@ class Figures:
 
 
 class Metrics:
-    """
-    The metrics in Prometheus' text format.
-    """
-
     def __init__(self, figures: Figures, rejections: Rejections) -> None:
         self._rejections = rejections
         self._figures = figures

@@ -31,7 +31,7 @@ class Others(Protocol):
 
 class Firings:
     """
-    The last firings of this process, and the known ones of the other nodes.
+    The last firings of this process, and those of other nodes that this process knows.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
@@ -51,8 +51,8 @@ class Firings:
         """
         Return the last *limit* firings of *key*, or, if *key* is None, of all keys that begin with *prefix*.
 
-        With *is_own*, only firings of this process are returned. They are ordered by end time, and running ones come
-        last. Firings of several nodes are ordered by start time.
+        With *is_own*, only firings of this process are returned. These firings are ordered by end time, and running
+        ones come last. Otherwise firings are ordered by start time.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -88,9 +88,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has already shown.
-
-    For each node it has the number of the last ended firing, and the running firings.
+    The firings that a page has shown: for each node, the running ones and the number of the last ended one.
     """
 
     def __init__(self) -> None:

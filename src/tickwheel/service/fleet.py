@@ -22,9 +22,8 @@ __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
 """
-Age of a node's last report, in report intervals, from which the node is shown as silent.
-
-At that age two reports are overdue. The node's leases last three intervals.
+Age of a node's last report, in report intervals, from which the node is shown as silent. At that age two reports are
+overdue. The node's leases last three intervals.
 """
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
@@ -97,7 +96,7 @@ class NodeDocument(Struct, frozen=True):
 
     It is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
     `heard_at` and `figures` are null if the node has not reported. The owner of an SQLite file knows only its own
-    figures. `tails` lists the numbers of the shards that the node handed over while it was still running some of their
+    figures. `tails` has the numbers of the shards that the node handed over while it was still running some of their
     jobs.
     """
 
@@ -127,10 +126,6 @@ class FleetDocument(Struct, frozen=True):
 
 
 class Fleet:
-    """
-    The processes that fire jobs.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures
@@ -171,9 +166,7 @@ def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], numb
 
 
 def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
-    """
-    Return a node's report without the fields that this version does not know, or None if it is missing or invalid.
-    """
+    # a node of another version may send unknown fields
     if given is None:
         return None
     try:

@@ -52,10 +52,6 @@ class Forecast:
 
 
 class _Count:
-    """
-    The last count of one range. While a slow count is repeated, requests get the previous result.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, strip: ForecastBucket) -> None:
         self._scheduler = scheduler
         self._strip = strip
@@ -70,7 +66,8 @@ class _Count:
             self._counting.add_done_callback(self._counted)
         counting = self._counting
         if self._document is not None:
-            # The last result of a slow count serves for another duration of the count; later requests wait.
+            # After a slow count, requests get its result for as long again as the count took. Later requests wait for a
+            # new count.
             is_recent = self._took_s > _QUICK_S and time.monotonic() < self._stale_at + self._took_s
             if counting is None or is_recent:
                 return self._document

@@ -30,7 +30,9 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""Key in the ASGI scope of a request for the time at which its token expires, if it does."""
+"""
+Key in a request's ASGI scope for the time at which the request's token expires. Absent if the token does not expire.
+"""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -106,10 +108,6 @@ class Guard:
         return ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
 
     def _check_access(self, call: Request, token: Token) -> None:
-        """
-        Refuse a write without a write token, and store the token's rights in the scope for the operation.
-        """
-
         def refused() -> None:
             self._rejections.note("forbidden", _client(call), token.name)
 
@@ -136,7 +134,7 @@ def caller(call: Request, options: ServiceOptions) -> str:
     """
     Return the author of *call* for the history.
 
-    It is the name of the token. Without tokens it is "page from ADDRESS", "page" or "http".
+    The author is the name of the token. Without tokens the author is "page from ADDRESS", "page" or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 
@@ -163,19 +161,13 @@ def _client(call: Request) -> str:
 
 
 def _page(call: Request) -> str | None:
-    """
-    Return "page" and the client's address if a browser sent the write *call*, else None.
-
-    Only browsers send an Origin with every write.
-    """
+    # only browsers send an Origin with every write
     address = _client(call)
     return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
 
 
 def _check_single(call: Request) -> None:
-    """
-    Refuse a missing Host, and a repeated header that may appear only once (RFC 9112, 3.2).
-    """
+    # RFC 9112, 3.2: a Host is required, and no header of `_SINGLE` may be repeated
     if len(call.headers) == len(call.scope["headers"]) and b"host" in call.headers:
         return
     names = [name for name, _ in call.scope["headers"]]

@@ -3,7 +3,7 @@ Idempotency keys: a repeated request is not executed again but gets the first an
 
 The store keeps the answer to a write in the transaction of the write, so a repeat may reach another node, at once or
 after a crash. For an operation with several writes, a node claims the key, executes the operation, and stores the
-reply. Each process also remembers some of its last replies. If the store cannot keep answers, only these are available.
+reply. Each process also remembers some of its last replies, even if the store cannot keep answers.
 """
 
 from __future__ import annotations
@@ -38,12 +38,9 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""
-Age of a claim, in ms, from which another node continues the request. Marks in the store keep that node from repeating a
-write.
-"""
+"""Age of a claim, in ms, from which another node continues the request. Marks in the store prevent repeated writes."""
 _PATIENCE_S: Final = 8.0
-"""Maximum wait, in seconds, for another node that executes the same request. After it the answer is 503."""
+"""Maximum wait, in seconds, for another node that executes the same request. After this wait the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
 _LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
@@ -56,10 +53,6 @@ _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 
 @dataclass(slots=True)
 class _Kept:
-    """
-    The reply to a request (a future until the request is done), and the request's identity.
-    """
-
     asked: bytes
     reply: asyncio.Future[Reply]
     since: float
@@ -138,7 +131,7 @@ class IdempotencyKeys:
         """
         Claim the key for this node, or return the reply that another node has stored.
 
-        A problem is raised if the key was used for another request, or if another node is still executing this one.
+        Raises a problem if the key was used for another request, or if another node is still executing this request.
         """
         wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
         while True:
@@ -227,9 +220,7 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
 
 
 async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
-    """
-    Return the identity of the request. Its body is buffered, so that it can be read again.
-    """
+    # the body is buffered, so that it can be read again
     body = await drained(call.receive, body_bytes_max)
     heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # may be empty
     parts = (call.method.encode(), call.raw_path, call.query_string, b"%d" % len(heads), *heads, body)

@@ -39,7 +39,6 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
         "description": "How many keys of each to list, the latest first.",
     },
 }
-"""Query fields of the list of incidents, with their JSON schemas."""
 
 
 class PlaceDocument(Struct, frozen=True):
@@ -88,10 +87,6 @@ class IncidentsDocument(Struct, frozen=True):
 
 
 class Incidents:
-    """
-    The dead letters, grouped by cause.
-    """
-
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
 

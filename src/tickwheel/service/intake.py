@@ -50,7 +50,7 @@ def job_key(raw: bytes) -> str:
     """
     Decode the percent-encoded key in *raw*, a part of the raw path.
 
-    The path that the server decoded would hide invalid UTF-8.
+    The raw path is needed, because the decoded path of the server hides invalid UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -123,7 +123,7 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
 
 def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
     """
-    Wrap *run* so that it refuses `If-Match` and `If-None-Match`. An operation must not ignore a condition.
+    Wrap *run* so that it refuses `If-Match` and `If-None-Match`, because it would ignore these conditions.
     """
 
     async def refusing(call: Request) -> ASGIApp:
@@ -209,7 +209,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. Read and drop a body above the limit, because few clients read the answer while they send.
+    Return the body. Read and drop a body above the limit, because few clients read an answer before they sent all.
     """
     body = bytearray()
     size = 0

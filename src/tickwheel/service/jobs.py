@@ -69,16 +69,13 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "cursor": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
-"""Query fields of the list of jobs, with their JSON schemas."""
 HISTORY_FIELDS: Final[dict[str, Any]] = {
     "before": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX, "description": "Records with lower numbers."},
     "limit": LIST_FIELDS["limit"],
 }
-"""Query fields of a history, with their JSON schemas."""
 CANCEL_FIELDS: Final[dict[str, Any]] = {
     "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
-"""Query fields of a cancellation, with their JSON schemas."""
 _ORDERS: Final = {"key": set[str](), "due": {"due_from", "due_until", "limit"}, "latest": {"prefix", "limit"}}
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -131,10 +128,6 @@ class HistoryDocument(Struct, frozen=True):
 
 
 class Jobs:
-    """
-    The operations on jobs, one method each.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures
@@ -205,7 +198,7 @@ class Jobs:
         Explain why the job of this key has not run yet.
 
         The node that fires the job knows the most. Any other node answers from the store and from the last report of
-        that node. If the store does not answer, this is the reason that is returned.
+        that node. If the store does not answer, the answer states this as the reason.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)
@@ -316,10 +309,9 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _order(arguments: dict[str, Any]) -> str:
     """
-    Remove `order` from *arguments*, and return it.
+    Remove `order` from *arguments*, and return it. The order "due" lists pending jobs, and "latest" dead letters.
 
-    Refuse filters that the order does not allow. The order "due" lists pending jobs of all keys, and "latest" dead
-    letters.
+    Refuse the filters that the order does not allow.
     """
     order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:

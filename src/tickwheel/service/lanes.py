@@ -44,9 +44,9 @@ class ReceiverDocument(Struct, frozen=True):
     """
     The worst state of a receiver on any node, and the reason.
 
-    "closed" is normal: the receiver gets messages. "open" means that it failed several times in a row and gets no
-    messages for a while. "half-open" means that one attempt tests it. "full" means that it works but has no room, or
-    limits its messages per second.
+    "closed" is normal: the receiver gets messages. "open" means that the receiver failed several times in a row and
+    gets no messages for a while. "half-open" means that one attempt tests it. "full" means that the receiver works but
+    has no room, or limits its messages per second.
     """
 
     state: str
@@ -113,10 +113,6 @@ class _Lane:
 
 
 class Lanes:
-    """
-    The lanes.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures
@@ -183,9 +179,7 @@ def rows_of(
 
 
 def _add_report(lanes: dict[str, _Lane], figures: Mapping[str, Any]) -> None:
-    """
-    Add the report of a node. The report of a node with another version may lack parts.
-    """
+    # a node of another version may send a report without some of these fields
     queues: Mapping[str, Any] = figures.get("queues", {})
     for state in figures.get("lanes", ()):
         lane = lanes.setdefault(state["lane"], _Lane())

@@ -63,7 +63,7 @@ def _check_outer_names(body: bytes, _value: object) -> None:
     """
     Refuse a repeated name of the outermost object.
 
-    Only one of two equal names is decoded, so *body* then has more quotes than the decoded names and values together.
+    The decoder keeps only one of two equal names. So *body* then has more quotes than the decoded names and values.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

@@ -44,10 +44,6 @@ _FIRINGS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class PageScope:
-    """
-    The rights of a page: the prefix of its keys, its right to write, and the address of traces.
-    """
-
     prefix: str
     can_write: bool
     trace_url: str | None
@@ -112,9 +108,6 @@ class Live:
             self._watchers -= 1
 
     async def _stats(self, sight: PageScope) -> bytes:
-        """
-        Return the figures if the page may see them, or the error if the store does not answer.
-        """
         try:
             stats = await self._figures.stats()
         except (StoreError, ClosedError) as error:

@@ -22,7 +22,7 @@ from tickwheel.service.replies import document_reply
 __all__ = ["PREFIX", "ManifestDocument", "Manifests"]
 
 PREFIX: Final = b"/v1/manifests/"
-"""The path before the name in the address of a manifest."""
+"""Path prefix before the name of a manifest."""
 _BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 
@@ -55,10 +55,6 @@ class ManifestDocument(Struct, frozen=True):
 
 
 class Manifests:
-    """
-    The operations on manifests.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures

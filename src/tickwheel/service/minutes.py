@@ -25,12 +25,10 @@ SPAN_FIELDS: Final[dict[str, Any]] = {
     "since": {"anyOf": _MOMENT, "description": "An hour ago, or then."},
     "until": {"anyOf": _MOMENT, "description": "Now, or then."},
 }
-"""Query fields for a span of the past, with their JSON schemas."""
 MINUTE_FIELDS: Final[dict[str, Any]] = {
     **SPAN_FIELDS,
     "lanes": {"type": "boolean", "default": True, "description": "The figures by lane, too."},
 }
-"""Query fields of the figures by minute, with their JSON schemas."""
 
 
 class LaneMinuteDocument(Struct, frozen=True):
@@ -38,8 +36,7 @@ class LaneMinuteDocument(Struct, frozen=True):
     The figures of one lane: numbers of attempts and jobs.
 
     `overdue` is the number of due jobs that waited in memory at the end of the minute. `wait_ms` is the sum of the
-    waits for a worker, and `took_ms` the sum of the durations of attempts. `lateness` has the number of starts in each
-    bucket.
+    waits for a worker, and `took_ms` the sum of the durations of attempts. `lateness` has the starts in each bucket.
     """
 
     lane: str
@@ -80,10 +77,6 @@ class MinutesDocument(Struct, frozen=True):
 
 
 class Minutes:
-    """
-    The figures by minute.
-    """
-
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
 

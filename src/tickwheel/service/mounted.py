@@ -42,8 +42,8 @@ def tickwheel_app(
     Return an ASGI application with the page and the API of *scheduler*, for `app.mount("/jobs", …)`.
 
     The application trusts every request that reaches it, under any Host name, because the outer application is
-    responsible for authentication. Pass *authorize*, or mount it behind middleware that refuses strangers. Web pages of
-    other origins can never write. Workers that pull jobs need `tickwheel serve`.
+    responsible for authentication. Pass *authorize*, or mount the application behind middleware that refuses strangers.
+    Web pages of other origins can never write. Workers that pull jobs need `tickwheel serve`.
 
     *scheduler* is started and stopped by the application; it may be the `Jobs` of an integration. *authorize*, a
     function or coroutine function, is called with each request. It returns "write", "read", or None, which refuses the

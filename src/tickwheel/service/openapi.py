@@ -135,9 +135,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _make_tuples_plain(schema: Any) -> None:
-    """
-    Describe the items of tuples by a plain schema, because client generators fail at `items: false`.
-    """
+    # client generators fail at `items: false`
     if isinstance(schema, list):
         for inner in schema:
             _make_tuples_plain(inner)
@@ -148,9 +146,7 @@ def _make_tuples_plain(schema: Any) -> None:
 
 
 def _make_optional(schema: dict[str, Any]) -> None:
-    """
-    Move the default of a field to its description, because client generators make a field with a default required.
-    """
+    # client generators make a field with a default required, so the description names the default
     default = schema.pop("default", None)
     text = schema.get("description", "")
     if default and "default" not in text.lower():

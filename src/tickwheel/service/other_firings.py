@@ -74,7 +74,7 @@ class OtherFirings:
                 return
             try:
                 peers = await self._peers.others()
-            except StoreError:  # other code reports it
+            except StoreError:  # every other read of the store reports this error
                 peers = []
             self.nodes = {peer.secret: self.nodes.get(peer.secret) or _Node() for peer in peers}
             await asyncio.gather(*map(self._ask, peers))
@@ -96,9 +96,7 @@ class OtherFirings:
             node.add(found or ())
 
     async def forwarded(self, call: Request) -> Reply:
-        """
-        Answer a request of another node. Other callers get `page_not_found`.
-        """
+        # other callers get `page_not_found`
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
         asked: dict[str, Any] = msgspec.json.decode(await read_body(call, _BODY_BYTES_MAX))

@@ -50,10 +50,6 @@ _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
 
 
 class Files(StaticFiles):
-    """
-    The page's static files, each with the page's headers. JavaScript modules are served as a bundle.
-    """
-
     def __init__(self) -> None:
         super().__init__(directory=STATIC)
 
@@ -68,9 +64,7 @@ class Files(StaticFiles):
         return response
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
-        """
-        Return the file with headers that make browsers revalidate it. An unchanged file then costs only a 304.
-        """
+        # with these headers browsers revalidate the file, and an unchanged file costs only a 304
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # passed on unchanged
         response.headers.update(PAGE_HEADERS)
         return response

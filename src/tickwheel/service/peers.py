@@ -136,9 +136,7 @@ class Peers:
         return self._session
 
     def _trust(self) -> ssl.SSLContext | None:
-        """
-        Return a TLS context that accepts the certificate of this node, which all nodes share, under any host name.
-        """
+        # all nodes share the certificate of this node, under different host names
         if self._cert is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -152,8 +150,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
     """
     Return the URL at which other nodes reach this service: `advertise`, or the address that it listens on.
 
-    If *host* is a wildcard, the URL has this machine's address towards the server of *store*, because all nodes can
-    reach that server.
+    If *host* is a wildcard, the URL has this machine's address towards the server of *store*, which all nodes reach.
     """
     if options.advertise is not None:
         return options.advertise.rstrip("/")
@@ -178,9 +175,7 @@ def _address_towards(server: str | None) -> str:
 
 
 def _peer(figures: Mapping[str, Any] | None) -> Peer | None:
-    """
-    Return the service that a node reports, or None. A node of another version may report none.
-    """
+    # a node of another version may report no service
     service = None if figures is None else figures.get("service")
     if not isinstance(service, Mapping):
         return None

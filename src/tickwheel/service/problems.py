@@ -16,10 +16,7 @@ from msgspec import Raw
 __all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
-"""
-Maximum number of characters shown of a refused value. They are enough to identify the value, but too few to echo a
-body.
-"""
+"""Maximum number of characters shown of a refused value: enough to identify the value, but too few to echo a body."""
 _BYTES_MAX: Final = 4 * (SHOWN_MAX + 1)
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -146,10 +143,6 @@ def show(value: object) -> str:
 
 
 class ProblemError(Exception):
-    """
-    Ends a request with a problem. The service itself raises and answers it.
-    """
-
     def __init__(
         self,
         name: str,

@@ -1,9 +1,9 @@
 """
 The operations of pull workers: lease due firings, and acknowledge, refuse, release or extend them.
 
-A lease is in the memory of one node. Any node accepts a request about it, and forwards the request to the node that
-holds the lease: see `peers`. Firings are leased when the answer is sent, so a worker that disconnects while it waits
-leases nothing.
+A lease is in the memory of one node. Any node accepts a request about any lease, and forwards the request to the node
+that holds the lease: see `peers`. Firings are leased when the answer is sent, so a worker that disconnects while it
+waits leases nothing.
 """
 
 from __future__ import annotations
@@ -94,10 +94,6 @@ class ExtendedDocument(Struct, frozen=True):
 
 
 class _End(Struct, frozen=True):
-    """
-    A node's answer about one lease: whether the node held it, the new end of an extended lease, or its outcome.
-    """
-
     is_done: bool
     until: int = 0
     became: str | None = None
@@ -107,10 +103,6 @@ class _Nothing(Struct, frozen=True): ...
 
 
 class Pulls:
-    """
-    The operations of pull workers, on any node.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, peers: Peers) -> None:
         self._scheduler = scheduler
         self._options = options
@@ -120,8 +112,7 @@ class Pulls:
         """Long polls that other nodes have forwarded, by the name that the forwarding node chose."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
         """
-        Names of forwarded polls whose end arrived before the poll itself. Requests on two connections may overtake each
-        other.
+        Names of forwarded polls whose end arrived before the poll itself, because the requests used two connections.
         """
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
@@ -135,9 +126,7 @@ class Pulls:
             waiting.cancel()
 
     async def close(self) -> None:
-        """
-        Wait briefly until unused leases are returned to other nodes. Leases that are not returned expire.
-        """
+        # leases that are not returned expire
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
         for task in self._tasks:
@@ -190,9 +179,6 @@ class Pulls:
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
 
     async def forwarded(self, call: Request) -> Reply:
-        """
-        Answer another node's request about leases of this node. Other callers get `page_not_found`.
-        """
         if not self._peers.is_peer(call):
             raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
         asked = msgspec.json.decode(await read_body(call, self._options.body_bytes_max))
@@ -300,9 +286,7 @@ class Pulls:
     async def _lease_there(
         self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
     ) -> list[LeaseDocument]:
-        """
-        Lease at *peer* after *after_s*. The delays of peers differ, so two peers rarely both lease firings.
-        """
+        # the delays of peers differ, so two peers rarely both lease firings
         await asyncio.sleep(after_s)
         if is_over.is_set():
             return []
@@ -375,9 +359,7 @@ def _forward(body: LeaseBody, name: str, wait_s: float) -> dict[str, Any]:
 
 
 def _read(answered: asyncio.Future[Any]) -> None:
-    """
-    Retrieve the error of an unneeded answer, so that asyncio does not log it.
-    """
+    # otherwise asyncio would log the error of an answer that nothing needs
     if not answered.cancelled():
         answered.exception()
 

@@ -18,10 +18,7 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""
-Maximum number of remembered clients. The client that was idle longest is forgotten, and starts with a full bucket
-again.
-"""
+"""Maximum number of remembered clients. The client that was idle longest is forgotten, so its bucket is full again."""
 
 
 @dataclass(slots=True)
@@ -32,9 +29,7 @@ class _Bucket:
 
 class Rate:
     def __init__(self, per_s: float) -> None:
-        """
-        Allow each client *per_s* requests per second on average, and bursts of twice that number.
-        """
+        # a bucket holds twice the requests of a second
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()

@@ -31,7 +31,7 @@ class Rejections:
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:
         """
-        Count a rejection. Log it, unless another rejection with this reason was logged within the last seconds.
+        Count a rejection. Log it, unless another rejection with this reason was logged within the last ten seconds.
 
         A missing token is counted but not logged, because every page makes one request without a token.
         """

@@ -128,9 +128,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
 
 
 def problem_reply(call: Request, error: Exception) -> Reply:
-    """
-    Answer *error*. An internal error is logged, and reported without details.
-    """
+    # an internal error is logged, and reported without details
     problem = problem_of(error)
     if problem is None:
         _LOG.error("%s %s failed", call.method, show(call.path), exc_info=error)

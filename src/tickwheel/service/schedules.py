@@ -144,10 +144,6 @@ class RunsDocument(Struct, frozen=True):
 
 
 class Schedules:
-    """
-    The operations on recurring jobs.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         self._scheduler = scheduler
         self._figures = figures

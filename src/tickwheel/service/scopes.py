@@ -42,10 +42,6 @@ class ResumedDocument(Struct, frozen=True):
 
 
 class Scopes:
-    """
-    The operations on a handler, a queue, a target, or all jobs.
-    """
-
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
         self._scheduler = scheduler
         self._options = options
@@ -61,8 +57,7 @@ class Scopes:
         """
         Pause all jobs of a handler, a queue or a target, or all jobs, on all nodes.
 
-        The jobs stay pending and use no attempt; running jobs continue. The author of the pause is the name of the
-        token.
+        The jobs stay pending and use no attempt; running jobs continue. The author of the pause is the token's name.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
         by = caller(call, self._options)

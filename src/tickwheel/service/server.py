@@ -2,9 +2,9 @@
 Binds, serves, and stops within its time.
 
 uvicorn does the work. This module adds a sweep that cuts off requests that never begin or never end, our own signal
-handlers, and the end of live streams, so that a stop waits only for requests. It saves three costs of each request. The
-sweep replaces a timer for each idle connection. An answer takes one write instead of two. The garbage collector does
-not walk over permanent objects.
+handlers, and the end of live streams, so that a stop waits only for requests. The module also saves three costs of each
+request. The sweep replaces a timer for each idle connection. An answer takes one write instead of two. The garbage
+collector does not walk over permanent objects.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
     """
     Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and close it.
 
-    Its handlers are already registered. *on_ready* is called with the address as soon as the service answers.
+    The handlers of *scheduler* must already be registered. *on_ready* gets the address as soon as the service answers.
 
     Raises:
         PublicBindError: If other machines could reach the service without a token.
@@ -154,9 +154,6 @@ class _Protocol(HttpToolsProtocol):
         """True if a request began in the data that are being parsed."""
 
     def cut_if_late(self, now: float, request_timeout_s: float) -> None:
-        """
-        Close the connection if its request is late at *now*, or if it was idle for too long. Answer a late request.
-        """
         if self.transport.is_closing():
             return
         if self._waits_since is not None and self._waits_since < now - request_timeout_s:
@@ -181,11 +178,7 @@ class _Protocol(HttpToolsProtocol):
         self._has_begun = True
 
     def on_headers_complete(self) -> None:
-        """
-        Record that the connection is not idle, because a body follows.
-
-        The answer to an earlier request may have just ended.
-        """
+        # the answer to an earlier request may have just ended; the connection is not idle, because a body follows
         self._head_bytes = None
         self._idle_since = None
         super().on_headers_complete()
@@ -231,10 +224,6 @@ def _head(status: int, kind: bytes) -> bytes:
 
 
 class _Server(uvicorn.Server):
-    """
-    uvicorn's server with our signal handlers, our sweep, and our order of stopping.
-    """
-
     def __init__(
         self,
         config: uvicorn.Config,
@@ -249,9 +238,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """
-        Stop on signals without ending the process, because the scheduler must also be stopped.
-        """
+        # a signal must not end the process before the scheduler is stopped
         on_stop_signal(self.handle_exit)
         yield
 

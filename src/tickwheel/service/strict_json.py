@@ -99,9 +99,7 @@ def decode_part(
 
 
 async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """
-    Decode *body*. A large body is decoded in a thread, which also encodes its payload for the store.
-    """
+    # a large body is decoded in a thread, which also encodes its payload for the store
     if is_small(body):
         return decode(body, decoder)
     return await asyncio.to_thread(lambda: with_encoded_payload(decode(body, decoder)))
@@ -119,9 +117,7 @@ def with_encoded_payload(value: Part) -> Part:
 
 
 def _has_half(body: bytes) -> bool:
-    """
-    Return True if the only fault of *body* is half a surrogate pair, which msgspec reports as truncated JSON.
-    """
+    # msgspec reports half a surrogate pair as truncated JSON
     if len(body) > _LOOKED_AT_MAX:
         return False
     try:
@@ -144,7 +140,8 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
 
-    *value* has only one of two equal names, so it is encoded with fewer quotes. With escapes, quotes prove nothing.
+    *value* has only one of two equal names, so its encoding has fewer quotes than *body*. If *body* has escapes, the
+    numbers of quotes prove nothing.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 
@@ -181,9 +178,6 @@ _NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "
 
 
 def _invalid(body: bytes, message: str, place: str = "") -> ProblemError:
-    """
-    Return the problem for msgspec's *message* about the value at *place*, with the invalid value itself.
-    """
     what, _, path = message.partition(" - at `$")
     path = path.rstrip("`")
     raw = msgspec.Raw(body)

@@ -1,8 +1,8 @@
 """
 The scope of a token with a prefix: it can see and change only keys that begin with the prefix.
 
-An operation honours the prefix only if it is marked; every other operation refuses such tokens. So a forgotten mark
-never grants access.
+An operation honours the prefix only if it is marked; every other operation refuses such tokens. A forgotten mark grants
+no access.
 """
 
 from __future__ import annotations

@@ -87,10 +87,7 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """
-    All tokens.
-
-    Attributes:
-        known: The hashes and rights of the tokens, never their secrets.
+    All tokens. `known` has their hashes and rights, never their secrets.
     """
 
     known: tuple[Token, ...] = ()
@@ -100,9 +97,9 @@ class Tokens:
 
     def find(self, token: str) -> Token | None:
         """
-        Return the entry of *token*, even if it has expired. It takes constant time.
+        Return the entry of *token*, even if it has expired. Takes constant time.
 
-        If several entries match, it returns the one with the most rights, and of equal ones the first.
+        If several entries match, the result is the one with the most rights; of entries with equal rights, the first.
         """
         digest = digest_of(token)
         found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
