@@ -1,5 +1,5 @@
 """
-Stores, which keep jobs until they are due.
+The stores of the durable scheduler. A store keeps jobs until they are due.
 """
 
 from __future__ import annotations

@@ -51,9 +51,10 @@ class BaseStore:
     """
     A store with one owner and all jobs in memory. Thread-safe. Costs are those of `Store`, but `page` costs O(jobs).
 
-    A subclass makes the store durable. It keeps *entries*: names (text) with values (bytes), whose meaning it need not
-    know. `load` returns all entries, and `commit` changes some in one transaction. Names that begin with an underscore
-    belong to this class; a subclass uses names without one. *clock* is the store's wall clock, by default the system's.
+    A subclass makes the store durable. It keeps *entries*, which are names (text) with values (bytes). The subclass
+    need not know their meaning. `load` returns all entries, and `commit` changes some in one transaction. Attributes
+    whose names begin with an underscore belong to this class; a subclass uses other names. *clock* is the store's wall
+    clock, by default the system's.
     """
 
     abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)
@@ -96,7 +97,7 @@ class BaseStore:
 
         Raises:
             StoreInUseError: If another process has locked the store.
-            StoreError: If it cannot be read.
+            StoreError: If the store cannot be read.
         """
         return None
 
@@ -104,12 +105,12 @@ class BaseStore:
         """
         Store *entries* atomically and durably. An entry with the value None deletes its name, if the name exists.
 
-        One thread at a time calls this, before the changes take effect in memory. The cost should depend only on these
-        entries.
+        One thread at a time calls this, before the changes take effect in memory. Its cost should depend on *entries*
+        only.
 
         Raises:
-            StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. Then `unload` and
-                `load` are called before the next commit.
+            StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. In that case, `unload`
+                and `load` are called before the next commit.
         """
 
     def unload(self) -> None:
@@ -444,7 +445,7 @@ class BaseStore:
             self._owner = owner if self._epoch == epoch else None
 
     def _check_storable(self, write: Write) -> None:
-        # Refuse values that no other store takes, or tests with this store would prove less.
+        # Refuse values that another store does not accept. Otherwise tests with this store would prove less.
         for value in values_of(write):
             try:
                 if isinstance(value, str):

@@ -33,10 +33,6 @@ __all__ = ["Batch"]
 
 
 class Batch:
-    """
-    The writes of one transaction. *changes* and *records* come from the answered writes.
-    """
-
     def __init__(
         self,
         now: int,

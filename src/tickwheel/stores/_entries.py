@@ -32,7 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or a whole store. Deleted values and an unchanged generation or epoch are None.
+    The changes of one transaction, or a whole store. None means a deleted value, or an unchanged number.
     """
 
     generation: int | None = None

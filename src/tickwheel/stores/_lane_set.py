@@ -17,12 +17,8 @@ class LaneSet:
     """
     The lanes in *names*, and all lanes of *targets* except *others*.
 
-    Even a hundred thousand lanes of one target make a short argument of a statement.
-
-    Attributes:
-        names: Names of lanes; see `lane_of`.
-        targets: Targets whose lanes are all in the set, except *others*.
-        others: Lanes of *targets* that are in the set only if *names* contains them.
+    Even a hundred thousand lanes of one target make a short argument of a statement. The lanes are named as by
+    `lane_of`. A lane in *others* is in the set only if it is also in *names*.
     """
 
     names: Collection[str] = ()

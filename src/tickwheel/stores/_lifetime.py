@@ -1,5 +1,5 @@
 """
-The time between the opening and the closing of a store.
+Shows whether a store may be used: while it is open, and only in the process that opened it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ __all__ = ["Lifetime"]
 
 
 class Lifetime:
-    """
-    Shows whether a store may be used. It may be used while it is open, in the process that opened it.
-    """
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._pid = os.getpid()

@@ -35,7 +35,7 @@ class Subscription(Protocol):
 
 class Listener:
     """
-    Listens from `listen` to `stop`. Unlike the drivers' own waits, its wait can be interrupted.
+    Listens from `listen` to `stop`. The wait can be interrupted, unlike the waits of the drivers.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -48,7 +48,7 @@ class Listener:
 
     def listen(self) -> None:
         self._is_listening = True
-        if not is_patched():  # a gevent socket works only in the thread that opens it, so the waiting thread must
+        if not is_patched():  # a gevent socket works only in its own thread: let the waiting one open it
             with suppress(Exception):  # the next wait tries again
                 self._subscribe()
         self._wait.recall()
@@ -81,7 +81,7 @@ class Listener:
         if subscription is None:
             with suppress(Exception):
                 self._subscribe()
-                return True  # earlier announcements were missed
+                return True  # notifications before this connection were missed
             self._wait.wait(min(timeout_s, _RETRY_S))
             return True
         try:

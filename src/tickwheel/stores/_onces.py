@@ -18,7 +18,7 @@ from tickwheel.jobs.rules import is_undecided
 __all__ = ["PRUNED_AT_ONCE", "Kept", "Onces", "Place", "once_of"]
 
 Place: TypeAlias = tuple[str, str]
-"""The token of a request, and the part of it."""
+"""The token of a request, and the name of the write within it."""
 
 PRUNED_AT_ONCE: Final = 2
 """
@@ -85,7 +85,7 @@ class Onces:
 
     def answer(self, write: Write) -> Answer | None:
         """
-        Return the kept answer to *write*, or the answer to a `Keep`; None if the write must be applied.
+        Return the kept answer to *write*, or the answer to a `Keep`. None means that the write must be applied.
         """
         once = once_of(write)
         if once is None:

@@ -61,7 +61,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
         clock: Wall clock for a store that has no clock of its own.
 
     Raises:
-        StoreError: If there is no such store.
+        StoreError: If *url* does not name a store.
     """
     if found := _OWN.fullmatch(url):
         return _own(url, found["module"], found["name"], found["query"] or "", clock)
@@ -120,9 +120,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 
 def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/") -> None:
-    """
-    Reject a password with characters that would end it early, because drivers would show the rest of it in errors.
-    """
+    # drivers' errors would show the part of the password that follows such a character
     authority = re.split(f"[{ends}]", path, maxsplit=1)[0]
     rest = path[len(authority) :]
     if authority and "@" not in authority and any("@" in each for each in (rest, *options)):
@@ -130,9 +128,7 @@ def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/")
 
 
 def _check_postgres(url: str, path: str, options: Iterable[str]) -> None:
-    """
-    Reject a URL that libpq cannot parse, because its error would show the password.
-    """
+    # libpq's error would show the password
     _check_account(url, path, options)
     authority = path.partition("/")[0]
     host = authority.rpartition("@")[2]

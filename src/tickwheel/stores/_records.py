@@ -44,7 +44,7 @@ def act_of(write: Write, before: Job | None, answer: Answer, now: int) -> Histor
 
 def cut_off(job: Job, now: int) -> HistoryRecord:
     """
-    Return the history record of a running *job* whose owner has released the shard, which interrupts the attempt.
+    Return the history record of a running *job* whose attempt is cut off, because its owner released the shard.
     """
     return HistoryRecord(
         0, now, job.key, job.generation, job.attempt, CUT_OFF, "", job.target, job.handler, job.due_at, trace=job.trace
@@ -53,6 +53,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* comes from a former owner, or its first try may have been recorded.
+    Return True if a settle with this *answer* gets no record: it is a former owner's, or may be recorded already.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

@@ -28,11 +28,10 @@ class Shard:
 
     Attributes:
         number: The shard's number; 0 in a store with one owner. Tails (see `Lease`) have the highest numbers.
-        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process remains the
+        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process is shown as the
             owner until another process takes over.
         epoch: Epoch of the current or last lease; 0 before the first lease.
-        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or the lease is a
-            lock.
+        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or for a lock.
     """
 
     number: int
@@ -47,7 +46,7 @@ class Node:
     A process that fires jobs, or did recently.
 
     Attributes:
-        owner: The name under which it holds leases.
+        owner: The name under which the node holds leases.
         until: Store time at which the node counts as dead unless it renews; None if a system lock guards the store.
         heard_at: Store time of its last report, or None.
         figures: Its last report: counts of firings and of current work; or None.
@@ -104,9 +103,9 @@ class ShardScan:
     The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may already have
-            some.
-        mark: The mark for the next cursor, from which changes are searched.
+        changed: Pending jobs before the cursor that other processes wrote, in any order. Some may be known to the
+            owner.
+        mark: The mark for the next cursor. The next `look` returns the changes since this mark.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after `due`, whatever its due time, or None.
     """

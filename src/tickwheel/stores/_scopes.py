@@ -18,7 +18,7 @@ def unpaused(
     """
     Return *skills* without paused scopes.
 
-    *handlers_of* returns the handlers of a target's unroutable jobs. It is called only if some of them may be paused.
+    *handlers_of* returns the handlers of a target's unroutable jobs. It is called only if a handler may be paused.
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

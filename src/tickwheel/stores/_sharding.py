@@ -19,10 +19,7 @@ BUCKETS: Final = 256
 
 
 def sharding(shards: int) -> Callable[[str], int]:
-    """
-    Return the function from a key to its shard. It caches results, because each firing asks about ten times.
-    """
-
+    # each firing asks about ten times
     def shard_of(key: str) -> int:
         return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 

@@ -38,9 +38,6 @@ _COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 
 def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str, str]:
-    """
-    Return the statements of the `.sql` files in *package*, keyed by name. *placeholder* is for the macro `@values`.
-    """
     statements: dict[str, str] = {}
     for file in files(package).iterdir():
         if file.name.endswith(".sql"):

@@ -78,7 +78,7 @@ class WakeableWait:
 
     def retire(self, *used: _Closable) -> None:
         """
-        Close *used* when all threads inside `entered` have left. Threads that enter later must not use it.
+        Close *used* when all threads inside `entered` have left. Threads that enter later must not use these objects.
         """
         with self._lock:
             self._retired += used

@@ -45,20 +45,17 @@ class Abilities:
     Attributes:
         loss_window: Text that names the acknowledged writes that a power failure may lose; "" if it loses none.
         has_notify: True if a write of another process ends `wait_for_change` before its timeout.
-        is_private: True if only this object can write to the store, so that there is no need to scan for other writers'
-            jobs.
-        has_many_writers: True if several threads may call `apply` at once, and this is faster.
+        is_private: True if only this object can write to the store, so that there are no jobs of other writers.
+        has_many_writers: True if several threads may call `apply` at once, and this is faster than one thread.
         has_many_owners: True if several schedulers may own shards of one store.
         joins_transactions: True if a write can join the caller's own transaction.
-        renew_s: Seconds between checks of leases that have no end but can be lost, for example if a file is deleted;
-            None if they cannot be lost.
+        renew_s: Seconds between checks of leases that have no end but can be lost, for example if a file is deleted.
+            None if leases have an end, or cannot be lost.
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-        partitions: Number of parts with separate commits (see `Partitioned`). The partition of a shard is its number
-            modulo this.
-        keeps_answers: True if `apply` reads the marks of writes (`once`) and accepts a `Keep`. If False, it gets
-            neither, and a service warns that idempotency keys work in one process only.
-        claims_sets: True if `apply` accepts a `Claim` as the last write; only for a store with one owner and one
-            partition.
+        partitions: Number of parts with separate commits (see `Partitioned`). A shard's number modulo this is its part.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and accepts a `Keep`. If False, the store gets
+            neither marks nor a `Keep`, and a service warns that idempotency keys work in one process only.
+        claims_sets: True if `apply` accepts a `Claim` as the last write. Requires one owner and one partition.
     """
 
     loss_window: str = ""
@@ -86,16 +83,16 @@ class Lease:
     The right to fire and settle (acknowledge) the jobs of a shard.
 
     If an owner hands a shard over to a node that has less than its share, the running jobs stay with the old owner in a
-    separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than all other shards. It
-    does not count towards a share, and disappears when it is empty. If its owner has ended, the first node that asks
-    takes it over.
+    separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than all other shards. A
+    tail does not count towards a share, and disappears when it is empty. If the owner of a tail has ended, the first
+    node that asks takes the tail over.
 
     Attributes:
         shard: The number of the shard; 0 in a store with one owner.
         epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
-        until: Store time after which another node may take the shard; None if the lease is a system lock, which ends
-            with the process.
-        rescued: Number of jobs that were running when the former owner ended. They are pending again, and keep their
+        until: Store time after which another node may take the shard; None for a system lock, which ends with the
+            process.
+        rescued: Number of jobs that were running when the former owner ended. They are pending again, with their
             attempts.
         granted_at: Store time of the grant. `until - granted_at` is the lease's length, which the caller counts on the
             monotonic clock from before the call. The store's time is also a sample of its clock.
@@ -138,8 +135,8 @@ class Partitioned(Protocol):
     """
     A store that declares `partitions`: parts that commit independently of each other.
 
-    No two partitions assign the same generation or epoch, and within a partition the numbers grow. An epoch modulo the
-    number of partitions is its partition.
+    No two partitions assign the same generation or epoch, and within a partition these numbers grow. An epoch modulo
+    the number of partitions is the number of its partition.
 
     Attributes:
         partitions: One store for each partition, in order. Only `apply` is called on them.
@@ -149,12 +146,12 @@ class Partitioned(Protocol):
 
     def partition_of(self, key: str) -> int:
         """
-        Return the number of the partition of *key*. It never changes; keys with the same `{tag}` share a partition.
+        Return the number of the partition of *key*, which never changes. Keys with the same `{tag}` share a partition.
         """
 
     def heard(self) -> Collection[int]:
         """
-        Return the partitions that other nodes may have written when `wait_for_change` returned True; all if unknown.
+        Return the partitions that other nodes may have written since the last call; all partitions if unknown.
 
         Only the thread that waits may call it.
         """
@@ -191,7 +188,7 @@ class Store(Protocol):
         """
         Connect, and bring the schema to the current version. A newer, unknown version is refused.
 
-        Called before everything else. It does nothing if the store is open.
+        Called before every other method. Does nothing if the store is open.
         """
 
     def close(self) -> None:
@@ -212,7 +209,7 @@ class Store(Protocol):
         other writes. A refused `Declare` is the exception: the writes that depend on its version are also refused.
 
         A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
-        expires. A repeat with the same mark changes nothing and gets the kept answer as `Recalled`.
+        expires. A repeated write with the same mark changes nothing and gets the kept answer as `Recalled`.
 
         Raises:
             StoreError: If no write took effect; or, with `is_unknown`, if the outcome is unknown, because a transient
@@ -241,12 +238,12 @@ class Store(Protocol):
 
     def last_generation(self) -> int:
         """
-        Return the largest generation so far. All later writes get larger ones.
+        Return the largest generation so far. All later writes get larger generations.
         """
 
     def shard_of(self, key: str) -> int:
         """
-        Return the home shard of *key*. It is constant as long as this object lives.
+        Return the home shard of *key*. The home shard of a key is constant as long as this object lives.
 
         A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
         `due` shows its current shard. Any write except a `Begin` moves the job home.
@@ -256,16 +253,16 @@ class Store(Protocol):
         """
         Return at most *limit* pending jobs of *shard* that follow *after* and are due before *until*.
 
-        They are ordered by (due_at, generation). `look` finds later writes of other nodes at or before *after*. The
-        cost depends on the result, not on the number of future jobs.
+        The jobs are ordered by (due_at, generation). `look` finds jobs at or before *after* that other nodes write
+        later. The cost depends on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
         Return the first *limit* pending jobs with `due_at` below *until* of each of *shards*.
 
-        Shards without such jobs are omitted. One query reads all shards, every two seconds. The cost depends on the
-        result.
+        Shards without such jobs are omitted. One query reads all shards. The scheduler calls this every two seconds.
+        The cost depends on the result.
         """
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
@@ -274,15 +271,16 @@ class Store(Protocol):
 
         The due jobs of a shard are those that `due` returns after the cursor, and one more job that follows them. The
         changes, if *with_changes*, are jobs that other nodes wrote at or before the cursor since its mark. Changes are
-        read before the due jobs, so that the next `look` finds a job that this one misses. A cursor without a mark gets
-        a mark and no changes.
+        read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor without a mark
+        gets a mark and no changes.
 
-        Only the shard's owner gets the changes, because the statement checks the epoch of its lease. The store then
-        forgets them. The result may have too many jobs (the owner's own writes, or duplicates), never too few. The cost
-        depends on the result and on the number of writes since the mark, not on the number of pending jobs.
+        Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
+        then forgets these changes. The result may have too many jobs (the owner's own writes, or duplicates), never too
+        few. The cost depends on the result and on the number of writes since the mark, not on the number of pending
+        jobs.
 
         Raises:
-            StoreError: If it fails. The store may have forgotten the changes.
+            StoreError: If the call fails. The store may have forgotten the changes even so.
         """
 
     def scan(
@@ -327,7 +325,7 @@ class Store(Protocol):
 
         Deletes, in this order: records older than *since* (ms since the epoch); the log of acts beyond its newest
         10,000; other records of each key beyond its newest *per_key*; and the oldest other records while there are more
-        than *total*. Any node may call it. If two nodes call it concurrently, one does the work.
+        than *total*. Any node may call this. If two nodes call it concurrently, one of them does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -372,13 +370,13 @@ class Store(Protocol):
 
         An expired lease that no other owner has taken is extended, with the same epoch. If the server was silent for
         longer than a lease, a node takes no leases of other nodes for a moment, because their owners may be alive and
-        got no answer either. Shards above the fair share are handed over. If a job runs in such a shard, its tail is in
-        the list.
+        got no answer either. Shards above the fair share are handed over. The tail of such a shard, if jobs run in it,
+        is in the list.
         """
 
     def release(self, owner: str) -> None:
         """
-        Free the owner's shards at once, so that others can take them.
+        Free the shards of *owner* immediately, so that other nodes can take them.
         """
 
     def take_up(
@@ -417,7 +415,7 @@ class Store(Protocol):
         Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused already.
 
         A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
-        second pause of a scope replaces its author and note. If anything changes, *record* is added to the history.
+        second pause of a scope replaces its author and note. If the pause changes, *record* is added to the history.
         """
 
     def scopes(self) -> list[Pause]:
@@ -442,9 +440,9 @@ class Store(Protocol):
 
     def nodes(self) -> list[Node]:
         """
-        Return the nodes that fire, or ended in the last ten minutes without releasing their shards, sorted by name.
+        Return the nodes that fire, or that ended in the last ten minutes without releasing their shards.
 
-        Any node may ask. A store guarded by a system lock returns only the live node.
+        Sorted by name. Any node may ask. A store guarded by a system lock returns only the live node.
         """
 
     def wait_for_change(self, timeout_s: float) -> bool:
@@ -458,7 +456,7 @@ class Store(Protocol):
         """
         End the `wait_for_change` that another thread is in. Any thread may call this.
 
-        If no thread is waiting, the next call of `wait_for_change` returns at once.
+        If no thread is waiting, the next call of `wait_for_change` returns immediately.
         """
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
@@ -466,9 +464,9 @@ class Store(Protocol):
         Ask the owners of *jobs* to withdraw their counted attempts, and wake the owners.
 
         If an attempt has not started, its owner makes the job pending again; otherwise it answers by `report_started`.
-        A request is valid for five seconds, and a waiting caller repeats it. It expires because the next try counts as
-        the same attempt, and must not be withdrawn for a caller that no longer waits. A job with a negative `attempt`
-        asks that the started attempt of that number be stopped; this request is valid for a minute.
+        A request is valid for five seconds, and a waiting caller repeats it. Requests expire because the next try of a
+        job counts as the same attempt, and must not be withdrawn for a caller that no longer waits. A job with a
+        negative `attempt` asks that the started attempt of that number be stopped; this request is valid for a minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.

@@ -2,8 +2,8 @@
 Batches that fit into one statement, which is a transaction of its own.
 
 These are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
-guesses. If one was wrong it writes nothing: it fails, or returns no row. `_batch.py` then writes the batch, with reads
-first.
+guesses. If a guess was wrong, it writes nothing: it fails, or returns no row. Then `_batch.py` writes the batch, after
+reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
     ("expires_at", "expiries", Int8s, None),
     ("trace", "traces", Texts, None),
 )
-"""The columns that may have one value for all rows: the names of that value and of the array, and their form."""
+"""The columns that may have one value for all rows: the names of this value and of the array, and their form."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _SECOND: Final = itemgetter(1)
 _LAST: Final = itemgetter(-1)
@@ -47,14 +47,12 @@ _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 @dataclass(slots=True)
 class Alone:
     """
-    A batch of one statement. *name* is the statement's name, and *noted* the shards whose owners are to be notified.
+    A batch of one statement.
 
     Attributes:
-        name: The name of the statement.
-        values: Its values.
         answered: Returns the answers to the writes, given the row that the statement returns.
         noted: The shards whose owners are to be notified.
-        begun: Generations of the jobs that the statement begins. It needs a `slot` then.
+        begun: Generations of the jobs that the statement begins. If there are any, the statement needs a `slot`.
         ended: Generations of the jobs that the statement ends.
         now_of: Returns the time of the server, given the row. None if no job becomes pending.
         returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
@@ -71,9 +69,6 @@ class Alone:
 
 
 def sets_alone(writes: Sequence[Write], shards: int, owned: frozenset[int]) -> Alone | None:
-    """
-    Return the statement for *writes*, or None if they are not all plain sets of different keys.
-    """
     if len(writes) == 1:
         return _set_alone(writes[0], shards, owned)
     plain = [write for write in writes if isinstance(write, Set) and is_plain_set(write)]
@@ -126,9 +121,6 @@ def _set_alone(write: Write, shards: int, owned: frozenset[int]) -> Alone | None
 
 
 def change_alone(write: Move | Cancel, shards: int, owned: frozenset[int]) -> Alone | None:
-    """
-    Return the statement for *write* if it can write it to a plain job.
-    """
     actor = write.actor
     if write.once is not None or (actor is not None and actor.is_always):
         return None
@@ -169,8 +161,8 @@ def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str |
     """
     Return the statement for *writes*, or None if it cannot write them all.
 
-    It can write begins and plain ends of *owner* under leases that *owner* has. *held* maps the epochs of these leases
-    to shards.
+    The statement can write begins and plain ends of *owner* under the leases of *owner*. *held* maps the epochs of
+    these leases to shards.
     """
     if owner is None:
         return None

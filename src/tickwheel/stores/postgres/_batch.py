@@ -40,7 +40,7 @@ _WRONG_GUESS: Final = "22P02"
 
 _DUPLICATE: Final = "23505"
 _KEYS: Final = "tickwheel_job_pkey"
-"""The constraint that a job of an existing key breaks, for which `set_new` does not look first."""
+"""The constraint that a job of an existing key breaks. `set_new` inserts without looking up the key first."""
 
 ASIDE: Final = 2**31 - 1
 """Pseudo-shard of unroutable jobs. No node owns it; any node may claim its jobs."""
@@ -83,7 +83,7 @@ class Batch:
         entry: Entry | None = None,
     ) -> None:
         """
-        Record the shards owned here. Jobs of other shards leave notes for the owners.
+        Record the shards owned here. A job that becomes pending in another shard leaves a note for its owner.
 
         Args:
             shard_of: Returns the shard of a key.
@@ -93,7 +93,7 @@ class Batch:
             sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
             is_joined: True if the transaction is the caller's. It may stay open, so it must not lock anything that all
                 writers need.
-            entry: The effect on the owner's lists of begun jobs, which the batch fills in. None without an owner.
+            entry: The effect on the owner's lists of begun jobs. The batch fills it in. None without an owner.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -114,7 +114,7 @@ class Batch:
         self.pending: list[int] = []
         """The due times of jobs that have become pending."""
         self.has_found: bool | None = None
-        """True if keys of sets had jobs, False if not, None if unknown."""
+        """True if keys of sets had jobs, False if none had, None if unknown."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
         """
@@ -198,8 +198,7 @@ class Batch:
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Generations are drawn after the jobs were read, and the write checks that the jobs have not changed since. So
-        # the
-        # generations of a key grow.
+        # the generations of a key grow.
         asked = [
             Statement(SQL["jobs_read" if is_guessing else "jobs_by_key"], (Texts.of(plan.keys()),)),
             Statement(SQL["generations"], (len(plan.careful),)),
@@ -262,7 +261,7 @@ class Batch:
             if job.is_scheduled and (shard := self._shard_of(job.key)) not in self._owned
         ]
         if any(job.lacks_handler for job in pending):
-            self.noted.add(ASIDE)  # some node may have the handler
+            self.noted.add(ASIDE)  # another node may have the handler
         if notes:
             shards, generations, names = zip(*notes, strict=True)
             yield Statement(SQL["insert_notes"], (Int4s.of(shards), Int8s.of(generations), Texts.of(names)))

@@ -1,9 +1,8 @@
 """
-The lists of jobs that this owner has begun, by which a takeover finds those that still run.
+The lists of jobs that this owner has begun, in which a takeover finds the jobs that still run.
 
 Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
-ended, a later transaction uses the row again. So an end writes nothing to a list, and a list may name jobs that have
-ended.
+ended, a later transaction uses the row again. So an end writes no list, and a list may name jobs that have ended.
 
 A slot stays in use after a begin of unknown outcome, and after another process has withdrawn one of its jobs. Now and
 then a renewal therefore asks the server which of the listed jobs still run.
@@ -25,9 +24,7 @@ __all__ = ["BegunLists", "Entry"]
 _SLOTS: Final = 32
 """Number of slots in use from which the server is asked."""
 _UNKNOWN_S: Final = 60.0
-"""
-Time after which a begin of unknown outcome cannot take effect: much longer than the server's time limit of a call.
-"""
+"""Time after which a begin of unknown outcome cannot take effect. A call on the server is limited to less."""
 
 Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 
@@ -35,12 +32,7 @@ Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 @dataclass(slots=True)
 class Entry:
     """
-    The effect of one transaction on the lists.
-
-    Attributes:
-        slot: The slot that lists the jobs of the transaction.
-        begun: Generations of the jobs that the transaction begins.
-        ended: Generations of the jobs that the transaction ends.
+    The effect of one transaction on the lists: its slot, and generations of the jobs that it begins and ends.
     """
 
     slot: int
@@ -49,10 +41,6 @@ class Entry:
 
 
 class BegunLists:
-    """
-    The slots in use, with the generations of their running jobs. Thread-safe.
-    """
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
@@ -98,7 +86,7 @@ class BegunLists:
 
     def doubtful(self) -> Asked:
         """
-        Return the slots and their jobs if some of these may have ended elsewhere. Pass them to `learn`.
+        Return the slots and their jobs if some of these jobs may have ended elsewhere. Pass them to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:
@@ -122,7 +110,7 @@ class BegunLists:
             found.setdefault(slot, set()).add(generation)
         with self._lock:
             for slot, (jobs, generations) in asked.items():
-                if self._slots[slot] is not jobs:  # all have ended since, and a later transaction uses the slot
+                if self._slots[slot] is not jobs:  # all its jobs have ended, and a later transaction uses the slot
                     continue
                 still = found.get(slot, set())
                 if self._unknown.pop(slot, None) is not None:

@@ -73,12 +73,12 @@ _SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
-    "plan_cache_mode": "force_generic_plan",  # otherwise half of our statements are planned at each execution
+    "plan_cache_mode": "force_generic_plan",  # by default, half of our statements are planned at each execution
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
 """
-Encoding of connections, whatever the URL, the environment or the database says, because an `Array` is already UTF-8.
+Encoding of connections, because an `Array` is already UTF-8. It overrides the URL, the environment and the database.
 """
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
 """
@@ -114,8 +114,8 @@ class Connections:
     """
     A pool with a connection for each concurrent reader and writer. Thread-safe.
 
-    The next call replaces a lost connection. If a server does not answer in time, its connection and all idle
-    connections are lost; calls on other connections continue.
+    The next call replaces a lost connection. If a server does not answer in time, the connection of that call and all
+    idle connections are closed; calls on other connections continue.
 
     A pooler in transaction mode lends a server's session for one transaction. Nothing may be left in the session, so
     each statement runs in a transaction that contains its settings, and no statement is prepared.
@@ -183,7 +183,8 @@ class Connections:
             if self._is_pooled:
                 link["prepare_threshold"] = None
             else:
-                options = given.get("options", os.environ.get("PGOPTIONS", ""))  # our options would replace these
+                # our options would replace these
+                options = given.get("options", os.environ.get("PGOPTIONS", ""))
                 link["options"] = f"{options} {self._session}"
             kind = timed_connection()
             connection: Any = kind.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
@@ -203,9 +204,9 @@ class Connections:
         Open a transaction; commit it at the end, or roll it back if the block raises.
 
         A pipelined statement is sent with the next fetch of rows, or with the commit. A transaction costs one round
-        trip for each fetch, and one more. Locks taken after the last fetch are held for no round trip. The error of a
-        statement may be raised only at the next fetch. Set *is_pipelined* to False for a text of several statements,
-        and to count changed rows. *call_s* raises the time limit.
+        trip for each fetch, and one for the commit. Locks that are taken after the last fetch are not held during a
+        round trip. The error of a statement may be raised only at the next fetch. Set *is_pipelined* to False for a
+        text of several statements, and to count changed rows. *call_s* raises the time limit.
         """
         is_committing = False
         with self._lent(call_s) as connection:
@@ -245,8 +246,8 @@ class Connections:
 
         The row is a job if *returns_job*, otherwise it has integers and arrays of integers.
 
-        It costs one round trip. If the connection is lost, the outcome is unknown, unless the statement *is_read*. The
-        other arguments are those of `writing`.
+        The call costs one round trip. If the connection is lost, the outcome is unknown, unless the statement
+        *is_read*. The other arguments are those of `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -255,7 +256,7 @@ class Connections:
         with self._lent() as lent:
             one: Any = lent
             one.has_warned = False
-            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # the server sends an idle connection only its end
+            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # an idle connection receives nothing but its end
                 one.pgconn.consume_input()
             one.prepared.prepare(text)
             try:
@@ -274,7 +275,7 @@ class Connections:
         """
         Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        Without the driver's cursors, the client needs half the time for one write, and 0.8 of it for a hundred.
+        This bypasses the driver's cursors. The client needs half of their time for one write, and 0.8 for a hundred.
         """
         if not self._has_pipelines:
             with self.writing(call_s) as connection:
@@ -304,9 +305,6 @@ class Connections:
 
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
-        """
-        Send statements without waiting for earlier answers. Raise the first error.
-        """
         if not self._psycopg.Pipeline.is_supported():
             yield
             return
@@ -324,7 +322,7 @@ class Connections:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
-        Lend a connection in autocommit mode. Behind a pooler, all statements are one transaction.
+        Lend a connection in autocommit mode. Behind a pooler, all statements of the block are one transaction.
         """
         return self.writing() if self._is_pooled else self._lent()
 

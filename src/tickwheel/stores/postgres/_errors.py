@@ -95,8 +95,7 @@ _REFUSALS: Final = (
 """
 Patterns of a server's refusals, with their SQLSTATEs, which the driver hides while it connects.
 
-Only stable messages are listed. Any other refusal is transient, in any language: starting up, shutting down, out of
-connections.
+Only stable messages are listed. Any other refusal is transient: the server starts, stops, or has no free connection.
 """
 
 

@@ -2,7 +2,7 @@
 Writes jobs within a caller's transaction.
 
 The writes run in a savepoint, so that an error here leaves the transaction unchanged. They lock only the written jobs.
-They send no NOTIFY, which would serialise all commits of the database.
+They send no NOTIFY, because NOTIFY would serialise all commits of the database.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Sends and receives notifications, outside the write path. They are hints that another node wrote.
+Sends and receives notifications, outside the write path. A notification is a hint that another node wrote.
 
 NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification, and
 a thread with its own connection sends one for all writes since the last one.
@@ -30,8 +30,7 @@ _MERGED_S: Final = 1.0
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
-Longest interval between polls for the end of a joined transaction. Intervals grow up to it, because most transactions
-are short.
+Maximum interval between polls for the end of a joined transaction. The first intervals are short, as most transactions.
 """
 
 
@@ -106,16 +105,16 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Receives notifications, and guards its owner's leases: when its session ends, other nodes may take these leases.
+    Receives notifications, and guards its owner's leases: after its session ends, other nodes may take these leases.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
         """
         Listen on *connection*, and guard the leases of *owner*.
 
-        The connection is closed at the end, or at once if listening fails. Only notifications for the shards that
-        *heard* returns count. No write is missed when this node takes a shard, because a new owner begins by reading
-        the whole shard.
+        The connection is closed at the end, or immediately if listening fails. Only notifications for the shards that
+        *heard* returns count. No write is missed when this node takes a shard, because a new owner first reads the
+        whole shard.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

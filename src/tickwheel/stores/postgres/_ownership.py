@@ -41,12 +41,8 @@ class View(NamedTuple):
     """
     The state of the leases before an owner renews its own.
 
-    Attributes:
-        is_same_server: True if the server is the same as at the last renewal.
-        durability: The row of the statement `durability`.
-        until: The end of the leases after the renewal.
-        share: The owner's fair share, in shards.
-        held: The shards that the owner holds.
+    *durability* is the row of the statement `durability`, *until* the end of the renewed leases, *share* the owner's
+    fair share in shards, and *held* the shards that the owner holds.
     """
 
     is_same_server: bool
@@ -62,10 +58,9 @@ def view(
     """
     Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
 
-    First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks that the
-    leases need; one may be this owner's own session on a dead connection. Then shortens leases written before the clock
-    was set back, so that they expire in time. If *is_taking*, expires the leases of owners whose guard session has
-    ended.
+    First ends the sessions of clients that stopped in the middle of a pipeline, because these sessions may hold locks
+    that the leases need; one may be this owner's own session on a dead connection. Then shortens leases written before
+    the clock was set back, so that they expire in time. If *is_taking*, expires leases whose guard session has ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -91,7 +86,7 @@ def keep(
     Renew the leases of *owner*, and if *is_taking* take free ones, in one round trip.
 
     Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
-    locks: attempts whose rows are locked are returned as well, to be rescued later; the list *slot* has their keys.
+    locks. The second result has the attempts in locked rows, to be rescued later; the list *slot* has their keys.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]
@@ -118,9 +113,6 @@ def keep(
 
 
 def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
-    """
-    Rescue the *locked* attempts; return the number of rescued attempts, and the attempts that are still locked.
-    """
     shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
     values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}
     with connections.writing() as connection:
@@ -130,9 +122,6 @@ def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, l
 
 
 def still_running(connections: Connections, owner: str) -> list[tuple[int, int]]:
-    """
-    Return the jobs of the lists of *owner* that still run, as pairs of slot and generation.
-    """
     with connections.reading() as connection:
         return connection.execute(SQL["still_running"], (owner,)).fetchall()
 

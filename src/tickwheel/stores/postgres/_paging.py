@@ -23,9 +23,7 @@ _BY_VALUES: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 
 def page(connection: Connection, query: JobQuery) -> Page:
-    """
-    Return the page of *query*. If a filter rejects some jobs, more statements find and read a larger range.
-    """
+    # if a filter rejects some jobs, more statements find and read a larger range
     values: dict[str, Any] = {
         # Keys contain no character below U+0001, so this is the first key that can follow the cursor.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\x01"),

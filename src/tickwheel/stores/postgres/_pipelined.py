@@ -105,6 +105,6 @@ class Pipelined:
             result = yield from next_result(self._pgconn)
             if result is not None and result.status == _PIPELINE_SYNC:
                 self._syncs -= 1
-            elif result is None and was_last:  # nothing follows
+            elif result is None and was_last:  # no statement follows
                 return
             was_last = result is None

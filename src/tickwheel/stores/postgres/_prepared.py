@@ -46,9 +46,6 @@ class Prepared:
             self.confirm(text)
 
     def execute(self, text: str, values: dict[str, Any]) -> PGresult:
-        """
-        Execute a prepared statement that is a transaction of its own.
-        """
         try:
             return self._execute(text, values)
         except Exception as error:

@@ -29,9 +29,6 @@ Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
 def drive(
     steps: Steps[_T], execute: Callable[[Statement], object], fetch: Callable[[list[Statement]], list[Rows]]
 ) -> _T:
-    """
-    Call *execute* or *fetch* for each of *steps*, and return the result. Errors are raised inside *steps*.
-    """
     try:
         asked = next(steps)
         while True:

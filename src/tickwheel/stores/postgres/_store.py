@@ -70,16 +70,16 @@ __all__ = ["PostgresStore"]
 
 
 _MARGIN: Final = 0.2
-"""Last fraction of a lease, in which an owner no longer relies on it, and leaves notes for the next owner."""
+"""Last fraction of a lease. Within it, an owner does not rely on its lease, and leaves notes for the next owner."""
 
 _OPENING_S: Final = 10.0
-"""Time limit of schema changes."""
+"""Time limit of schema changes, in seconds."""
 
 _SOON_MS: Final = 60_000
-"""A job that is due later than this may be announced a second later."""
+"""Jobs due later than this may be announced a second later than jobs due sooner."""
 
 _UNNAMED: Final = (-1,)
-"""The locked jobs that a takeover of unknown outcome may have listed; no job has this generation."""
+"""Takes the place of the locked jobs of a takeover of unknown outcome; no job has this generation."""
 
 _TRIES: Final = 10
 """Maximum number of repeats of a batch when other writers create jobs of the same keys."""
@@ -186,7 +186,7 @@ class PostgresStore:
         connections.close()
 
     def now_ms(self) -> int:
-        # Asked before each firing: a cursor would take twice as long as all other work for the question.
+        # Asked before each firing. A cursor would take twice as long as everything else in this call.
         (number,) = self._open_connections().alone(SQL["now"], {}, is_read=True) or (0,)
         return int(number)
 
@@ -578,7 +578,7 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards that this process surely owns. The owners of all other shards must be notified of writes.
+        Return the shards that this process certainly owns. Writes to all other shards must be notified to their owners.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

@@ -45,8 +45,8 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
         """
         A driver connection that is closed when an answer does not come in time.
 
-        *call_s* is the time limit of one call in seconds, and *left_s* the rest for the current call, or None if each
-        statement is a call of its own.
+        *call_s* is the time limit of one call in seconds. *left_s* is the time left for the current call, or None if
+        each statement is a call of its own.
         """
 
         call_s = 10.0
@@ -98,8 +98,8 @@ def ready(fileno: int, events: int, timeout_s: float) -> int:
     """
     Return which of the *events* have occurred at a descriptor, as numbers of `selectors`, which the driver uses.
 
-    A statement waits several times, mostly for events that have already occurred. A selector costs three times a plain
-    poll.
+    A plain poll is used, because a selector costs three times as much. A statement waits several times, mostly for
+    events that have already occurred.
     """
     timeout_s = max(timeout_s, 0.0)
     if _poll is None:

@@ -22,12 +22,12 @@ __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
 """
-Functions that return a key's current shard, and the key's shard at the creation of the store. The latter is also the
-shard of a blob without a shard number.
+Two functions from a key to a shard: its current shard, and its shard at the creation of the store. A blob without a
+shard number is in the latter.
 """
 
 _SAME_FIRING = 16
-"""Length of the part of a place that holds the due time and the generation."""
+"""Length of the due time and the generation, the first part of a place."""
 
 
 class Batch:
@@ -74,9 +74,6 @@ class Batch:
     def decide(
         self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes], kept: Sequence[Sequence[bytes]]
     ) -> None:
-        """
-        Decide the writes that depend on stored jobs (*rows*), manifests (*texts*) and kept answers (*kept*).
-        """
         if kept:
             self._texts = {
                 (token, part.decode()): text

@@ -61,7 +61,7 @@ _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
 """
-Flag of the shard. It stays while the job is pending in that shard or running; any other write of the job removes it.
+Flag of the shard. The flag stays while the job is pending or running in that shard; any other write removes the flag.
 """
 _FIRST_COLUMN: Final = 4
 

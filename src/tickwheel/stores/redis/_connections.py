@@ -73,8 +73,7 @@ class Connections:
         self._idle: list[Connection] = []
         self._here: Any = original(_thread, "_local")()
         """
-        Idle connections of the current thread, as attribute `idle`, because a gevent socket works only in the thread
-        that opened it.
+        Idle connections of the current thread, as `idle`: a gevent socket works only in the thread that opened it.
         """
         self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
@@ -90,8 +89,7 @@ class Connections:
         """
         Run the script *name*, and return its reply. The script is loaded again if the server has lost it.
 
-        The time limit is *calls* times the limit of one call. If a script with *is_write* raises an error, the outcome
-        is unknown.
+        The time limit is *calls* times the limit of one call. If a call with *is_write* fails, its outcome is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -171,7 +169,7 @@ class Connections:
         Return the result of *ask* on the node that holds the store.
 
         A node that redirects has not executed the call, so it is safe to repeat it. With gevent, *ask* runs in a small
-        pool of threads, and a greenlet that waits for it lets others run.
+        pool of threads, so that other greenlets run while one waits for *ask*.
         """
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()

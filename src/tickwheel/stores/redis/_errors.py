@@ -39,7 +39,7 @@ _CODES: Final = {
     "LOADING": _Words("the server is still loading its data", "try again", is_transient=True),
     "READONLY": _REPLICA,
     "MASTERDOWN": _REPLICA,
-    # Permanent: the writer then finds the write that does not fit, and applies all others.
+    # These errors are permanent: the writer then finds the write that does not fit, and applies all other writes.
     "OOM": _Words("the server has no memory left", "raise its maxmemory; what was begun can still be settled"),
     "MISCONF": _Words(
         "the server takes no writes because it cannot save", "look into its log; free its disk", is_transient=True
@@ -91,9 +91,6 @@ _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 
 def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
-    """
-    Return the `StoreError` for *error*. *is_sent* is True if a write may have reached the server.
-    """
     text = str(error).partition("\n")[0]
     for part, words in _TEXTS.items():
         if part in text:

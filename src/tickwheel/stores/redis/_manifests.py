@@ -1,5 +1,5 @@
 """
-The declared manifests: a hash of JSON arrays with version, digest, revision and rules.
+The declared manifests, in one hash of JSON arrays: version, digest, revision and rules.
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
-    """
-    Return the dead jobs with the latest due times. They are read in several calls; jobs may change between two calls.
-    """
+    # read in several calls, between which jobs may change
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):
         wanted = min(_REACH, limit - first)

@@ -1,5 +1,5 @@
 """
-The partitions of a store. Each has its own hash tag, so that a cluster keeps it on one master.
+The partitions of a store. Each partition has its own hash tag, so that a cluster keeps it on one master.
 """
 
 from __future__ import annotations
@@ -56,7 +56,5 @@ WHOLE: Final = Partition()
 
 
 def _slot(tag: str) -> int:
-    """
-    Return the cluster's hash slot of *tag*: its CRC16 (XMODEM) modulo 16,384, as in the Redis Cluster specification.
-    """
+    # CRC16 (XMODEM) modulo 16,384, as in the Redis Cluster specification
     return crc_hqx(tag.encode(), 0) % _SLOTS

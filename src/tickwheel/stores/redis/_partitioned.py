@@ -54,7 +54,7 @@ class PartitionedRedisStore:
     """
     Jobs in several partitions, each on its own master if the cluster has enough. A key always stays in one partition.
 
-    A batch is one transaction in each partition. A batch with an unknown outcome may have reached only some of them.
+    A batch is one transaction in each partition. A batch with an unknown outcome may have reached only some partitions.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], *, url: str, lease_s: float) -> None:
@@ -231,7 +231,8 @@ class PartitionedRedisStore:
         self._leases.tell(methodcaller("keep_minutes", minutes))
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
-        # While a partition was silent, another one got the rows: both may have a row of the same quarter of an hour.
+        # While one partition was silent, another partition got the rows: both may have a row of the same quarter of an
+        # hour.
         found: dict[tuple[int, str], Minute] = {}
         asked = self._each(lambda partition: partition.minutes(since, until, span_ms), zip(self.partitions))
         for minute in chain.from_iterable(asked):

@@ -41,8 +41,7 @@ class PartitionedLeases:
     """
     Asks all partitions concurrently, on its own threads. Thread-safe.
 
-    *is_owner* is True from the first acquire to the release. *silent* has the partitions that did not answer the last
-    time.
+    *is_owner* is True from the first acquire to the release. *silent* has the partitions without a last answer.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], url: str, lease_ms: int) -> None:
@@ -89,8 +88,9 @@ class PartitionedLeases:
         """
         Renew the leases in all partitions concurrently; with *may_take*, also take free shards.
 
-        If a partition does not answer, the node continues to fire, and keeps its leases there for half of their length.
-        An error is raised only if no partition answers, if this node owns nothing yet, or if the error is permanent.
+        If a partition does not answer, the node continues to fire its jobs, and keeps the leases in that partition for
+        half of their length. An error is raised only if no partition answers, this node owns nothing yet, or the error
+        is permanent.
         """
         with self._lock:
             began = time.monotonic()
@@ -115,7 +115,7 @@ class PartitionedLeases:
     def _lease_in(self, number: int, owner: str, *, may_take: bool) -> _Leased:
         partition, held = self._partitions[number], self._held[number]
         if held.is_lost:
-            partition.release(owner)  # the state of their jobs is unknown: they are recovered under new epochs
+            partition.release(owner)  # the state of these jobs is unknown: they are recovered under new epochs
             held.is_lost = False
         return partition.leased(owner, may_take=may_take)
 
@@ -142,7 +142,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition, or an estimate from its last answer, which is never ahead of the clock.
+        Return the clock of the first partition, or an estimate from its last answer that is never ahead of the clock.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()

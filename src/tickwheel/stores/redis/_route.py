@@ -19,7 +19,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
-"""Time limit of each node that is asked for the store's server. After it the next node is asked."""
+"""Time limit of each node that is asked for the store's server. After this time the next node is asked."""
 _NODES_MAX: Final = 64
 _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 
@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 class Route:
     """
-    The route to a server. *is_searched* is True if the server may change, so that its role is checked. Thread-safe.
+    The route to a server. *is_searched* is True if its role must be checked, because it may change. Thread-safe.
     """
 
     is_searched = False
@@ -40,8 +40,8 @@ class Route:
         """
         Parse *location* with the driver's module *redis*, without connecting.
 
-        A server that does not answer within *call_s* counts as unreachable, because an owner must not wait until its
-        lease has expired.
+        A server that does not answer within *call_s* counts as unreachable: an owner must not wait until its lease
+        ends.
         """
         self._redis = redis
         # The pool is used only to parse the URL. It would count every connection ever made against a limit.

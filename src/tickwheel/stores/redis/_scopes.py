@@ -1,5 +1,5 @@
 """
-The paused scopes: a hash of JSON arrays with time, author and reason.
+The paused scopes, in one hash of JSON arrays: time, author and reason.
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ SCRIPTS: Final = {
 
 
 def packed(items: Iterable[bytes]) -> bytes:
-    """
-    Return *items* as one MessagePack array, which a script unpacks far faster than it reads as many arguments.
-    """
+    # a script unpacks one array far faster than it reads as many arguments
     parts: list[bytes] = []
     for item in items:
         size = len(item)
