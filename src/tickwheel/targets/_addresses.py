@@ -1,8 +1,8 @@
 """
 Refuses webhooks to internal addresses, which the author of a URL could not reach from outside.
 
-It refuses loopback, private, shared, link-local (where clouds serve metadata), multicast, reserved and unspecified
-addresses, also if they are wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is
+Refuses loopback, private, shared, link-local (where clouds serve metadata), multicast, reserved and unspecified
+addresses, even if they are wrapped in IPv6 addresses (mapped, 6to4, Teredo, NAT64, ISATAP). Any other IPv6 address is
 public only within 2000::/3.
 """
 
@@ -30,16 +30,14 @@ _SPECIAL: tuple[Network, ...] = (
 
 class AddressRefusedError(OSError):
     def __init__(self, address: str) -> None:
-        """
-        Store the *address*, but not in the text, because errors of one host must have equal texts to be grouped.
-        """
+        # not in the text, because errors of one host must have equal texts to be grouped
         self.address = address
         super().__init__("its address is not a public one: allow its network, or call another host")
 
 
 class Guard:
     """
-    Distinguishes public addresses from internal ones. *allow* lists internal networks that may be reached nevertheless.
+    Distinguishes public addresses from internal ones. *allow* lists internal networks that may be reached.
     """
 
     def __init__(self, allow: Iterable[str] = ()) -> None:

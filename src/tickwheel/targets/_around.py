@@ -73,6 +73,6 @@ def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) 
 
 def is_end(error: Exception, is_final: IsFinal) -> bool:
     """
-    Return True if *error* ends its job. Errors that interrupt an attempt from outside never do.
+    Return True if *error* ends its job. Errors that interrupt an attempt from outside never end it.
     """
     return not isinstance(error, Abandoned | FinalError | JobStoppedError) and is_final(error)

@@ -4,8 +4,8 @@ Circuit breakers: a failing receiver gets no calls for a while, and then one fir
     state        meaning                                    event                       next
     closed       every call may begin                       n failures in a row         open
     open         no call may begin                          the wait is over            half-open
-    half-open    one call may begin; others wait for it     it succeeds                 closed
-                                                            it fails                    open
+    half-open    one call may begin; others wait for it     the call succeeds           closed
+                                                            the call fails              open
     full         like open, but the receiver works and      the wait is over            half-open
                  has no room
 
@@ -33,8 +33,7 @@ _SHARE: Final = 1 / 100
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
 """
-Maximum number of jobs per second that are called again while their receiver gets no calls. Each of these calls is a
-write to the store.
+Maximum number of jobs per second that are called again while their receiver gets no calls. Each call costs a write.
 """
 
 
@@ -93,7 +92,7 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait lasts at least until the next probe of *name* is allowed. So a single waiting job can make the probe
+        The wait lasts at least until the next probe of *name* is allowed. So even a single waiting job can probe *name*
         each time its wait ends.
         """
         breaker = self._breakers.get(name)
@@ -112,8 +111,8 @@ class Breakers:
         """
         Record the result of a call to *name*: True for success, False for failure, None for neither.
 
-        If the destination only lacks room (*is_full*), one failure opens the breaker. *after_s* is the wait that the
-        destination requests.
+        If the destination only lacks room (*is_full*), a single failure opens the breaker. *after_s* is the wait that
+        the destination requests.
         """
         breaker = self._breakers.get(name)
         if is_up:

@@ -67,7 +67,7 @@ _WRONG: Final = frozenset(
 _WRAPPER: Final = "OperationalError"
 """An error of kombu that wraps any error of its transport. Without a cause, it means that the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
-"""Part of the answer of a Redis without memory. Before 7.0 it is inside the error of a script."""
+"""Part of the answer of a Redis without memory. Before Redis 7.0 a script's error contains this part."""
 _NO_LIBRARY: Final = "Please install"
 """Part of the error for a serializer that kombu knows but whose library is missing."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
@@ -94,9 +94,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """
-    Yield *error* and its causes, because libraries wrap the errors of their drivers.
-    """
+    # libraries wrap the errors of their drivers
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

@@ -25,7 +25,6 @@ _CELERY: Final = (
 _CELERY_QUEUE: Final = "celery"
 """The queue of tasks whose application has no default queue."""
 _JSON: Final = "json"
-"""The default serializer."""
 
 
 def declared(task: Any, options: dict[str, Any]) -> dict[str, Any]:

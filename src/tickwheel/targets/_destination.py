@@ -46,7 +46,7 @@ class Destination:
     @classmethod
     def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination for an address that only the library knows. *secrets* (passwords or URLs) are masked.
+        Return a destination for an address that only the library knows. *secrets* (passwords or URLs) are masked in it.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", shown, found)

@@ -1,5 +1,5 @@
 """
-Remembers leases that have ended, so that a worker that settles its firing late or again gets the result.
+Remembers leases that have ended, so that a worker that settles a firing late or again gets the firing's result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Endings:
 
     def settle(self, fire_id: str, what: str) -> Future[None]:
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # it cannot be cancelled
+        done.set_running_or_notify_cancel()  # the running future cannot be cancelled
         self._settling[fire_id] = what, done
         return done
 

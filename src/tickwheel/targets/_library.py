@@ -13,9 +13,6 @@ __all__ = ["library", "missing"]
 
 
 def library(name: str, extra: str) -> Any:
-    """
-    Return the module called *name*. A MissingExtraError names the pip *extra* that installs it.
-    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -8,7 +8,7 @@ The link to one receiver: a connection, a circuit breaker and the unanswered mes
     refuses the message                                a failed attempt, with its reason
     can never take the message                         a dead letter
 
-If a message was written but not answered, its outcome is unknown. The link keeps waiting for the answer while the
+If a message was written but not answered, its outcome is unknown. The link waits for the answer while the
 connection lasts, and the next attempt of the job gets the answer. The message is sent again only after the connection
 is gone.
 """
@@ -37,7 +37,7 @@ _RECONNECT_S: Final = 1.0
 _CLOSE_S: Final = 1.0
 """Time limit of closing a connection, which would never end if the receiver has stopped."""
 _KEPT_MAX: Final = 100_000
-"""Maximum number of messages kept for jobs that have not fetched the answer."""
+"""Maximum number of sent messages kept for jobs whose next attempt has not fetched the answer yet."""
 
 
 class _Sending:
@@ -89,7 +89,7 @@ class Link(Generic[_T]):
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
     ) -> DeadLetter | Snooze | None:
         """
-        Send the message of *firing* with *publish*, or wait again for the answer to a message sent earlier.
+        Send the message of *firing* with *publish*. If it was sent earlier, wait again for the answer.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
         message, and NotTakenError if the receiver does not take it for another reason.
@@ -169,9 +169,6 @@ class Link(Generic[_T]):
         return sending
 
     def _is_gone(self, sending: _Sending) -> bool:
-        """
-        Return True if *sending* cannot get an answer any more, because its connection is gone.
-        """
         if sending.task.done():
             return isinstance(_error_of(sending.task), NotTakenError | asyncio.CancelledError)
         if sending.held is None or self._is_open(sending.held):
@@ -196,9 +193,7 @@ class Link(Generic[_T]):
             leave(lane, is_up=True)
 
     def _note_silence(self, firing: Firing, sending: _Sending) -> None:
-        """
-        Record a missing answer. The receiver is silent if it has answered no other message since *sending* began.
-        """
+        # the receiver is silent if it has answered no other message since *sending* began
         is_silent = self._answered_at < sending.begun
         self.breakers.leave(self._name, is_up=False if is_silent else None, reason=self._silence())
         self.breakers.leave(self._lane(firing), is_up=None)
@@ -219,7 +214,7 @@ class Link(Generic[_T]):
         try:
             return await asyncio.shield(self._connecting)
         except (NotTakenError, DeliveryError) as error:
-            raise copy(error) from None  # a copy for each waiter
+            raise copy(error) from None  # a copy for each waiting attempt
 
     def _refused(self) -> Exception:
         if isinstance(self._refusal, DeliveryError):
@@ -262,9 +257,7 @@ class Link(Generic[_T]):
 
 
 def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
-    """
-    Return the exception of the ended *task*. asyncio would log an exception that is never retrieved.
-    """
+    # asyncio would log an exception that is never retrieved
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 

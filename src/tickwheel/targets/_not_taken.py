@@ -2,7 +2,7 @@
 Messages that a receiver did not take for a reason other than the message.
 
 The job waits, and no attempt counts, until the job `expires` or for a day. After that, each try is a failed attempt.
-The start of the wait is stored with the job's error, so that it survives a restart or a change of nodes.
+The start of the wait is stored with the job's error, so that a restart or a change of nodes does not reset the wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.targets.contract import Firing, Snooze
 __all__ = ["NotTakenError", "put_off", "waited_s"]
 
 WAIT_MAX_S: Final = 86_400.0
-"""Longest wait of a job that counts no attempts."""
+"""Maximum time for which a job waits without counting attempts."""
 _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 
@@ -25,8 +25,8 @@ class NotTakenError(Exception):
     """
     A message was not taken, for a *reason* other than the message.
 
-    *is_up* is True if the receiver works, and None if that is unknown, as after a broken connection. *is_full* is True
-    if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver named, if any.
+    *is_up* is True if the receiver works, and None if its state is unknown, as after a broken connection. *is_full* is
+    True if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver requests.
     """
 
     def __init__(

@@ -46,14 +46,14 @@ MODULES: Final = {
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
-    Make the target that *url* names, for `targets=`; the module lists the forms. It connects on first use.
+    Make the target that *url* names, for `targets=`; the module lists the forms. A target connects on first use.
 
     With *has_to_run*, check at once that the target's library and settings allow it to run here.
 
     Raises:
         InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.
-        MissingExtraError: If a library is missing. Some libraries are needed to make the target, and all if it
-            *has_to_run*.
+        MissingExtraError: If a library is missing. With *has_to_run* all libraries of the target are needed, otherwise
+            only those that make it.
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")
@@ -66,7 +66,7 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
         made = form.make(parts)
     except InvalidJobError:
         raise
-    except ValueError:  # of a library, whose text may contain secrets
+    except ValueError:  # this is the error of a library, whose text may contain secrets
         raise InvalidJobError("url", parts.shown, f"it cannot be read: write as in {form.example!r}") from None
     if has_to_run:
         made.resolve(form.handler)

@@ -89,7 +89,7 @@ def check_headers(
     name: str, headers: Mapping[str, Any] | None, library: str = "", theirs: Collection[str] = ()
 ) -> None:
     """
-    Refuse *headers* that would replace headers of a firing, or headers of the *library* (*theirs*).
+    Refuse *headers* that would replace headers of a firing, or the *library*'s own headers (*theirs*).
     """
     for each in headers or ():
         if each.lower().startswith(_OURS):

@@ -3,11 +3,11 @@ Learns the pace of a receiver, the number of messages that it accepts per second
 
 At the first refusal, the pace is set to the number of messages accepted within the last second, and then messages are
 sent a little slower. The true limit may be much higher, because few messages were offered or the refusal was momentary.
-So the pace grows fast until a second refusal proves that there is a limit. Then it grows slowly at first, and is cut at
-each refusal. Each refusal also delays all messages as long as the receiver asks.
+So the pace grows fast until a second refusal proves that there is a limit. Then the pace grows slowly at first, and is
+cut at each refusal. Each refusal also delays all messages as long as the receiver asks.
 
 If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
-receiver. After one is accepted, all waiting messages may be sent, as at first.
+receiver. When the receiver accepts one, all waiting messages may be sent, as at first.
 
 The module reads no clock: the caller passes the time.
 """
@@ -27,7 +27,7 @@ _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """Growth of a pace per square second since the last refusal, as a fraction of the pace at the refusal."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Growth factor per second while no limit is known. So a momentary refusal causes little delay."""
+"""Growth factor per second while no limit is known. It is large, so that a momentary refusal causes little delay."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
@@ -87,7 +87,7 @@ class Pace:
             self._earliest = max(self._earliest, now - _BURST_S) + gap
             return None
         turn = max(self._last_turn + gap, self._open_at, self._earliest, now + _WAIT_MIN_S)
-        if not self._is_known:  # the pace grows: ask again soon
+        if not self._is_known:  # the pace grows, so the real wait is shorter: ask again soon
             turn = min(turn, max(self._open_at, now + _GROWING_WAIT_S))
         self._last_turn = turn
         self._turns[name] = turn

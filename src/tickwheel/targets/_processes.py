@@ -1,7 +1,7 @@
 """
 Handlers in separate processes, where a crash or a hang ends only its attempt.
 
-Each process runs one call at a time, for one of the dispatcher's threads, and is kept for later calls. Processes are
+Each process runs one call at a time for one of the dispatcher's threads, and is reused for later calls. Processes are
 spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's
 name. It imports the main module under another name, so the main module needs its `if __name__ == "__main__":`.
 
@@ -66,8 +66,8 @@ class ProcessPool:
         Call *function* in a process. Return its result if it is a `DeadLetter`, `Snooze` or `Retry`.
 
         The process is killed after *timeout_s*, which a heartbeat restarts, or if the job of *firing* is cancelled. A
-        HandlerFailedError is raised if the function raised or its process ended, a TimeoutError if it was killed for
-        taking too long, and Abandoned if the pool was closed during the call.
+        HandlerFailedError is raised if the function raised or its process ended, a TimeoutError if the process was
+        killed after *timeout_s*, and Abandoned if the pool was closed during the call.
         """
         request = _request(function, arguments)
         while True:
@@ -131,7 +131,7 @@ class ProcessPool:
 
 class _Process:
     """
-    The parent's end of a process, which leads its own session, so that its children can be killed with it.
+    The parent's end of a process. The process leads a session, so that its children can be killed with it.
 
     *was_idle* is True if the process has run earlier calls, and has not started the current one.
     """
@@ -149,7 +149,7 @@ class _Process:
 
     def ask(self, request: bytes) -> None:
         while self._hear(_UP_S, _not_begun())[0] != _READY:
-            pass  # a thread that an earlier call left behind
+            pass  # drop what a thread of an earlier call still sends
         try:
             with nullcontext() if len(request) <= _PIPE_BYTES else self._killed_after(_UP_S):
                 self._pipe.send_bytes(request)
@@ -158,9 +158,7 @@ class _Process:
 
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
-        """
-        Kill the process unless the block ends within *seconds*. Use it rarely: its thread costs more than most calls.
-        """
+        # use this rarely: its thread costs more than most calls
         limit = Timer(seconds, self.kill)
         limit.start()
         try:
@@ -199,9 +197,7 @@ class _Process:
         return kind, what
 
     def leave(self) -> None:
-        """
-        End the process by closing its pipe. Processes that its calls have started may continue.
-        """
+        # processes that its calls have started may continue
         self._pipe.close()
         self._process.join(_LEAVE_S)
         if self._process.exitcode is None:
@@ -211,7 +207,7 @@ class _Process:
         """
         Kill the process and its children, except children in sessions of their own. On Windows, children survive.
         """
-        leads, self._leads_group = self._leads_group, False  # only once: another process may get its id later
+        leads, self._leads_group = self._leads_group, False  # only once: the system may give its id to another process
         with suppress(ValueError):  # another thread has closed it
             if leads and hasattr(os, "killpg"):
                 with suppress(ProcessLookupError):
@@ -228,9 +224,7 @@ class _Process:
 
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
-    """
-    Kill *process* if the job of *firing* is cancelled within the block, but not later, when it may run another call.
-    """
+    # not after the block, when the process may run another call
     stopping = firing.stopping
     if stopping is None:
         yield
@@ -266,9 +260,7 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 
 
 def check_sendable(name: str, function: Callable[..., Any]) -> None:
-    """
-    Refuse a handler that cannot be sent to another process, because the process cannot import it by name.
-    """
+    # another process could not import such a handler by name
     try:
         pickle.dumps(function)
     except Exception as error:  # noqa: BLE001  pickling may raise anything
@@ -328,7 +320,7 @@ def _unpack(each: Any, pipe: Connection) -> Any:
 
     def beat(progress: Progress | None) -> bool:
         pipe.send((_BEAT, progress))
-        return True  # when the attempt no longer counts, this process is killed
+        return True  # when the attempt no longer counts, the parent kills this process
 
     return Firing(job, attempt, fired_at, beat, trace)
 

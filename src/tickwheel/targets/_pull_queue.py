@@ -61,7 +61,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 @dataclass(slots=True, eq=False)
 class LeasedFiring:
     """
-    A firing that was dispatched to the queue. At first it is ready; when a worker gets it, it is started and leased.
+    A firing that was dispatched to the queue: first ready, then started and leased, when a worker gets it.
     """
 
     queue: str

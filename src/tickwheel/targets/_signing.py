@@ -1,7 +1,7 @@
 """
 Signatures of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
-They let a receiver verify the sender and the time of a message, and refuse a replay.
+With a signature, a receiver verifies the sender and the time of a message, and recognises a replay.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ def read_secret(secret: str) -> bytes:
 
 
 def signature(keys: tuple[bytes, ...], message: str, timestamp: int, body: bytes) -> str:
-    """
-    Return the header's value. It has one signature for each key, so that keys can be rotated without a gap.
-    """
+    # one signature for each key, so that keys can be rotated without a gap
     signed = f"{message}.{timestamp}.".encode() + body
     return " ".join("v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode() for key in keys)

@@ -57,7 +57,6 @@ class TaskTarget(Linked, Target, Generic[_T]):
     """
 
     _library: ClassVar[str]
-    """Name of the library, and of the pip extra that installs it."""
     _example: ClassVar[str] = "tasks.send_mail"
 
     def __init__(
@@ -107,7 +106,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Return the dead letter for *error*, or raise the exception that it means. Callable from any thread.
+        Return the dead letter for *error*, or raise the exception that *error* means. Callable from any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error
@@ -157,7 +156,7 @@ class BlockingTaskTarget(TaskTarget[Threads]):
     @abstractmethod
     def _enqueue(self, firing: Firing, task: Task) -> None:
         """
-        Enqueue the *task* of a *firing*. It runs on a thread that may block.
+        Enqueue the *task* of a *firing*. This runs on a thread of the target, so it may block.
         """
 
 
@@ -189,8 +188,8 @@ def apply_at(
     """
     Enqueue a task of Celery, RQ, Dramatiq or taskiq at its due time, not earlier.
 
-    The store holds the task until then. The task can be moved and cancelled by its key, no worker keeps it in memory,
-    and no visibility timeout runs while it waits.
+    The store keeps the task until its due time. The task can be moved and cancelled by its key, no worker keeps it in
+    memory, and no visibility timeout runs while it waits.
 
     The options that the task declares, such as its queue, are read from its code here and stored in the job, so the
     process that fires need not have the code. Celery's `expires` counts from the due time, when the task is sent.
@@ -198,8 +197,8 @@ def apply_at(
     Args:
         scheduler: A scheduler with the library's target, or a client of its store.
         task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of any of these.
-        args: Its positional arguments, as JSON values.
-        kwargs: Its arguments by name.
+        args: The task's positional arguments, as JSON values.
+        kwargs: The task's keyword arguments, as JSON values.
         eta: An aware datetime, or seconds since the epoch.
         countdown: Seconds from now; pass either this or *eta*.
         key: The job's key; setting it again replaces the pending job. None for a unique key.

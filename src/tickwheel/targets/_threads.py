@@ -19,10 +19,6 @@ _JOIN_S: Final = 1.0
 
 
 class Threads:
-    """
-    Up to 32 daemon threads, started on demand.
-    """
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = Lock()
@@ -31,9 +27,7 @@ class Threads:
         self._idle = 0
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """
-        Run *function* on one of the threads and return its result. *function* continues if the caller is cancelled.
-        """
+        # *function* continues if the caller is cancelled
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
@@ -82,4 +76,4 @@ class Threads:
             if call is None:
                 return
             call()
-            del call  # the waiting thread must not keep its job
+            del call  # the thread that waits must not keep a reference to its last job

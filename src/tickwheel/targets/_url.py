@@ -1,5 +1,5 @@
 """
-Parses the URL of a target into its kind, our options and the library's. `UrlForm` describes each target's URL.
+Parses the URL of a target into the target's kind, our options and the library's options. See `UrlForm`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class TargetUrl:
     """
     A URL, split into parts.
 
-    *base* has no options, and *shown* has also no user and password. *options* are as written, including %-escapes; a
-    plus sign is not a space.
+    *base* has no options; *shown* has no options, no user and no password. *options* are as written, with their
+    %-escapes; a plus sign is not a space.
     """
 
     __slots__ = ("base", "options", "scheme", "shown")
@@ -46,9 +46,7 @@ class TargetUrl:
             self.shown = f"{scheme}:{_MASK}" if "@" in query else _MASK
 
     def check_port(self, example: str) -> None:
-        """
-        Refuse an invalid host or port. The error shows no part of the URL, because any part may contain a password.
-        """
+        # the error shows no part of the URL, because any part may contain a password
         try:
             _ = urlsplit(self.base).port
         except ValueError:
@@ -73,9 +71,7 @@ class TargetUrl:
         return found
 
     def refuse_others(self, taken: Iterable[str], known: Iterable[str] = ()) -> None:
-        """
-        Refuse any remaining option that is not in *known*. The message also lists the options in *taken*.
-        """
+        # the message also lists the options in *taken*
         known = tuple(known)
         for name, _ in self.options:
             if name not in known:

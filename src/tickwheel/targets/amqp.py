@@ -6,7 +6,7 @@ The RabbitMQ target: a message with publisher confirms, to the queue or exchange
     shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
 
 Messages are persistent and mandatory: if no queue would get a message, the attempt fails. The property `message_id` is
-the same for all attempts. Consumers can use it; the broker does not.
+the same for all attempts. Consumers can use this property to detect duplicates; the broker does not.
 
 While the broker blocks publishers because it lacks memory or disk, jobs wait. A message that was written but not
 confirmed is not written again on the same connection.
@@ -45,10 +45,10 @@ _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_s
 _SMALL_BYTES: Final = 4096
 """A message size that every broker accepts."""
 _LONE_MAX: Final = 32
-"""Maximum number of channels besides the shared one. It is enough to hide the round trips of opening them."""
+"""Maximum number of channels besides the shared one. This number hides the round trips of opening channels."""
 _HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
-"""Maximum number of sends by one attempt. It sends again only if another message closed the channel."""
+"""Maximum number of sends by one attempt. It sends again only if another message has closed the channel."""
 
 
 class _Open:
@@ -78,9 +78,6 @@ class _Open:
             return self._channel
 
     async def is_blocked(self) -> bool:
-        """
-        Return True while the broker accepts no messages because it lacks memory or disk.
-        """
         try:
             async with asyncio.timeout(0):
                 await self.connection.transport.connection.ready()
@@ -92,9 +89,7 @@ class _Open:
         return exchange in self._exchanges and size <= self._size
 
     def forget_taken(self) -> None:
-        """
-        Forget the accepted exchanges and sizes, because a message within them has closed the shared channel.
-        """
+        # a message of an accepted exchange and size has closed the shared channel
         self._exchanges, self._size = {""}, _SMALL_BYTES
 
     def note_taken(self, exchange: str, size: int) -> None:
@@ -104,7 +99,7 @@ class _Open:
 
 class AmqpTarget(Linked):
     """
-    Publishes to one RabbitMQ, or another broker of AMQP 0-9-1 with publisher confirms.
+    Publishes to one RabbitMQ, or to another broker of AMQP 0-9-1 with publisher confirms.
 
     Args:
         url: Such as "amqp://user:password@localhost:5672/vhost".
@@ -186,7 +181,7 @@ class AmqpTarget(Linked):
 
     async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
-        Publish, and raise the broker's error about this message. Return False if another one has closed the channel.
+        Publish, and raise the broker's error about this message. Return False if another message closed the channel.
         """
         exchange, _ = _split(firing.job.handler)
         size = len(firing.job.payload)
@@ -237,9 +232,7 @@ class AmqpTarget(Linked):
             raise
 
     def _url(self) -> str:
-        """
-        Return the URL with a heartbeat that detects a lost broker within half a minute.
-        """
+        # the heartbeat detects a lost broker within half a minute
         url = self._destination.url
         if any(name == "heartbeat" for name, _ in parse_qsl(urlsplit(url).query)):
             return url

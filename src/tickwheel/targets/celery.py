@@ -1,9 +1,9 @@
 """
 The Celery target: a task is sent to its queue at its due time, without an ETA.
 
-A Celery worker holds a task with an ETA in memory, unacknowledged. After the broker's visibility timeout another worker
-gets it, too (kombu#337). Here the job waits in the store, and the queue gets the task when it is due. The task's id is
-the same for all attempts.
+A Celery worker holds a task with an ETA in memory, unacknowledged. After the broker's visibility timeout, another
+worker gets the same task (kombu#337). Here the job waits in the store, and the queue gets the task when it is due. The
+task's id is the same for all attempts.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CeleryTarget(BlockingTaskTarget):
     """
     Sends tasks by name. The process that fires need not have their code.
 
-    It has its own connections. On them kombu does not repeat messages, and RabbitMQ confirms each message.
+    The target has its own connections. On these, kombu does not repeat messages, and RabbitMQ confirms each message.
 
     Args:
         app: The `celery.Celery` application. Its broker and routes are used.
@@ -110,9 +110,7 @@ class CeleryTarget(BlockingTaskTarget):
         return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
 
     def require(self) -> None:
-        """
-        Import Celery, and the library for its broker's scheme, which Celery would import only at the first task.
-        """
+        # Celery would import the library for its broker's scheme only at the first task
         super().require()
         if self._url().startswith("redis"):
             library("redis", "celery")
@@ -124,7 +122,7 @@ class CeleryTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target that has its own application, with the broker at *url*, which is Celery's `broker_url`.
+        Return a target that has its own application, with the broker at *url* (Celery's `broker_url`).
 
         *queue* is the queue of tasks whose job names no queue. The other arguments are those of the class.
         """
@@ -174,9 +172,9 @@ class CeleryTarget(BlockingTaskTarget):
 
 def _check_compression(name: str | None) -> None:
     """
-    Refuse a compression that kombu does not support, because its transports would report a broken connection.
+    Raise an ImportError if the compression's library is missing here, or a ValueError if kombu does not know the name.
 
-    An ImportError means that the compression's library is missing here, and a ValueError that the name is unknown.
+    Otherwise kombu's transports would report a broken connection.
     """
     if name is None:
         return

@@ -54,7 +54,7 @@ class Default(Enum):
 
 
 DEFAULT: Final = Default.DEFAULT
-"""The value for the scheduler's default limit. None means no limit."""
+"""Means the scheduler's default limit, whereas None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Snooze:
     The attempt does not count.
 
     Attributes:
-        reason: Shown as the job's error until then; "" leaves the error unchanged.
+        reason: Shown as the job's error until the next call; "" leaves the error unchanged.
     """
 
     delay: Duration
@@ -84,7 +84,7 @@ class Snooze:
 
 
 GIVE_BACK: Final = Snooze(0)
-"""The scheduler's own result for an attempt that is released at once, for example by a worker that stops."""
+"""The scheduler's own result for an attempt that is released immediately, for example by a worker that stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Retry:
     """
     A result with which a handler asks for another attempt in *after* seconds (None: as in the job's policy).
 
-    It has an effect only if the policy allows another attempt.
+    The result has an effect only if the policy allows another attempt.
     """
 
     after: Duration | None = None
@@ -104,7 +104,7 @@ class Stopping(Protocol):
     Shows that an attempt must stop; internal.
 
     Attributes:
-        overlap_cancelled: True if the reason is the next run of its job, and not a cancellation.
+        overlap_cancelled: True if the attempt must stop for the next run of its job, False if the job was cancelled.
         expire: Called when the attempt must stop. A function that is set later is not called.
     """
 
@@ -144,9 +144,9 @@ class Firing:
         """
         The id of the message, the same for all attempts of one run. Use it to recognise duplicates.
 
-        It has at most 50 letters, digits and underscores. It differs between keys, between runs, between a job and a
-        later job with the same key, and between independent stores. A run that has had an attempt keeps its id when it
-        is moved, or migrated to another store.
+        The id has at most 50 letters, digits and underscores. It differs between keys, between runs, between a job and
+        a later job with the same key, and between independent stores. A run that has had an attempt keeps its id when
+        it is moved, or migrated to another store.
         """
         return message_id_of(self.job)
 
@@ -155,8 +155,9 @@ class Firing:
         """
         The nominal instant of this run, before any jitter, in ms since the epoch; None for a one-time job.
 
-        It is the instant under the job's rule, and is the same for all attempts of a run, even after snoozes, moves and
-        takeovers, so use it to compute the day of a report. With misfire="once" it is the first of the missed instants.
+        This is the instant that the job's rule gives for the run. It is the same for all attempts of the run, even
+        after snoozes, moves and takeovers, so use it to compute the day of a report. With misfire="once", it is the
+        first of the missed instants.
         """
         return nominal_of(self.job.key, self.job.due_at, self.job.recurrence)
 
@@ -170,7 +171,7 @@ class Firing:
     @property
     def trace(self) -> str | None:
         """
-        The W3C traceparent to pass on. It is the firing's own if the firing is traced, otherwise the job's.
+        The W3C traceparent to pass on: the firing's own if the firing is traced, otherwise the job's.
         """
         return self._trace or self.job.trace
 
@@ -178,8 +179,8 @@ class Firing:
         """
         Restart the handler's timeout, for a long job that makes progress.
 
-        An async handler calls it on its own event loop. The result is True if the attempt still counts. After its
-        timeout it does not, and further work is useless.
+        An async handler calls this on its own event loop. The result is True if the attempt still counts. After the
+        timeout the result is False, and further work is useless.
 
         Raises:
             JobStoppedError: If the job was cancelled while it runs; do not catch it.
@@ -188,11 +189,11 @@ class Firing:
 
     def progress(self, fraction: float, note: str = "") -> bool:
         """
-        Record the progress of the attempt, for `Scheduler.progress` and the page. It is also a heartbeat.
+        Record the progress of the attempt, for `Scheduler.progress` and the page. The call is also a heartbeat.
 
         *fraction* is from 0.0 to 1.0. *note* is the state of the work, or a result so far, truncated to 200 characters.
-        The call costs no write to the store. The last note goes into the history when the attempt ends. The result is
-        that of `heartbeat`.
+        The call writes nothing to the store. The last note goes into the history when the attempt ends. Returns the
+        result of `heartbeat`.
 
         Raises:
             InvalidJobError: For another *fraction*, or a *note* that is not a string.
@@ -208,9 +209,9 @@ class Firing:
     @property
     def cancelled(self) -> bool:
         """
-        True if the job was cancelled while it runs, or its next run is due and it has `overlap="cancel"`.
+        True if the job was cancelled while it runs, or if it has `overlap="cancel"` and its next run is due.
 
-        A handler on a thread should check it, and return early.
+        A handler on a thread should check this, and return early.
         """
         return self.stopping is not None and self.stopping.is_stopped
 
@@ -224,13 +225,13 @@ class Firing:
 
 class Abandoned(Exception):  # noqa: N818  not an error
     """
-    Raised by a call that a stop has interrupted. Its outcome is unknown, and the next owner recovers the job.
+    Raised by a call that a stop has interrupted. The outcome of the call is unknown; the next owner recovers the job.
     """
 
 
 class FinalError(Exception):
     """
-    Raised by a call if a handler's error ends the job. The handler's error is its cause.
+    Raised by a call if an error of the handler ends the job. That error is the cause of this one.
     """
 
 
@@ -245,11 +246,11 @@ class Call:
         wants_firing: True if it takes the `Firing`, as the argument after the payload, if any.
         timeout_s: Timeout of an attempt; `DEFAULT` for the scheduler's own timeout, None for no limit.
         width: Maximum number of threads, processes or tasks that its attempts occupy; None for all. `DEFAULT` means
-            three quarters, so that hanging attempts leave room for others.
+            three quarters of them, so that hanging attempts leave room for other handlers.
         is_held: True if the target itself starts and ends the attempts. The function gets pairs of a `Firing` and its
             `End`, and returns at once. Each attempt lasts until its `End` is called, and needs no thread or task. If
             the function raises, its unfinished attempts fail with that error.
-        in_process: True if it only waits for another process, which should not occupy a worker thread.
+        in_process: True if the function only waits for another process. Such a call should not occupy a worker thread.
     """
 
     function: Callable[..., Any]
@@ -271,7 +272,7 @@ class End(Protocol):
         """
         Start the attempt. Until then the job can be moved, cancelled and set again.
 
-        It calls no other code and may be called under a lock.
+        `start` calls no other code, so it may be called under a lock.
 
         Returns:
             A function that reports the start to observers; call it without a lock. None if the attempt must not start.
@@ -305,8 +306,7 @@ class Limits:
         concurrency: Maximum number of its attempts at once, or None. An attempt counts from shortly before its due time
             until its result is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
         rate: Maximum number of starts per second, evenly spaced, or None.
-        places: A function that returns the current maximum number of attempts at once, for a limit that changes; or
-            None.
+        places: A function that returns the current maximum number of attempts, for a changing limit; or None.
     """
 
     concurrency: int | Default | None = DEFAULT
@@ -325,8 +325,8 @@ class Target(Protocol):
         """
         Refuse a handler's name that is invalid for this target.
 
-        It is called when a job is set, possibly in a process that fires no jobs. So an unknown but valid name is
-        allowed.
+        The scheduler calls this when a job is set, possibly in a process that fires no jobs. So an unknown but valid
+        name is allowed.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.
@@ -334,7 +334,7 @@ class Target(Protocol):
 
     def resolve(self, handler: str) -> Call:
         """
-        Return the call for the jobs of *handler*. It is valid until `close`.
+        Return the call for the jobs of *handler*. The call is valid until `close`.
 
         Raises:
             HandlerNotFoundError: If there is no such handler; the job is set aside.
@@ -343,7 +343,7 @@ class Target(Protocol):
 
     async def close(self) -> None:
         """
-        Release connections. It is awaited once, after the last call, on the event loop that awaited the calls.
+        Release connections. Awaited once, after the last call, on the event loop that awaited the calls.
 
         A scheduler that is started later may use the target again, on another event loop.
         """
@@ -360,12 +360,12 @@ class HasHandlers(Protocol):
 
     def has(self, name: str) -> bool:
         """
-        Return True if there is a handler of that *name*. It may be called from any thread.
+        Return True if there is a handler of that *name*. May be called from any thread.
         """
 
     def names(self) -> list[str]:
         """
-        Return the names of all handlers. It may be called from any thread.
+        Return the names of all handlers. May be called from any thread.
         """
 
 
@@ -380,7 +380,7 @@ class Limiting(Protocol):
         Return the limits of the lane of *handler*, or None. The result is always the same for one lane.
 
         The jobs of a target share one lane, except that handlers with URLs have a lane for each scheme, host and port.
-        The method may be called from any thread.
+        May be called from any thread.
         """
 
 
@@ -407,7 +407,7 @@ class Checking(Protocol):
 
     def check_payload(self, payload: bytes) -> None:
         """
-        Refuse an encoded payload that is invalid for this target. It is called when a job is set, from any thread.
+        Refuse an encoded payload that is invalid for this target. Called when a job is set, from any thread.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.
@@ -425,12 +425,12 @@ class Choosy(Protocol):
 
     def is_choosy(self, handler: str) -> bool:
         """
-        Return True if *handler* may refuse a payload. It may be called from any thread, and does not block.
+        Return True if *handler* may refuse a payload. May be called from any thread, and does not block.
         """
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return the reason why *handler* cannot accept the encoded *payload*, or None. It may be called from any thread.
+        Return the reason why *handler* cannot accept the encoded *payload*, or None. May be called from any thread.
         """
 
 
@@ -447,5 +447,5 @@ class Reporting(Protocol):
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the target's entry in `stats()["targets"]`. It may be called from any thread.
+        Return the target's entry in `stats()["targets"]`. May be called from any thread.
         """

@@ -24,12 +24,12 @@ _BOTH = 2
 
 class Typed(Protocol):
     """
-    The members of a task, which is a function whose payload is its arguments by name.
+    The members of a task: a function that takes the names and values of its payload as arguments.
     """
 
     def prepare(self) -> None:
         """
-        Resolve the annotations of its parameters. A second call is harmless.
+        Resolve the annotations of the task's parameters. A second call is harmless.
 
         Raises:
             InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
@@ -50,7 +50,7 @@ class Typed(Protocol):
 
 class HandlerTarget:
     """
-    The registered handlers. They may be registered before or after the start. Jobs wait for a missing handler.
+    The registered handlers. Registering is possible before and after the start. Jobs wait for a missing handler.
 
     Args:
         usual_timeout_s: Default timeout of handlers; None for no limit.
@@ -86,7 +86,7 @@ class HandlerTarget:
         Register *function* as the handler *name*, for the payloads of *task* if that is given.
 
         Raises:
-            InvalidJobError: If the name is taken or invalid, a limit is not positive, or a worker process cannot import
+            InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process cannot import
                 *function*.
             TypeError: If *function* takes neither one nor two arguments, or is a generator.
         """
@@ -173,9 +173,6 @@ class HandlerTarget:
             return error_text(error)
 
     def check(self, handler: str) -> None:
-        """
-        Refuse the empty name. If tasks are known, also refuse a name that is similar to a task's.
-        """
         _check_name(handler)
         if handler not in self._calls and (meant := near(handler, list(self._tasks))) is not None:
             raise InvalidJobError("handler", handler, f"there is none of that name here: did you mean {meant!r}?")
@@ -190,13 +187,13 @@ class HandlerTarget:
             self._unsent.pop(handler, None)
         call = within(call, self._middleware)
         task = self._tasks.get(handler)
-        if task is None or call.in_process:  # the other process decides, because it has the error
+        if task is None or call.in_process:  # that process decides, because it has the error
             return call
         return replace(call, function=judging(call.function, task.is_final, is_async=call.is_async))
 
     def end_processes(self) -> None:
         """
-        Kill busy processes, and let idle ones end. A stop calls it.
+        Kill busy processes, and let idle ones end. A stop of the scheduler calls this.
         """
         self._processes.close()
 
@@ -235,9 +232,6 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _arguments(name: str, function: Callable[..., Any]) -> int:
-    """
-    Return the number of arguments to pass: the required ones, and a second one if it is called `firing`.
-    """
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         message = f"handler {name!r} is a generator, which nobody iterates: let it return"
         raise TypeError(message)

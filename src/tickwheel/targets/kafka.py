@@ -3,7 +3,7 @@ The Kafka target: a record in the topic that the job names as its handler.
 
 The record's key is the job's key, so that the firings of one key stay in order in one partition. The job is done when
 all in-sync replicas have the record (`acks=all`). The producer is idempotent, so its automatic retries are not stored
-twice. A later attempt is a separate record with the same `message-id` header.
+twice. A later attempt of the job adds another record with the same `message-id` header.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
 _MARGIN_S: Final = 1.0
-"""Seconds that an attempt waits longer than librdkafka's timeout, so that its answer has the reason."""
+"""Seconds that an attempt waits longer than librdkafka's timeout, so that librdkafka's answer has the reason."""
 _UNREACHABLE: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",

@@ -15,7 +15,7 @@ __all__ = ["LogTarget"]
 
 class LogTarget:
     """
-    Prints each firing, to try things out, and as a plain record for other programs.
+    Prints each firing: for experiments, or as a plain record that other programs read.
 
         2030-01-01T09:00:00.000Z fired "tea" for "kitchen", attempt 1, 0.3 ms late: {"cups":2}
     """

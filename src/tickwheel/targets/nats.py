@@ -172,7 +172,7 @@ class NatsTarget(Linked):
 
 class _Connection:
     """
-    A client, and the refusals of its server. Refusals arrive as errors that name the subject, not as answers.
+    A client, and the refusals of its server, which arrive as errors that name the subject, not as answers.
     """
 
     def __init__(self, client: Any) -> None:
@@ -182,7 +182,7 @@ class _Connection:
 
     async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
         """
-        Await *sending*, which sends a message on *subject*. Raise the server's refusal of the message, if any.
+        Await *sending*, which sends a message on *subject*. If the server refuses the message, raise the refusal.
         """
         name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client passes it on
         refusal = self._refusals.get(name)
@@ -207,7 +207,7 @@ class _Connection:
         """
         Receive an error of the client. If the error refuses a subject, the messages sent on the subject fail with it.
 
-        Any other error is raised by the failing call. Without this callback the client would log the error's contents.
+        Any other error is raised by the call that fails. Without this callback, the client would log the contents.
         """
         found = _REFUSED.search(str(error))
         refusal = self._refusals.get(found[1]) if found else None
@@ -216,9 +216,7 @@ class _Connection:
 
 
 def _require_tls(client: Any) -> None:
-    """
-    Make *client* refuse a server without TLS, before it could send password and payloads unencrypted.
-    """
+    # otherwise the client would send password and payloads unencrypted to a server without TLS
     process = client._process_info  # noqa: SLF001  it processes the announcement before the client answers
 
     async def checked(info: dict[str, Any], *args: Any, **named: Any) -> Any:
@@ -233,9 +231,7 @@ def _require_tls(client: Any) -> None:
 
 
 def _size(fields: dict[str, str]) -> int:
-    """
-    Return the size of the headers on the wire, in bytes. The server counts them as payload.
-    """
+    # the server counts the headers as payload
     return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
 
 

@@ -36,7 +36,7 @@ __all__ = ["JobLease", "PullTarget"]
 _GRACE_S: Final = 1.0
 """Seconds that a counted firing stays ready without a worker. A polling worker has returned within this time."""
 _LEASED_MAX: Final = 5_000
-"""Maximum number of leases. It is half of the allowed running jobs, so that other targets continue."""
+"""Maximum number of leases. It is half of the allowed running jobs, so that other targets can run jobs, too."""
 _WAITING_MAX: Final = 1_000
 """Maximum number of waiting workers."""
 
@@ -70,10 +70,10 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start. *lease_timer*, on the scheduler's clock, times leases; *wait_timer*, on the real clock, waits of workers.
+        Start, with a timer of leases on the scheduler's clock, and a timer of workers' waits on the real clock.
 
-        *now_ms* returns the store's time. *on_demand* is called with the name of a queue when a worker waits there and
-        its firings may begin.
+        *now_ms* returns the store's time. *on_demand* gets the name of a queue when a worker waits there and its
+        firings may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
@@ -102,9 +102,7 @@ class PullTarget:
         return Call(partial(self._hold, handler), is_held=True)
 
     def limits(self, handler: str) -> Limits:
-        """
-        Return the limit of running firings: the current leases, and the firings that waiting workers ask for.
-        """
+        # the current leases, and the firings that waiting workers ask for
         return Limits(None, places=partial(self._places, handler))
 
     async def close(self) -> None: ...
@@ -139,14 +137,11 @@ class PullTarget:
             held.end(GIVE_BACK)
 
     def _stop(self, held: LeasedFiring) -> None:
-        """
-        Release a firing whose job was cancelled, whose next run is due, or whose shard was lost.
-        """
         with self._lock:
             if self._leases.get(held.firing.fire_id) is held:
                 self._drop(held)
                 self._endings.end(held.firing.fire_id, _stopped(held) or _TAKEN_OVER)
-            else:  # it was started for a worker that has left
+            else:  # the firing was started for a worker that has left
                 self._take_out(held)
 
     # ---- the workers' side -----------------------------------------------------------------------------------------
@@ -186,9 +181,9 @@ class PullTarget:
         """
         End the lease of *fire_id* with the *result* or the *error* of a handler.
 
-        The future is done when the result is written. A repeat, for example after a lost answer, gets the answer of the
-        first call, and not earlier than the first call. The future fails with `LeaseEndedError` if the lease has ended,
-        or the job was set again.
+        The future is done when the result is written. A repeated call, for example after a lost answer, gets the answer
+        of the first call, but not before the first call gets it. The future fails with `LeaseEndedError` if the lease
+        has ended, or the job was set again.
         """
         what = "acknowledged"
         if error is not None or result is not None:
@@ -219,7 +214,7 @@ class PullTarget:
             else:
                 done.set_exception(failed)
 
-        if not held.end(result, error, written):  # it was asked to stop just before
+        if not held.end(result, error, written):  # the firing was asked to stop just before
             refuse(_stopped(held))
         return done
 
@@ -267,9 +262,7 @@ class PullTarget:
     # ---- under the lock --------------------------------------------------------------------------------------------
 
     def _serve(self, queue: PullQueue) -> Served:
-        """
-        Lease ready firings to waiting workers. Report the returned leases without the lock.
-        """
+        # reports of the returned leases must be called without the lock
         served: Served = []
         while queue.workers and self._start_first(queue):
             worker = queue.workers.popleft()
@@ -286,7 +279,7 @@ class PullTarget:
 
     def _start_first(self, queue: PullQueue) -> bool:
         """
-        Start the first ready firing that may start, and drop firings that may not. Return False if there is none.
+        Start the first ready firing that may start, and drop firings that may not. Return False if no firing may start.
         """
         while queue.ready:
             held = queue.ready[0]

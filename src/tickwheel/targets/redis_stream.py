@@ -6,8 +6,8 @@ The Redis target: an entry in the stream that the job names as its handler.
     message-id        the same for all attempts
     tickwheel-...     see `_headers`
 
-If a message was added but not confirmed, it is sent again. The server does not add it twice while the message's mark is
-kept. Messages are sent over one connection, without waiting for answers to earlier messages.
+If a message was added but not confirmed, it is sent again. The server does not add it a second time while it keeps the
+message's mark. Messages are sent over one connection, without waiting for answers to earlier messages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CANNOT_WRITE: Final = (
 """Error prefixes and classes of a server that temporarily cannot write."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
-"""Seconds without an answer after which a connection that waits for answers is closed. A repeat is not added twice."""
+"""Seconds without an answer after which a connection is closed. A message that is sent again is not added twice."""
 
 
 class RedisStreamTarget(Linked):
@@ -120,9 +120,7 @@ class RedisStreamTarget(Linked):
             raise NotTakenError(str(error)) from None
 
     async def _run(self, pipe: _Pipe, *arguments: str | bytes | int) -> None:
-        """
-        Run the script by its digest, or by its text on a server that does not have it yet.
-        """
+        # the text is for a server that does not know the script's digest yet
         errors = library("redis.exceptions", "redis")
         try:
             await pipe.ask("EVALSHA", sha1(self._add_once).hexdigest(), 2, *arguments)  # noqa: S324  Redis names it so
@@ -156,7 +154,7 @@ class RedisStreamTarget(Linked):
 
 class _Pipe:
     """
-    A connection that writes each command at once. The answers arrive in the same order.
+    A connection that writes each command at once. The answers arrive in the order of the commands.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -216,9 +214,7 @@ class _Pipe:
 
 
 def _mark(stream: str, message_id: str) -> str:
-    """
-    Return the key that marks a message as added to *stream*. A cluster keeps the key on the stream's node.
-    """
+    # a cluster keeps this key on the stream's node
     _, has_begin, rest = stream.partition("{")
     tag = rest.partition("}")
     has_tag = bool(has_begin and tag[1] and tag[0])

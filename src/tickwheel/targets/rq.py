@@ -87,7 +87,7 @@ class RqTarget(BlockingTaskTarget):
 
     Args:
         connection: A `redis.Redis` for RQ. Its creator closes it.
-        queue: The name of the queue. A job's option "queue" takes precedence.
+        queue: The name of the queue. The option "queue" of a job takes precedence.
         timeout_s: Time limit of enqueuing a job.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """

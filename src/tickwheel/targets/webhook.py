@@ -10,12 +10,12 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
     anything else                a failed attempt; redirects are not followed
 
 If a receiver (scheme, host and port) fails to answer, or answers 5xx other than 503, several times in a row, its jobs
-are delayed for a while and use no attempt. Then one of them probes the receiver.
+are delayed for a while and use no attempt. Then one of these jobs probes the receiver.
 
-After a URL answers 429 or 503 (it is full), its requests are paced (see `_pace`): each job gets a time at which it is
-sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver has its own
-limit of concurrent requests, so that a hanging receiver does not delay others. Only when an attempt is within this
-limit, its breaker is asked, and its timeout begins.
+After a URL answers 429 or 503 (the URL is full), its requests are paced (see `_pace`): each job gets a time at which
+its request is sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver
+has its own limit of concurrent requests, so that a hanging receiver does not delay others. The breaker is asked, and
+the timeout of an attempt begins, only when the attempt is within this limit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ __all__ = ["WebhookError", "WebhookTarget"]
 TIMEOUT_S = 15.0
 """Time limit from the DNS look-up to the end of the answer's head."""
 _AT_ONCE = 100
-"""Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits their total."""
+"""
+Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits the total of all receivers.
+"""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
@@ -69,7 +71,7 @@ _RETRY_AFTER_MAX_S = 86_400.0
 _BROKEN = 500
 """Lowest status that means a failure of the receiver, not of the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
-"""Matches the query of a URL. It may contain a secret, and must not appear in the errors of other jobs."""
+"""Matches the query of a URL. The query may contain a secret, so it must not appear in the errors of other jobs."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
@@ -100,7 +102,7 @@ class WebhookTarget:
         allow: Internal networks that may be reached, such as "10.1.0.0/16".
         timeout_s: Time limit of one attempt.
         failures_max: Number of consecutive failures that opens a receiver's circuit breaker.
-        open_s: Longest time that the breaker stays open. The first time is one second.
+        open_s: Longest time for which a breaker stays open. It opens for one second at first.
         rate: Maximum number of requests a second for each receiver, evenly spaced; None for no limit.
 
     Raises:
@@ -135,9 +137,6 @@ class WebhookTarget:
         return f"<WebhookTarget {'signed' if self._keys else 'unsigned'}>"
 
     def check(self, handler: str) -> None:
-        """
-        Refuse a name that is not an HTTP URL, or has a password.
-        """
         try:
             parts = urlsplit(handler)
             is_url = parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and parts.port != 0
@@ -295,9 +294,7 @@ class WebhookTarget:
         return self._session
 
     def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
-        """
-        Create the socket for one address, just before it connects. It is used for names and literal addresses alike.
-        """
+        # called just before the connection, for host names and literal addresses alike
         family, kind, protocol, _, address = info
         self._guard.check(address[0])
         return socket.socket(family, kind, protocol)
@@ -344,26 +341,22 @@ def _is_host(name: str) -> bool:
 
 
 def _receiver(url: str) -> str:
-    """
-    Return the scheme, host and port of *url*. URLs with the same receiver fail and recover together.
-    """
+    # URLs with the same receiver fail and recover together
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
 def _address(url: str) -> str:
-    """
-    Return *url* without its query, which may contain a secret. URLs with the same address share one pace.
-    """
+    # the query may contain a secret; URLs that differ only in it share one pace
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
 
 
 def _retry_after(value: str | None) -> float | None:
     """
-    Return the seconds of a Retry-After header, at most a day, or None if it is invalid.
+    Return the seconds of a Retry-After header, at most a day, or None if the header is invalid.
 
-    A time that is not in the future also gives None, because a clock may be slow.
+    A time that is not in the future also gives None, because one of the clocks may be wrong.
     """
     if value is None:
         return None
