@@ -28,10 +28,7 @@ _KNOWN: Final = (
 
 class Codec:
     """
-    One annotated type. *annotation* is already evaluated.
-
-    Raises:
-        TypeError: If JSON cannot represent its values; the message has the remedy.
+    One annotated type. *annotation* is already evaluated. Raises a TypeError if JSON cannot represent its values.
     """
 
     def __init__(self, annotation: Any) -> None:
@@ -76,7 +73,7 @@ class Codec:
 
     def _builtins(self, value: Any) -> Any:
         convert = partial(self._msgspec.to_builtins, str_keys=True, enc_hook=_dumped)
-        if self._has_sets:  # their order depends on hashes, which differ between processes
+        if self._has_sets:  # the order of the values depends on hashes, which differ between processes
             with suppress(TypeError):
                 return convert(value, order="deterministic")
         return convert(value)

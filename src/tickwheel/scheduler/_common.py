@@ -130,20 +130,19 @@ class Common:
         returns, unless it returns a `DeadLetter`, `Snooze` or `Retry`.
 
         Args:
-            name: The name that jobs give; None for the function's own name, as with `@scheduler.handler` without
-                brackets.
+            name: The name that jobs give; None for the function's name, as with `@scheduler.handler` alone.
             retry: The policy of jobs that are set here without one.
             timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
                 `SchedulerOptions.timeout_s`, half an hour. A heartbeat restarts the timeout. A thread cannot be
                 stopped, so a `def` continues after its timeout, but its result is ignored.
             concurrency: Maximum number of simultaneous attempts on this scheduler. An attempt counts from shortly
                 before its due time until its end is written. The default is three quarters of the threads, tasks or
-                processes, at least one, so that a hanging handler leaves room for others. None for all of them.
+                processes, at least one, so that a hanging handler leaves room for other handlers. None for all of them.
             rate: Maximum number of attempts that start in a second, evenly spaced, on this scheduler.
             lane: Name of the lane, 1 to 255 bytes of UTF-8; None for a separate lane. Handlers of one lane share one
-                `concurrency` and one `rate` (register the same values for all of them), and one lane's share of workers
-                and memory; see `explain` and `stats()["lanes"]`. Register the same lanes in all processes, because each
-                process uses its own registrations.
+                `concurrency` and one `rate` (register the same values for all handlers of the lane), and one lane's
+                share of workers and memory; see `explain` and `stats()["lanes"]`. Register the same lanes in all
+                processes, because each process uses its own registrations.
             executor: "thread", or "process" for one of `SchedulerOptions.processes` processes. If the process crashes,
                 or is killed at the timeout, only the attempt of this job fails. "process" requires a plain function at
                 the top level of a module, and `if __name__ == "__main__":` in the main module.
@@ -232,9 +231,10 @@ class Common:
         """
         Run every later attempt inside the context manager that *around* returns for it; usable as a decorator.
 
-        *around* gets the `Firing` and returns a context manager, for example as a function with `@contextmanager`. It
-        wraps both `def` and `async def` handlers. An exception that it raises ends the attempt. The middleware that is
-        registered first is the outermost. With the executor "process", it is entered in this process.
+        *around* gets the `Firing` and returns a context manager, for example as a function with `@contextmanager`. The
+        context manager wraps both `def` and `async def` handlers. An exception that it raises ends the attempt. The
+        middleware that is registered first is the outermost. With the executor "process", the context manager is
+        entered in this process.
         """
         self._core.handlers.add_middleware(around)
         return around
@@ -255,7 +255,7 @@ class Common:
         * Counts of the store: pending, running (an attempt is counted), dead.
         * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (run by
           their targets).
-        * `leaked`: number of attempts that still run after their timeouts, for each handler and executor.
+        * `leaked`: for each handler and executor, the number of attempts that still run after their timeouts.
         * `full_lanes`: up to 50 handlers or receivers that have more jobs than their share of memory, with the number
           of staged jobs and the reason: "paused", "no_handler", "rate", "concurrency", "no_worker" (of a pull queue) or
           "busy". Jobs of other lanes are not delayed.
@@ -266,7 +266,7 @@ class Common:
 
         Args:
             with_store: False to omit figures that need the store (pending, running, dead, paused, paused_scopes,
-                waiting_for_handler, next_due_at, shards_all). The call then never waits for the store.
+                waiting_for_handler, next_due_at, shards_all). Without *with_store*, the call never waits for the store.
 
         Raises:
             ClosedError: If the scheduler was stopped.
@@ -276,7 +276,7 @@ class Common:
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Report the address of this process's service to the other nodes of the store. A service calls it itself.
+        Report the address of this process's service to the other nodes of the store. `tickwheel serve` calls this.
 
         The report is part of each heartbeat, so call it before `start`. *url* is such as "http://10.0.0.1:8765". The
         other nodes send *secret* with each request that they forward.
@@ -290,9 +290,9 @@ class Common:
         """
         Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
-        The hook is called on the scheduler's threads and must not block; its exceptions are logged. With *routine*, it
-        also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at every firing.
-        Other events, such as failures, deaths and changes of owner, are rare.
+        The hook is called on the scheduler's threads and must not block; its exceptions are logged. With *routine*, the
+        hook also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at every
+        firing. Other events, such as failures, deaths and changes of owner, are rare.
         """
         return self._core.subscribe(hook, routine=routine)
 
@@ -300,8 +300,7 @@ class Common:
         """
         Return the last firings of this scheduler: finished firings in order, then running ones.
 
-        It keeps 500 finished firings. With *after*, it returns only firings that ended after the firing with this
-        number.
+        The scheduler keeps 500 finished firings. With *after*, only firings with larger numbers are returned.
         """
         return self._core.recent(after)
 
@@ -317,8 +316,8 @@ class Common:
         """
         True while this scheduler fires jobs or could fire them: it is started, and its store has answered lately.
 
-        It becomes False if no renewal of its leases was answered for the length of a lease, and at once if another
-        process has become the only owner of a file. A node without shards is also ready if other nodes have all shards.
-        A scheduler on a service is ready from `start` to `stop`. Does no I/O and costs one comparison.
+        The result becomes False when no renewal of its leases was answered for the length of a lease, and immediately
+        when another process has become the owner of a file. A node without shards is also ready if other nodes have all
+        shards. A scheduler on a service is ready from `start` to `stop`. Does no I/O and costs one comparison.
         """
         return self._core.is_ready

@@ -45,5 +45,5 @@ def _begin_to_stop(core: Backend) -> None:
 def _stop(core: Backend) -> None:
     if core.is_firing:
         _log.warning("%s fires no more jobs: the program dropped its scheduler; keep a reference until stop()", core)
-    with suppress(Exception):  # nothing waits for it
+    with suppress(Exception):  # no caller waits for it
         core.stop(_STOP_S, is_inside=False)

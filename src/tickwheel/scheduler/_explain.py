@@ -1,8 +1,8 @@
 """
 Explains why a job has not run yet.
 
-The store shows whether the job is due, paused or set aside, and its firing process. Only that process knows the rest;
-others know the waiting lanes of its heartbeats.
+The store shows whether the job is due, paused or set aside, and which process fires it. Only the firing process knows
+more. Any other process knows the waiting lanes that the firing process reports with its heartbeats.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -
     """
     Return the reason why the job of *key* has not run yet; None if there is no such job.
 
-    *engine* is the engine of this process, if it fires. A store that does not answer is also a reason.
+    *engine* is None if this process does not fire. A store that does not answer is also a reason.
     """
     checks.check_key(key)
     try:

@@ -29,7 +29,7 @@ class Fleet(Common):
         """
         Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
 
-        They are due from *due_from* to before *due_until*. Pass now as *due_from* to exclude overdue jobs.
+        The jobs are due at *due_from* or later, and before *due_until*. Pass now as *due_from* to exclude overdue jobs.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
@@ -37,7 +37,7 @@ class Fleet(Common):
         """
         Return the number of pending jobs due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
 
-        The cost grows with the number of jobs.
+        The cost grows with the number of jobs that are counted.
         """
         return self._core.client.forecast(since, step, steps)
 
@@ -49,7 +49,7 @@ class Fleet(Common):
 
     def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire jobs, or have within the last ten minutes, each with its last report.
+        Return the processes that fire jobs, or did so in the last ten minutes, each with its last report.
 
         Only stores with several owners keep reports. With any other store a process knows only its own report.
         """
@@ -59,8 +59,8 @@ class Fleet(Common):
         """
         Return the last progress reported by the handler of the running job of *key*; None if there is no report.
 
-        Progress on this node is known at once. Progress on another node arrives with its next report, at each renewal
-        of its leases. A node reports the first 50 running jobs with progress.
+        Progress on this node is known immediately. Progress on another node arrives with its next report, at each
+        renewal of its leases. A node reports the first 50 running jobs with progress.
         """
         return progress_of(key, self._core.nodes())
 
@@ -68,7 +68,7 @@ class Fleet(Common):
         """
         Return the dead letters in groups of errors that differ only in numbers, ids and quoted values.
 
-        It reads the 10,000 dead letters with the latest due times. To replay the jobs of an incident, first try
+        Only the 10,000 dead letters with the latest due times are read. To replay the jobs of an incident, first try
         `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`. *search* selects
         letters with this text, in any case, in their key, error, target or handler. *prefix* selects keys.
         """
@@ -80,7 +80,7 @@ class Fleet(Common):
 
         The span is from *since* to *until* (None: now). *limit* is 1 to 1000. A bulk act is one record. An act on a
         one-time job is recorded only if its author is a token or a user of the page. The events are "deployed",
-        "node_died" and "took_over". The limits of the history apply to all of them.
+        "node_died" and "took_over". The limits of the history apply to all these records.
         """
         return self._core.client.acts(since, until, limit)
 
@@ -113,7 +113,7 @@ class Fleet(Common):
         Args:
             queue: Name of the queue.
             limit: Maximum number of firings, 1 to 1000.
-            wait: Maximum seconds to wait for the first firing, 0 to 300. If none comes, the result is [].
+            wait: Maximum seconds to wait for the first firing, 0 to 300. If no firing comes, the result is [].
             seconds: Length of each lease, 0.1 to 43,200.
 
         Raises:
@@ -146,8 +146,8 @@ class Fleet(Common):
         """
         Return a leased firing without counting an attempt. Another worker may lease it in *delay* seconds (None: now).
 
-        Call it if the worker stops before it has begun the work. Repeating the call is harmless. The errors are those
-        of `ack`.
+        Call this if the worker stops before the work has begun. Repeating the call is harmless. Raises the errors of
+        `ack`.
         """
         self._core.pulls.release(fire_id, delay).result()
 

@@ -32,7 +32,7 @@ class _Inbox:
                 self.loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        self._is_woken = False  # cleared first: later answers wake the loop again
+        self._is_woken = False  # cleared before the answers are passed on, so that later answers wake the loop again
         while self._answered:
             waiter, answer = self._answered.popleft()
             if waiter.done():  # its task was cancelled

@@ -1,8 +1,7 @@
 """
 The signature of a task: converts arguments to a payload, keyed by name, and back.
 
-The annotations are evaluated at the first call or the start of a scheduler, so that types may be defined later in the
-module.
+The annotations are evaluated at the first call or the start of a scheduler, so types may be defined after the task.
 """
 
 from __future__ import annotations

@@ -23,16 +23,12 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Unstarted"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a job may be overdue before the warning, because many programs set jobs just before they start."""
+"""Seconds that a job may be overdue before the warning. Many programs set jobs just before they start the scheduler."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Unstarted:
-    """
-    Logs one warning if a job is overdue, or the program ends, before the scheduler was started.
-    """
-
     def __init__(self, client: Client, runtime: Runtime) -> None:
         self._client = client
         self._runtime = runtime

@@ -37,8 +37,8 @@ class Backfill:
     Attributes:
         runs: Number of instants, up to the limit.
         created: Number of jobs that were set. All other instants already have a live job. None in a dry run.
-        next_at: The first instant after the limit, in seconds since the epoch, to pass as the next `since`; None at the
-            end.
+        next_at: The first instant that the limit excluded, in seconds since the epoch, to pass as the next `since`.
+            None if no instant is left.
     """
 
     runs: int

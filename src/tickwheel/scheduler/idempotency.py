@@ -10,8 +10,8 @@ SQLite or PostgreSQL, a table of message ids in the same database detects the re
             if first_time(conn, firing):
                 conn.execute("INSERT INTO bills ...")
 
-The first firing that commits has the effect. Every later firing of the same run finds its id in the table. Use `prune`
-to delete old ids.
+The first firing that commits has the effect. Later firings of the same run find its id in the table. `prune` deletes
+old ids.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def first_time(conn: Any, firing: Firing) -> bool:
     Record *firing* in the transaction of *conn*, and return True if it is the first of its run.
 
     Work in the same transaction happens once. If the transaction is rolled back, or its process ends, the work has not
-    happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits for the commit of the first.
+    happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits until the first firing commits.
 
     *conn* is a connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection may begin
     transactions automatically. The table must exist: see `create_table`.
 
     Raises:
-        TransactionError: If *conn* commits every statement at once, because the id could then be stored without the
-            effect.
+        TransactionError: If *conn* commits every statement separately: the id could be stored without the effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)

@@ -61,7 +61,7 @@ _RENEWALS: Final = 3
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
-"""Number of keys among which each of 256 shards has one."""
+"""Number of keys that are enough to have one in each of 256 shards."""
 
 
 class SameStoreError(ValueError):
@@ -78,10 +78,9 @@ class MigrationReport:
     Attributes:
         moved: Number of jobs that are now in the target, and no longer in the source.
         finished: Number of moved jobs that an earlier migration had left unfinished.
-        changed: Number of jobs that other callers changed during the move. The changes are kept.
+        changed: Number of jobs that other callers changed during the move. These changes are kept.
         conflicts: Keys that exist in both stores. Their jobs stay where they are.
-        others: Keys of jobs that stay in the source: they run, are being moved to a third store, or could not be
-            parked.
+        others: Keys of jobs that stay in the source: they run, move to a third store, or could not be parked.
         late: Number of jobs that callers have set in the source since the last pass. Another run moves them.
         left: Number of jobs now in the source: `conflicts`, `others` and `late`.
         is_complete: True if every moved job has its former state.
@@ -137,8 +136,7 @@ class Migration:
         Prepare the run.
 
         *batch* is the number of jobs moved in one step, and *wait_s* the maximum wait for the leases of a dead owner.
-        *on_progress* is called with the number of jobs moved by a batch, and *on_step* with the name of each completed
-        step.
+        *on_progress* is called with the number of jobs moved by a batch, and *on_step* with the name of each step done.
         """
         self._source, self._target = source, target
         self._names = identity_of(source), identity_of(target)
@@ -158,13 +156,13 @@ class Migration:
         """
         Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
-        It repeats passes through the source until a pass finds no job. It also ends if a pass finds no fewer jobs than
-        the previous pass, because callers keep setting jobs.
+        The run repeats passes through the source until a pass finds no job. If callers keep setting jobs, it ends when
+        a pass finds at least as many jobs as the previous pass.
 
         Raises:
             StoreInUseError: If another owner fires the source's jobs.
             SameStoreError: If source and target are one store.
-            StoreError: If a store fails; run it again to continue.
+            StoreError: If a store fails. Make another run to continue.
         """
         self._fence()
         try:
@@ -213,7 +211,7 @@ class Migration:
                 leases = []
             if {lease.shard for lease in leases} >= shards:
                 break
-            # Release shards at once if other nodes still want them: they need them while this process waits.
+            # Release shards at once if other nodes still want them. These nodes need shards while this process waits.
             self._source.release(self._owner)
             if time.monotonic() >= give_up:
                 what = f"{self._source.url}: {len(shards) - len(leases)} of {len(shards)} shards have an owner"

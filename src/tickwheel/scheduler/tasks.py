@@ -170,8 +170,7 @@ class Task(Generic[_P, _Q, _R]):
 
         Raises:
             TypeError: For arguments that the function does not take.
-            InvalidJobError: For a value that its annotation does not allow, or an annotation that JSON cannot
-                represent.
+            InvalidJobError: For a value that its annotation does not allow, or that JSON cannot represent.
             MissingExtraError: If msgspec, of the extra "tasks", is not installed.
         """
         return TaskCall(self.name, self._signature.payload(args, kwargs), self._retry)
@@ -181,8 +180,7 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; the message names the
-                parameter.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; names the parameter.
         """
         self._signature.prepare()
 
@@ -190,7 +188,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Return the reason why the function cannot take the decoded *payload*, or None if it can.
 
-        The errors are those of `prepare`.
+        Raises the errors of `prepare`.
         """
         return self._signature.misfit(payload)
 
@@ -221,7 +219,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Run the function in a separate process, which decides whether an error is final.
 
-        A final error raises a FinalError from it.
+        If that error is final, a FinalError is raised from it.
         """
         try:
             return self.run(payload, firing)
@@ -291,7 +289,7 @@ def made(
     function: Callable[..., Any] | None, fields: TaskFields, keep: Callable[[Task[..., ..., Any]], object] | None
 ) -> Any:
     """
-    Return the task of *function* after passing it to *keep*. Without *function*, return the decorator that does this.
+    Make *function* a task and pass it to *keep*. Without *function*, return the decorator that does this.
     """
     check_names("task", fields, TaskFields.__annotations__)
 
