@@ -1,5 +1,5 @@
 """
-The core of `Scheduler` and `AsyncScheduler` if a service fires the jobs.
+The core of `Scheduler` and `AsyncScheduler` for the case that a service fires the jobs.
 """
 
 from __future__ import annotations
@@ -70,14 +70,11 @@ class RemoteCore:
 
     @property
     def is_in_use(self) -> bool:
-        """
-        True while this process has threads or connections for the service.
-        """
         return self.is_firing or self._transport.is_open
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Raise an error, because events are reported only in the process that fires.
+        Raise an error, because only the process that fires reports events.
         """
         events = "firings" if routine else "failures"
         what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
@@ -85,15 +82,12 @@ class RemoteCore:
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Raise an error, because firings are reported only in the process that fires.
+        Raise an error, because only the process that fires reports firings.
         """
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
-        """
-        Check that the service answers, and begin to pull for registered handlers. Async handlers run on *loop*.
-        """
         check_role(role)
         if self._is_inherited:
             what = f"handlers pulled from {self._transport.url} before a fork"
@@ -105,9 +99,7 @@ class RemoteCore:
         self._puller = Puller(self.pulls, self.handlers, self._options, loop)
 
     def is_inside(self) -> bool:
-        """
-        Return True if a handler calls this. A stop must not wait for that handler.
-        """
+        # a stop must not wait for the handler that calls it
         return self._puller is not None and self._puller.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:

@@ -1,9 +1,9 @@
 """
 Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
-The lease of a running firing is renewed, so it ends soon if the process dies. A snooze counts as an attempt here.
-An attempt that exceeds its timeout has failed, but its thread counts as a worker until it ends, so there are never more
-threads than workers.
+Leases are short and renewed while a firing runs, so a lease ends soon after the process dies. A snooze counts as an
+attempt here. An attempt that exceeds its timeout has failed, but its thread counts as a worker until the thread ends,
+so there are never more threads than workers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Start or restart the timeout; return True if the attempt still counts. The next renewal sends *progress*.
+        Start or restart the timeout. The next renewal sends *progress*. Return True if the attempt still counts.
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s

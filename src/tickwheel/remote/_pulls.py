@@ -34,9 +34,7 @@ class RemotePulls:
         return self._transport.submit(self._lease(body, wait))
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
-        """
-        Cancel the request of *found*. Leased firings are released when their leases end.
-        """
+        # firings that are leased meanwhile are released when their leases end
         found.cancel()
 
     def ack(self, fire_id: str) -> Future[None]:

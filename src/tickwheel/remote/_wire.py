@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""Lower bound of the times that are sent; it counts as past."""
+"""Lower bound of the times that are sent. The service treats it as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {
@@ -63,7 +63,7 @@ _REFUSALS: Final = {
 """Problem documents that are answers, not errors."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
-"""The fields of the stats, and of a node's metrics, that are instants."""
+"""The fields of the stats, and of a node's figures, that are instants."""
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
@@ -80,9 +80,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 
 def address(key: str, action: str = "") -> str:
-    """
-    Return the path of the job of *key*. Dots are escaped, because they could be read as folders.
-    """
+    # dots are escaped, because they could be read as folders
     quoted = quote(key, safe="")
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
 

@@ -2,7 +2,7 @@
 Internal: sends requests to a service, and retries them until they are answered or their time is over.
 
 Requests run on an event loop in its own thread, for both kinds of scheduler. Every write has an Idempotency-Key, so
-that it is done only once, even if its answer was lost and it is sent again.
+that the service executes it only once, even if the answer was lost and the write is sent again.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""Statuses that do not come from the service, for example from a proxy. A write may have been done."""
+"""Statuses that may come from a proxy, not from the service. The write may have taken effect."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
-Maximum number of concurrent requests. Others wait here, and their time begins when they are sent. Long polls do not
-count.
+Maximum number of concurrent requests, without long polls. Other requests wait here; their time begins when they are
+sent.
 """
 
 
@@ -86,7 +86,7 @@ class Transport:
         """
         Run *request* on the transport's loop. Callable from any thread.
 
-        A `close` ends requests with a `ClosedError`, and writes, which may have been done, with a `StoreError`.
+        A `close` ends reads with a `ClosedError`. It ends writes with a `StoreError`: they may have taken effect.
         """
         with self._lock:
             if self._is_closed:
@@ -99,7 +99,7 @@ class Transport:
                 except BaseException:  # no thread or no file available: the next request tries again
                     request.close()
                     raise
-            return run_coroutine_threadsafe(request, loop)  # under the lock, so before the end of a `close`
+            return run_coroutine_threadsafe(request, loop)  # inside the lock, so before the end of a `close`
 
     def _start(self) -> asyncio.AbstractEventLoop:
         client = self._connected()
