@@ -80,7 +80,7 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
         if asked.revision is not None and newest is not None and asked.revision < newest and not asked.rollback:
             return Declared(asked.manifest, Outcome.SUPERSEDED, newest)
         revision = newest if asked.revision is None else asked.revision
-        if len(parts) > 1:  # each part has its own commit: the first must not be made if the last is refused
+        if len(parts) > 1:  # each part has its own commit: the first part must not be committed if the last is refused
             _check_owners(parts)
         if asked.is_dry:
             return _in_order(_tried(parts, asked, revision, client.now_ms()), asked)
@@ -132,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Some partitions may then be written already. The next try finds their jobs unchanged and keeps their outcomes.
+    In that case some partitions may be written already. The next try finds their jobs unchanged and keeps the outcomes.
     """
     for part in parts:
         gone = part.gone()

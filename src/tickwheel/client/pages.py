@@ -18,7 +18,7 @@ from tickwheel.jobs.verbs import CancelJobs
 __all__ = ["Walked", "drained", "jobs_with", "walked"]
 
 _AHEAD: Final = 2
-"""Maximum number of pages being written: one more than a commit takes, so that the next commit need not wait."""
+"""Maximum number of pages being written: one in the current commit, and one ready for the next."""
 
 
 class Walked(NamedTuple):
@@ -37,8 +37,8 @@ def walked(
     """
     Yield each page after its changes are committed; blocks.
 
-    *choose* returns at most *limit* jobs of a page to change. *change* sends their changes; it returns None for no
-    change.
+    *choose* returns the jobs of a page to change; at most *limit* jobs are changed. *change* sends these changes, or
+    returns None if there are none.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False
