@@ -3,15 +3,15 @@ Every error that tickwheel raises.
 
     TickwheelError                     the base class, never raised itself
       ClosedError                      RuntimeError   permanent   make a new wheel or scheduler
-      TooManyTimersError               RuntimeError   transient   cancel some, or raise max_pending
-      ReentrantError                   RuntimeError   permanent   the call is not allowed inside itself
-      ExecutorFullError                RuntimeError   transient   more workers, a longer queue, or another policy
-      ContextCancelledError            RuntimeError   permanent   give up: the result is no longer wanted
+      TooManyTimersError               RuntimeError   transient   cancel timers, or raise max_pending
+      ReentrantError                   RuntimeError   permanent   do not call the function inside itself
+      ExecutorFullError                RuntimeError   transient   add workers, or take a longer queue or another policy
+      ContextCancelledError            RuntimeError   permanent   give up: the caller no longer wants the result
       DeadlineExceededError            TimeoutError   transient   give up, and perhaps try again with more time
       LoadTimeoutError                 TimeoutError   transient   ask again, or raise the cache's load_timeout
       InvalidDelayError                ValueError     permanent   pass a number that is not NaN
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
-      SpanExceededError                ValueError     permanent   the delay is longer than the design can hold
+      SpanExceededError                ValueError     permanent   shorten the delay, or use a design with a longer span
       ValueTooLargeError               ValueError     permanent   raise the cache's maxsize
       InvalidValueError                ValueError     permanent   mend the value that the message names
         RecurrenceError                               permanent   mend the cron line, the zone or the interval
@@ -197,7 +197,7 @@ class SpanExceededError(TickwheelError, ValueError):
 
 class ValueTooLargeError(TickwheelError, ValueError):
     """
-    The value alone is larger than the cache's maxsize; it was not stored.
+    The value alone is larger than the cache's maxsize; the cache did not store it.
     """
 
     def __init__(self, size: float, maxsize: float) -> None:
@@ -223,9 +223,7 @@ class InvalidValueError(TickwheelError, ValueError):
 
 
 def _shortened(value: object) -> str:
-    """
-    Return the beginning of `repr(value)`. It is cheap even for a value of megabytes.
-    """
+    # cheap even for a value of megabytes, because only the beginning of `repr(value)` is made
     text = ""
     for part in _parts_of_repr(value):
         text += part
