@@ -1,8 +1,8 @@
 """
-The kit for tests: a manual clock, a scheduler that fires inline, contract suites, state machines, faults.
+Tools for tests: a manual clock, inline schedulers, contract suites, random programs, and fault injection.
 
-The suites import no test library. `pytest.register_assert_rewrite("tickwheel.testing.store_suite")`, or the name of
-another suite, makes pytest explain its assertions.
+The suites import no test library. To make pytest explain the assertions of a suite, call
+`pytest.register_assert_rewrite` with the name of its module, such as "tickwheel.testing.store_suite".
 """
 
 from __future__ import annotations

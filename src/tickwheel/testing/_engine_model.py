@@ -1,5 +1,5 @@
 """
-A model of an engine that is easy to verify: a list and linear searches.
+A simple model of an engine: a list and linear searches.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ Operation: TypeAlias = tuple[Any, ...]
 A name and its arguments.
 
 Delays are nanoseconds from now; *back* counts timers back from the last one. Operations: set (delay, slack, operations
-of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay), drain (), close (). In
-callbacks also: again (delay), nest (), fail (), leave ().
+of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay), drain (), close (). These
+occur only in callbacks: again (delay), nest (), fail (), leave ().
 """
 
 START_MAX = 2**49
 """
-Upper bound of start times. Below it, floats of seconds distinguish nanoseconds, also after the longest delay of a
-program.
+Upper bound of start times, in nanoseconds. Below this bound, a float of seconds distinguishes single nanoseconds, even
+after the longest delay of a program.
 """
 
 

@@ -37,7 +37,7 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""The field at the end of a recurrence that has the time to live of a retried run."""
+"""Start of the last field in the text of a recurrence. The field has the time to live of a retried run."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
@@ -237,7 +237,7 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job* with its message id, if an attempt was counted. Call it before its generation or age changes.
+    Give *job* its message id if an attempt was counted. Call this function before the job's generation or age changes.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 

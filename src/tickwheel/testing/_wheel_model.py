@@ -1,5 +1,5 @@
 """
-The model for random operations on a wheel: a dict, and a heap of all entries that were ever inserted.
+A model of a wheel: a dict, and a heap of all entries that were ever inserted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with these *abilities*. A cancelled or moved entry stays in its heap until it reaches the top.
+    A model of a wheel with the given *abilities*. Cancelled and moved entries stay until they reach the heap's top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -39,7 +39,7 @@ def draw_start(rng: random.Random) -> int:
 
 class Operations:
     """
-    An endless iterator of operations, repeated by the same seed, that keeps some hundred entries pending.
+    An endless iterator of operations that keeps some hundred entries pending. The same seed gives the same operations.
     """
 
     def __init__(self, rng: random.Random, model: WheelModel, start: int) -> None:
@@ -144,7 +144,7 @@ class Operations:
         return "advance", self._now, int(chance * 100) % 5
 
     def _due(self) -> int:
-        # The next expiry, or a nanosecond before it; rarely far ahead, as time does not return.
+        # The next expiry, or a nanosecond before it; rarely far ahead, because time does not go back.
         rng, now = self._rng, self._now
         due_at = self._model.next_expiration()
         if due_at is None or (due_at - now > 2**50 and rng.random() < 0.98):

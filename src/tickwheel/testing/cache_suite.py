@@ -40,7 +40,7 @@ class Interruption:
     """
     Raises *error* at chosen lines of the cache's code, as a signal handler may do.
 
-    *numbers* are the lines at which to raise, counted in the order of execution.
+    *numbers* chooses the lines: 7 is the seventh line that is executed.
     """
 
     def __init__(self, error: type[BaseException], *numbers: int) -> None:
@@ -78,7 +78,7 @@ class _Zap(BaseException):
 
 class CacheSuite:
     """
-    The promises of a cache to its callers.
+    Tests for the promises of a cache. A subclass provides `make`.
     """
 
     @abstractmethod

@@ -34,7 +34,7 @@ EPISODE = 300
 @dataclass(frozen=True, slots=True)
 class EngineReport:
     """
-    A run without a divergence. The *seed* repeats it.
+    Result of a run without a divergence. The *seed* repeats the run.
 
     *operations* excludes the operations of callbacks. *events* is the number of answers, firings and errors, and
     *fired* the number of timers that fired.

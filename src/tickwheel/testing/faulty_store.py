@@ -1,5 +1,5 @@
 """
-A store that fails on request, wrapped around a real one.
+A wrapper of a real store that fails on request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class FaultyStore:
         self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
     ) -> None:
         """
-        Let the next *times* calls of a method raise a `StoreError`. With *after*, a call takes effect before it raises.
+        Let the next *times* calls of a method raise a `StoreError`.
+
+        With *after*, a call takes effect before it raises. The other arguments are attributes of the error.
         """
         error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)
         self._faults.setdefault(call, []).extend([(after, error)] * times)

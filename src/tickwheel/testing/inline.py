@@ -101,8 +101,8 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
     An `AsyncScheduler` in memory whose jobs fire as the clock moves, like those of an `InlineScheduler`.
 
     `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop, which is the test's
-    loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. It runs
-    the handlers on the application's loop, on which the scheduler was started. The arguments are those of
+    loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. This
+    call runs the handlers on the application's loop, on which the scheduler was started. The arguments are those of
     `InlineScheduler`.
     """
 
@@ -122,7 +122,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Start to fire as the clock moves, and run async handlers on the running loop. A later call changes the loop.
+        Start to fire as the clock moves, with async handlers on the running loop. A second call changes the loop.
         """
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()

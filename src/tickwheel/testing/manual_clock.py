@@ -1,5 +1,5 @@
 """
-A clock that a test moves from deadline to deadline, like trio's `MockClock`. It fires attached engines as it moves.
+A clock that a test moves from deadline to deadline, like trio's `MockClock`, and that fires attached engines.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ManualClock(NonCopyable):
     """
     Time for tests, which moves only when you move it.
 
-    It starts at a random offset, so that no test depends on zero; `repr()` shows the offset, to repeat a run. A
-    `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
-    Inside a callback, these methods only move the time, so a test can simulate a slow callback.
+    The clock starts at a random offset, so that no test depends on zero. `repr()` shows the offset, so that you can
+    repeat a run. A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the
+    calling thread. Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
-    All methods may be called from any thread. A second thread that moves the time waits for the first. So a callback in
-    a pool's worker must not move the time if the pool blocks when it is full: the first thread could wait for that
-    callback, and both would wait forever.
+    All methods may be called from any thread. A second thread that moves the time waits for the first. If a pool blocks
+    when it is full, a callback in one of its workers must not move the time. Otherwise, the first thread could wait for
+    that callback while the callback waits for the first thread.
 
     Args:
         start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
@@ -87,7 +87,8 @@ class ManualClock(NonCopyable):
         """
         Set the wall clock to *wall* seconds since the epoch. Monotonic time does not change.
 
-        It raises the same errors as the constructor.
+        Raises:
+            ValueError: If *wall* is negative, or not before NEVER.
         """
         with self._noting:
             self._wall_offset = _wall_ns(wall) - self._now

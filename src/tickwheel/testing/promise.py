@@ -156,8 +156,8 @@ class _Life:
     """
     A pending timer, as far as the log shows.
 
-    Until the call that moves the timer has returned, a firing may still belong to the earlier deadline. Then the log
-    does not show whether the new deadline has fired.
+    A firing before the return of the call that moves the timer may belong to the earlier deadline or to the new one.
+    The log does not show which.
     """
 
     deadline: float
@@ -251,10 +251,10 @@ def check_promise(
     """
     Check that a log of *events* keeps the promise, and return the number of events of each kind.
 
-    It costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted. A timer
-    may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True if one
-    turn fires in order of deadline, then arrival; False for shards, pools, and designs with ticks. A PromiseBrokenError
-    lists all breaches.
+    The check costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted. A
+    timer may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True
+    if one turn fires in order of deadline, then arrival; False for shards, pools, and designs with ticks. A
+    PromiseBrokenError lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

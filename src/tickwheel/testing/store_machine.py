@@ -58,7 +58,7 @@ class StoreDivergenceError(AssertionError):
 @dataclass(slots=True)
 class StoreReport:
     """
-    A run without a divergence: the number of writes per kind and answer, and of changes of the owner (*takeovers*).
+    Result of a run without a divergence: numbers of writes per kind and answer, and of owner changes (*takeovers*).
     """
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)

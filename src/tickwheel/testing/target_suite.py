@@ -44,8 +44,8 @@ class Received(NamedTuple):
     """
     A message that has arrived, with the value in its payload.
 
-    *message_id* is the same for all attempts. *fire_id* is that of the attempt that sent it, percent-encoded as on the
-    wire. Each is "" if the receiver has none.
+    *message_id* is the same for all attempts. *fire_id* identifies the attempt that sent the message, and is
+    percent-encoded as on the wire. Both are "" if the receiver does not report them.
     """
 
     message_id: str
@@ -92,12 +92,12 @@ class Receiver(Protocol):
 
     def lose_confirms(self) -> None:
         """
-        From now on, deliver messages but drop their confirmations. A connection is already open.
+        Deliver messages from now on, but drop their confirmations. A connection is open at this call.
         """
 
     def stall(self) -> None:
         """
-        Until `go_on`, accept data but process nothing, like a stopped process. A connection is already open.
+        Accept data but process nothing until `go_on`, like a stopped process. A connection is open at this call.
         """
 
     def go_on(self) -> None:
@@ -117,7 +117,7 @@ class Receiver(Protocol):
 
     def fill(self) -> None:
         """
-        From now on, refuse every message for lack of room. This is not called if `can_be_full` is False.
+        Refuse every message from now on, for lack of room. The suite does not call this if `can_be_full` is False.
         """
 
     def make_room(self) -> None:

@@ -50,7 +50,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class MachineReport:
     """
-    A run without a divergence. The *seed* repeats it.
+    Result of a run without a divergence. The *seed* repeats the run.
 
     *episodes* is the number of wheels, *kinds* the number of operations by kind, and *expired* the number of expired
     entries.

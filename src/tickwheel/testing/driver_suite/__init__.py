@@ -1,5 +1,5 @@
 """
-The contract suite of drivers. A driver waits and fires for a TimerWheel.
+The contract suite of drivers. A driver waits for the next deadline of a TimerWheel and fires its timers.
 
 To test a driver, write a subclass. pytest collects it; unittest does, too, if it also derives from `TestCase`. The
 subclass defines how to make a wheel, how to run a scenario, and how to wait inside the scenario:

@@ -1,7 +1,3 @@
-"""
-Base class of a driver's tests: makes wheels, runs scenarios, and waits.
-"""
-
 from __future__ import annotations
 
 import threading
@@ -18,7 +14,7 @@ PATIENCE_S: Final = 20.0
 
 class DriverTests:
     """
-    Base class of a driver's tests.
+    Base class of a driver's tests: makes wheels, runs scenarios, and waits.
 
     A scenario is a coroutine, so that it can run on an event loop or in a thread.
     """

@@ -1,7 +1,3 @@
-"""
-A clean close, from outside of callbacks.
-"""
-
 from __future__ import annotations
 
 import gc

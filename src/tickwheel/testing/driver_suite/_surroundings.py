@@ -37,7 +37,7 @@ def _named(name: str) -> Context:
 class SurroundingsTests(DriverTests):
     def test_thread(self) -> None:
         """
-        All callbacks run in one thread. If `runs_here` is True, it is the scenario's thread.
+        All callbacks run in one thread. If `runs_here` is True, this thread is the scenario's.
         """
 
         async def scenario() -> None:

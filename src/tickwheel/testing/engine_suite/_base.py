@@ -1,7 +1,3 @@
-"""
-Base class of an engine's tests. It has an engine on a manual clock, checked after each turn, and a log.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,3 @@
-"""
-Close and the limit of pending timers.
-"""
-
 from __future__ import annotations
 
 import math
@@ -67,7 +63,7 @@ class CloseTests(EngineTests):
 
     def test_one_too_many(self) -> None:
         """
-        With max_pending timers, another one is refused and changes nothing. Each ended timer makes room for one.
+        With max_pending timers, an engine refuses another timer and stays unchanged. Each ended timer makes room.
         """
         rig = self.rig(max_pending=2)
         rig.set("a", 10)

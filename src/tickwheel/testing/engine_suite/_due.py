@@ -1,7 +1,3 @@
-"""
-Timers never fire early; they fire in the next turn after they are due, and in order.
-"""
-
 from __future__ import annotations
 
 import random

@@ -1,7 +1,3 @@
-"""
-Any number is accepted, other arguments are refused, and a refusal changes nothing.
-"""
-
 from __future__ import annotations
 
 import math
@@ -94,7 +90,7 @@ class InputTests(EngineTests):
 
     def test_no_numbers(self) -> None:
         """
-        NaN raises our ValueError; None and other objects raise a TypeError. Each names the value and the argument.
+        NaN raises our ValueError; other objects raise a TypeError. Each error names the value and the argument.
         """
         rig = self.rig()
         verbs = ((rig.engine.call_later, "delay"), (rig.engine.call_at, "when"))

@@ -22,9 +22,6 @@ PENDING, FIRED, CANCELLED = (True, False), (False, False), (False, True)
 
 class LifeTests(EngineTests):
     def test_a_life_that_fires(self) -> None:
-        """
-        A timer is pending, then firing, then fired. It cannot be cancelled after the firing has begun.
-        """
         rig = self.rig()
         timer = rig.set("a", 10, lambda: rig.note(state(timer), timer.cancel(), state(timer)))
         assert state(timer) == PENDING
@@ -172,7 +169,7 @@ class LifeTests(EngineTests):
 
     def test_lateness(self) -> None:
         """
-        The histogram of lateness counts each firing in the step of its power of two of nanoseconds.
+        The histogram of lateness has one step for each power of two of nanoseconds, and counts each firing once.
         """
         rig = self.rig()
         rig.set("on time", 20)

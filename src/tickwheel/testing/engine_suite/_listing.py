@@ -1,7 +1,3 @@
-"""
-Lists of pending timers, and the attributes of a handle.
-"""
-
 from __future__ import annotations
 
 import math

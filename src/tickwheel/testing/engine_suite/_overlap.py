@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 class OverlapTests(EngineTests):
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig, the list of timers handed to its runner, and a due timer. Each call of it runs the next of *acts*.
+        Return a rig, the timers handed to its runner, and a due timer. Each call of the timer runs the next of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -79,7 +79,7 @@ class OverlapTests(EngineTests):
 
     def test_two_calls_at_once(self) -> None:
         """
-        The later of two calls in two threads can move its timer after the earlier call has ended.
+        Two threads call one timer. The later call can still move the timer after the earlier call has ended.
         """
         has_begun, may_end = threading.Event(), threading.Event()
 
@@ -154,7 +154,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """
-        If a reschedule is cancelled, drained or closed during a call, it stays so after the call has ended.
+        A reschedule that is cancelled, drained or closed during a call has no effect after the call.
         """
         ends: tuple[Callable[[Rig, DueTimer], object], ...] = (
             lambda _, timer: timer.cancel(),

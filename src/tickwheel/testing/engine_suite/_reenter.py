@@ -43,7 +43,7 @@ class ReenterTests(EngineTests):
 
     def test_cancel_one(self) -> None:
         """
-        A callback can cancel another timer of its batch if that timer was not called yet, and only then.
+        A callback can cancel another timer of its batch until that timer is called.
         """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)
@@ -67,7 +67,7 @@ class ReenterTests(EngineTests):
         """
         If a callback moves a timer of the batch being fired, that timer fires once.
 
-        It fires at its new time, or in the next turn if that time has passed.
+        The timer fires at its new time, or in the next turn if that time has passed.
         """
         for at in (5, 10, 11, 500):
             for victim in BATCH:

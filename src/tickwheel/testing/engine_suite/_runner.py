@@ -96,9 +96,6 @@ class RunnerTests(EngineTests):
         assert [timer.run() for timer in handed] == [None, None]
 
     def test_errors(self) -> None:
-        """
-        An Exception of a callback goes to `on_error`. Any other exception propagates from `run`.
-        """
         rig = self.rig()
         handed: list[DueTimer] = []
         rig.engine.runner = handed.append

@@ -94,7 +94,7 @@ class Hammering:
     """
     Four threads with their own timers, and a fifth thread that fires. Each of the four moves every second timer.
 
-    *fired* has the number of calls per timer, and *outcomes* each timer with its number and the result of its cancel.
+    *fired* has the number of calls per timer. *outcomes* has each timer, with its number and the result of its cancel.
     """
 
     def __init__(self, rig: Rig) -> None:

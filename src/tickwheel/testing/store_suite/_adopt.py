@@ -1,7 +1,3 @@
-"""
-Tests of Adopt, which imports jobs from another store.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

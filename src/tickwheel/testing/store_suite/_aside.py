@@ -258,7 +258,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases under which jobs with keys "{k}..." can be claimed, which are the leases of their partition.
+    Return the leases of the partition of keys "{k}...". Jobs with these keys can be claimed under each of these leases.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

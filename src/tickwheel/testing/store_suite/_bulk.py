@@ -1,7 +1,3 @@
-"""
-Large numbers of jobs.
-"""
-
 from __future__ import annotations
 
 from tickwheel.jobs.model import Begin, Cancel, Job, Outcome, Set, Settle

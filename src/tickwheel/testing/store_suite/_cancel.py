@@ -1,7 +1,3 @@
-"""
-Tests of Cancel.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

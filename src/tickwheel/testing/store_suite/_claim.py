@@ -1,5 +1,5 @@
 """
-Tests of Claim, with which jobs begin in the transaction that sets them, in a store that `claims_sets`.
+Tests of Claim, which begins jobs in the transaction that sets them. Only stores with `claims_sets` support it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _claim(
     rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
 ) -> list[Answer]:
     """
-    Apply *writes* and claim the jobs of the *chosen* ones. A store that takes no claims omits all of them.
+    Apply *writes*, and claim the jobs of the writes at the indexes *chosen*. A store without claims begins no job.
     """
     if not rig.store.abilities.claims_sets:
         return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]

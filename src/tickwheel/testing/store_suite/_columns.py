@@ -1,7 +1,3 @@
-"""
-Each column of a job separately, on every path through a store.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,7 +1,3 @@
-"""
-Lists of dead letters, ordered by due time.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

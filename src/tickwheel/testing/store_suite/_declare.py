@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration of an older version has no effect. The same holds for a late part of it.
+        A declaration of an older version has no effect, and neither has a part of it that arrives late.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)

@@ -1,7 +1,3 @@
-"""
-Due jobs, and the next due time.
-"""
-
 from __future__ import annotations
 
 import random
@@ -39,7 +35,7 @@ class DueTests(StoreTests):
 
     def test_cursor_is_exact(self) -> None:
         """
-        The page after (instant, generation) begins directly after it, whether or not that job still exists.
+        A page begins directly after its cursor (instant, generation), even if the cursor's job no longer exists.
         """
         with self.rig() as rig:
             first, second, third = (rig.pending(key, 1_000) for key in same_shard(rig, 3))
@@ -105,7 +101,7 @@ class DueTests(StoreTests):
 
     def test_look_at_the_end(self) -> None:
         """
-        After a page with the last job no job follows. Jobs at the largest instant are not left out.
+        No job follows the page with the last job. Jobs at the largest instant are not left out.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)

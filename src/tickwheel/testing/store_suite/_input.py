@@ -1,7 +1,3 @@
-"""
-Unusual values.
-"""
-
 from __future__ import annotations
 
 import sys

@@ -75,7 +75,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A `Set` with KEEP makes a withdrawn attempt pending, and the attempt does not count.
+        A `Set` with KEEP makes the job of a withdrawn attempt pending, and the attempt does not count.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):

@@ -1,7 +1,3 @@
-"""
-Lists of jobs, in pages.
-"""
-
 from __future__ import annotations
 
 import sys

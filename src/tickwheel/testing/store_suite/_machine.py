@@ -1,7 +1,3 @@
-"""
-Random writes compared with a model.
-"""
-
 from __future__ import annotations
 
 import random

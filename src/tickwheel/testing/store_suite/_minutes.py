@@ -1,5 +1,5 @@
 """
-The figures of nodes by minute and by quarter of an hour.
+The nodes' metrics per minute and per quarter of an hour.
 """
 
 from __future__ import annotations

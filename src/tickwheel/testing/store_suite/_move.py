@@ -1,7 +1,3 @@
-"""
-Tests of Move, which changes the due time of a pending job.
-"""
-
 from __future__ import annotations
 
 import json
@@ -28,7 +24,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job that is moved to later forgets its scheduled run. A job that is made to run now keeps it.
+        A recurring job that is moved to a later time forgets its scheduled run. A job that is run now keeps it.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
@@ -42,7 +38,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        A recurring job that is made to run now records its scheduled run, once, unless it is retried or late.
+        A recurring job that is run now records its scheduled run once, but not if the job is being retried or is late.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

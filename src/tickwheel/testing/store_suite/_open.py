@@ -1,7 +1,3 @@
-"""
-Open and close.
-"""
-
 from __future__ import annotations
 
 import threading

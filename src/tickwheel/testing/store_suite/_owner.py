@@ -1,7 +1,3 @@
-"""
-Ownership of shards.
-"""
-
 from __future__ import annotations
 
 from tickwheel.jobs.model import Begin, Outcome, Settle, State
@@ -31,9 +27,6 @@ class OwnerTests(StoreTests):
             assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_release(self) -> None:
-        """
-        After a release, `Begin` and `Settle` are refused, and callers' writes are accepted.
-        """
         with self.rig() as rig:
             job, staged = rig.running("running"), rig.pending("pending")
             rig.store.release(OWNER)
@@ -54,7 +47,7 @@ class OwnerTests(StoreTests):
 
     def test_nodes(self) -> None:
         """
-        An owner is among the nodes until it releases its leases. It has figures if other processes can share the store.
+        An owner is among the nodes until it releases its leases. If stores can be shared, the node has metrics.
         """
         with self.rig() as rig:
             rig.store.report(OWNER, {"fired": 1})

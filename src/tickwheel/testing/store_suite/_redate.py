@@ -49,7 +49,7 @@ class RedateTests(StoreTests):
 
     def test_another_life(self) -> None:
         """
-        A `Redate` does not change a job that is dead, gone, or was moved, set or redated since it was read.
+        A `Redate` does not change a job that is dead or gone, or that was moved, set or redated since it was read.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch

@@ -1,5 +1,5 @@
 """
-Relative due times. A store that has its own clock counts them from this clock.
+Relative due times. If a store has its own clock, it counts relative due times from this clock.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        If a batch has equal writes under one mark, only the first is done. Other parts of the request are done, too.
+        If a batch has equal writes under one idempotency mark, only the first is done. Other writes are not affected.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

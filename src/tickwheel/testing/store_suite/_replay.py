@@ -1,7 +1,3 @@
-"""
-Tests of Replay, which makes a dead job pending again.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

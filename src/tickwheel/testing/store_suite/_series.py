@@ -106,7 +106,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        Only the phase of a requested start matters. Another phase moves the next run, but never to now.
+        Of a new start, only the position in the interval counts. A new position moves the next run, but never to now.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -175,7 +175,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        Changed policies do not move a run. Only a changed jitter moves it, to its new share of the jitter.
+        Changed policies do not move a run. Only a changed jitter moves a run, to the run's share of the new jitter.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)

@@ -1,7 +1,3 @@
-"""
-Tests of Set, the upsert by key.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -61,9 +57,6 @@ class SetTests(StoreTests):
             assert rig.counts() == (1, 0, 0)
 
     def test_keep(self) -> None:
-        """
-        With KEEP the first set wins, and no part of the second is stored.
-        """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, payload=b"1")
             answer = rig.set("key", 500, SetMode.KEEP, payload=b"2")
@@ -72,9 +65,6 @@ class SetTests(StoreTests):
             assert rig.set("other", 500, SetMode.KEEP).outcome is Outcome.CREATED
 
     def test_earliest(self) -> None:
-        """
-        With EARLIEST the job gets the new payload, and the earlier one of the two due times.
-        """
         with self.rig() as rig:
             rig.pending("key", 1_000, payload=b"1")
             later = rig.set("key", 2_000, SetMode.EARLIEST, payload=b"2")

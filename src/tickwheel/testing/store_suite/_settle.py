@@ -1,7 +1,3 @@
-"""
-Tests of Settle (acknowledge), which ends a firing.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

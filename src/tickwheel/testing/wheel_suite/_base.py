@@ -1,7 +1,3 @@
-"""
-Base class of a wheel's tests. It has a wheel that is checked after each call, and deadlines in ticks.
-"""
-
 from __future__ import annotations
 
 from contextlib import contextmanager

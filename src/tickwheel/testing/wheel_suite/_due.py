@@ -1,7 +1,3 @@
-"""
-The time and the order in which entries expire.
-"""
-
 from __future__ import annotations
 
 import random

@@ -1,7 +1,3 @@
-"""
-Invalid arguments raise the right errors and change nothing.
-"""
-
 from __future__ import annotations
 
 import math

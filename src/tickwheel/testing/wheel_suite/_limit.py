@@ -1,7 +1,3 @@
-"""
-Bounded work: `advance` stops at its limit and resumes.
-"""
-
 from __future__ import annotations
 
 from tickwheel.testing.wheel_suite._base import WheelTests, payloads

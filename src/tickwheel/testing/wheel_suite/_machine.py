@@ -1,7 +1,3 @@
-"""
-Random operations compared with a model.
-"""
-
 from __future__ import annotations
 
 import random

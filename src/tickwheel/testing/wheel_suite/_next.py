@@ -1,7 +1,3 @@
-"""
-`next_expiration` returns exactly the next time at which there is something to do.
-"""
-
 from __future__ import annotations
 
 from tickwheel.testing.wheel_suite._base import WheelTests, payloads
