@@ -1,7 +1,3 @@
-"""
-The asyncio driver, which needs one handle of the running loop for any number of timers.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -78,9 +74,6 @@ class AsyncioDriver(DriverInLoop):
             self._soon(self._look)
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return `wakeups`, the number of loop turns that checked the engine, and the number of running tasks.
-        """
         return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
     async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
@@ -153,7 +146,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return the minimum wait in seconds. It doubles while a coarse loop clock shows the same time.
+        Return the minimum wait in seconds. The wait doubles while a coarse loop clock shows the same time.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

@@ -2,7 +2,7 @@
 Waits on CLOCK_BOOTTIME, which counts suspend, so that timers that became due during a suspend fire on resume.
 
 Most system calls that wait exclude the time of a suspend. On Linux, a timerfd includes it. Python supports timerfd only
-from 3.13 on, so it is called through the C library.
+from 3.13 on, so this module calls it through the C library.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BootWaiter:
         for name in ("_timer", "_token"):
             if getattr(self, name, -1) >= 0:
                 os.close(getattr(self, name))
-                setattr(self, name, -1)  # objects of the same cycle may call it later, when another file has the number
+                setattr(self, name, -1)  # a garbage cycle may call this object later, when another file has the number
 
 
 def _libc() -> Any:

@@ -1,7 +1,3 @@
-"""
-Waits on contexts, for coroutines of asyncio and trio.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +16,7 @@ T = TypeVar("T")
 
 async def ended(context: Context) -> TickwheelError:
     """
-    Wait until *context* ends, and return the reason. Call it in a task of asyncio or trio.
+    Wait until *context* ends, and return the reason. Call this function in a task of asyncio or trio.
     """
     if _trio.is_in_trio():
         await _trio.ended(context)
@@ -39,7 +35,7 @@ async def ended(context: Context) -> TickwheelError:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* and return its result. Cancel it if *context* ends first. Call it in a task of asyncio or trio.
+    Await *awaitable* in a task of asyncio or trio, and return its result. Cancel *awaitable* if *context* ends first.
 
     Raises:
         ContextCancelledError: If the context was cancelled first.

@@ -22,7 +22,9 @@ WINDOW: Final = 4_096
 
 class HotKeys:
     """
-    Counts operations by key, under the caller's lock. A hot key has *share* of them or more; *share* exceeds 1/64.
+    Counts operations by key. A key is hot if it has at least *share* of all operations; *share* must be more than 1/64.
+
+    The caller must hold a lock.
     """
 
     def __init__(self, share: float) -> None:
@@ -36,7 +38,7 @@ class HotKeys:
 
     def count(self, key: Hashable) -> bool:
         """
-        Count one operation on *key*, and return True if the key is hot now. It costs O(1), and O(64) for a new key.
+        Count one operation on *key*, and return True if *key* is hot now. Costs O(1), and O(64) for a new key.
         """
         counts = self._counts
         if key in counts or len(counts) < SIZE:

@@ -55,7 +55,7 @@ class DriverInLoop(NonCopyable, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return True if no callback and no coroutine is running. It does not wait, because that would block the loop.
+        Return True if no callback and no coroutine is running. Never waits, because that would block the loop.
         """
         return not (self._is_firing or self._has_tasks())
 
@@ -64,8 +64,8 @@ class DriverInLoop(NonCopyable, ABC):
         """
         Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
 
-        A coroutine of the driver may call it. It does not wait for coroutines that call it. If *is_shielded*, a
-        cancellation of the caller takes effect after the coroutines have ended.
+        Coroutines of the driver may call this method, which does not wait for them. If *is_shielded*, a cancellation of
+        the caller takes effect after the coroutines have ended.
         """
 
     @abstractmethod

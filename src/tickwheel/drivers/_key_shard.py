@@ -19,9 +19,10 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring.
 
-    *lives* counts its timers that are pending, or whose `on_expire` has not returned. Timers that have just expired are
-    in no list, so they must be counted. A key changes its wheel only if the number is 0. This object must not hold the
-    wheel, because the wheel's thread holds this object.
+    *lives* counts the key's timers that are pending, and those whose `on_expire` has not returned: such timers are in
+    no
+    list. A key changes its wheel only if *lives* is 0. This object must not hold the wheel, because the wheel's thread
+    holds this object.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -68,7 +69,7 @@ class OnExpire(KeyedTimerProxy):
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a hash of *key*, equal for equal keys. For text, bytes and integers it is the same in every process.
+    Return a hash of *key*, equal for equal keys. The hash of text, bytes and integers is the same in every process.
     """
     if isinstance(key, str):
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
@@ -79,7 +80,7 @@ def stable_hash(key: Hashable) -> int:
 
 def jump_hash(number: int, shards: int) -> int:
     """
-    Return the shard of a number; if a shard is added, only numbers that it receives move. O(log n).
+    Return the shard of a number, in O(log n). If a shard is added, numbers move only to the new shard.
 
     J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014.
     """

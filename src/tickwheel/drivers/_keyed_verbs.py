@@ -1,7 +1,3 @@
-"""
-The methods of a wheel for keyed timers: set, move and cancel.
-"""
-
 from __future__ import annotations
 
 from contextvars import Context
@@ -29,7 +25,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def set(self, key: K, value: V, delay: Seconds, *, context: Context | None = None) -> None:
         """
-        Let *key* expire in *delay* seconds, when `on_expire(key, value)` is called.
+        Let *key* expire in *delay* seconds. The wheel then calls `on_expire(key, value)`.
 
         A pending key is moved, and gets the new value and the new context.
 
@@ -83,7 +79,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return at most *limit* pending keys (None: all), sorted by deadline. It costs O(n) in any case.
+        Return at most *limit* pending keys (None: all), sorted by deadline. The call costs O(n), whatever *limit* is.
         """
         return [key for key, _ in self.items(limit)]
 

@@ -1,7 +1,3 @@
-"""
-The clock of an event loop that has its own time, because a test moves it or it skips idle time.
-"""
-
 from __future__ import annotations
 
 import math
@@ -18,9 +14,10 @@ _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
 
 class LoopClock:
     """
-    The time of an event loop, as its own timers see it, for any thread. *read_s* returns it in seconds.
+    The clock of an event loop that has its own time, because a test moves the time or the loop skips idle time.
 
-    Its wall-clock time starts at the system's time, and advances with the loop's time.
+    *read_s* returns the loop's time in seconds. The wall-clock time starts at the system's time, and advances with the
+    loop's time. Any thread may read the clock.
     """
 
     def __init__(self, read_s: Callable[[], float]) -> None:

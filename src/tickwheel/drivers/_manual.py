@@ -1,7 +1,3 @@
-"""
-The manual driver: timers fire only on request.
-"""
-
 from __future__ import annotations
 
 from typing import Any
@@ -46,9 +42,6 @@ class ManualDriver(NonCopyable):
         """
 
     def join(self, timeout: float | None = None) -> bool:
-        """
-        Return True, because callbacks run only within calls that move the clock or call `fire_due`.
-        """
         return True
 
     def after_fork(self) -> None:

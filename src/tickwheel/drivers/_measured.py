@@ -1,7 +1,3 @@
-"""
-The timing of callbacks, shared by all executors.
-"""
-
 from __future__ import annotations
 
 import time
@@ -37,7 +33,7 @@ class Executor(Protocol):
 
 class MeasuredExecutor(NonCopyable):
     """
-    Runs timers in the calling thread, and reports slow ones.
+    Runs timers in the calling thread, and reports slow callbacks.
     """
 
     def __init__(self, slow_s: Seconds | None, on_slow: SlowHandler | None) -> None:
@@ -55,7 +51,7 @@ class MeasuredExecutor(NonCopyable):
 
     def submit(self, timer: DueTimer) -> None:
         """
-        Run a due timer. The engine calls it as its `runner`. By default, it runs the timer in the calling thread.
+        Run a due timer in the calling thread. The engine calls this method as its `runner`; subclasses may queue.
         """
         self.run(timer)
 
@@ -79,10 +75,10 @@ class MeasuredExecutor(NonCopyable):
 
 class InlineExecutor(MeasuredExecutor):
     """
-    Calls in the driver's thread, like a wheel without an executor, and reports slow callbacks.
+    Runs callbacks in the driver's thread, like a wheel without an executor, and reports slow callbacks.
 
     Args:
-        slow_s: Callbacks that take longer are reported.
+        slow_s: Seconds. A callback that takes longer is reported.
         on_slow: Called with each report; None for a warning in the logger `tickwheel`.
     """
 

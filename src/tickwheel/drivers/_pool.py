@@ -1,7 +1,3 @@
-"""
-A pool of worker threads with a bounded queue.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -77,7 +73,7 @@ class _Queue:
 
 class PoolExecutor(MeasuredExecutor):
     """
-    Calls in worker threads, so that a slow callback delays neither the driver nor other callbacks.
+    Runs callbacks in worker threads, so that a slow callback delays neither the driver nor other callbacks.
 
     Callbacks start in the order in which they became due, and may end in any order. Workers start on demand. An
     exception of a callback that is not an `Exception` goes to `threading.excepthook`, and its worker continues. All
@@ -89,11 +85,11 @@ class PoolExecutor(MeasuredExecutor):
         when_full: Policy for a callback when the queue is full. "block": the driver waits until there is room.
             "reject": the callback is not called, and `on_error` receives an ExecutorFullError; a series continues, and
             a context still ends at its deadline. "run": the callback is called in the driver's thread.
-        slow_s: Callbacks that take longer are reported; None for no report.
+        slow_s: Seconds. A callback that takes longer is reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: Prefix of the threads' names.
-        context: The `contextvars.Context` that is copied for each callback that was set without a context; None for the
-            worker's.
+        context: The `contextvars.Context` for callbacks that were set without one; each callback runs in a copy. None
+            for the worker's context.
 
     Raises:
         ValueError: If *workers* or *queue_max* is below 1, or *when_full* is not one of the three policies.
@@ -204,7 +200,7 @@ class PoolExecutor(MeasuredExecutor):
         """
         Start again in the child, without threads and without queued callbacks.
 
-        If a callback of this pool forked, the child keeps its worker until the callback ends.
+        If a callback of this pool forked, the child keeps the worker that runs this callback until the callback ends.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed
@@ -212,9 +208,6 @@ class PoolExecutor(MeasuredExecutor):
         self._threads = []
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the numbers of callbacks (run, slow, rejected, waiting) and of workers.
-        """
         return {
             **super().stats(),
             "executor_rejected": self._rejected,

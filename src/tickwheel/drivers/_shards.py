@@ -4,9 +4,9 @@ Shards: several wheels, each with its own thread, behind the keyed methods of on
 A key belongs to one shard, chosen by a hash. The callbacks of a shard run one after the other, so expiries of one key
 keep their order, and a blocking callback delays only its own shard.
 
-After a shard is added, or when a key becomes hot, a key may belong to another shard. It changes its shard with its next
-`set` or `move`. If it is expiring at that moment, it stays until its callback has returned, because the other shard's
-thread might overtake the callback. So adding a shard copies nothing and blocks no thread.
+After a shard is added, or when a key becomes hot, a key may belong to another shard. The key changes its shard with its
+next `set` or `move`. A key that is expiring at that moment stays until its callback has returned, because a callback in
+the other shard's thread might overtake it. So adding a shard copies nothing and blocks no thread.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     * *shards* is the initial number of wheels.
     * *on_expire* is called with key and value when a key expires, in the thread of its shard.
-    * A key with more than *hot_share* of all `set` and `move` calls is hot, and gets its own wheel. The share is more
-      than 1/64; None disables it. *hot_max* is the maximum number of keys that have their own wheels.
+    * A key with more than *hot_share* of all `set` and `move` calls is hot, and gets its own wheel. The share must be
+      more than 1/64; with None no key is hot. *hot_max* is the maximum number of keys that have their own wheels.
     * *make_wheel* returns a wheel for each shard; None for the native one.
     * *clock*, *on_error*, *max_pending* (for each shard) and *executor* are as for `TimerWheel`.
 
@@ -119,7 +119,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now, with its current value. Return True if it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value. Return True if the key was pending.
 
         It raises the errors of `TimerWheel.move`.
         """
@@ -187,7 +187,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a wheel. Keys that belong to it move there with their next `set` or `move`, and no call waits for them.
+        Add a shard. Keys that now belong to this shard move with their next `set` or `move`; no call waits for all.
         """
         with self._lock:
             if self._is_closed:
@@ -213,7 +213,10 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until no callback of the closed shards is running, at most *timeout* seconds each. Return True if none is.
+        Wait until no callback of the closed shards is running, at most *timeout* seconds for each shard.
+
+        Returns:
+            True if no callback is running.
         """
         return all(wheel.join(timeout) for wheel in self._wheels())
 
@@ -228,7 +231,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the number of `shards`, the `pending` and the `hot` keys, and the statistics of each shard in `by_shard`.
+        Return the numbers of `shards`, `pending` keys and `hot` keys, and the statistics of each shard in `by_shard`.
 
         `keys` counts the keys of pending timers and of running callbacks. `wheels` counts the shards and the wheels of
         hot keys.
@@ -282,7 +285,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move *key* to *home* if it is pending and no `on_expire` of it runs or begins. Return True if it was pending.
+        Move a pending *key* to *home*, unless its `on_expire` runs or begins. Return True if *key* was pending.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:

@@ -1,7 +1,3 @@
-"""
-Awaitable timers for coroutines: a single timer, and a series.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,8 +21,8 @@ class Sleep(TimerProxy):
     """
     The result of `TimerWheel.sleep`: an awaitable timer with the methods of `Timer`.
 
-    Any number of coroutines of asyncio or trio may await it, also after its end. The result is True if it fired, False
-    if it was cancelled, also by a drain or close of its wheel.
+    Any number of coroutines of asyncio or trio may await the timer, even after its end. The result is True if the timer
+    fired, and False if it was cancelled or its wheel was drained or closed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -64,7 +60,7 @@ class Sleep(TimerProxy):
 
     def cancel(self) -> bool:
         """
-        Cancel the timer. Return True if this call prevented it from firing. Awaiting it then returns False.
+        Cancel the timer. Return True if this call prevented it from firing. Awaiting the timer then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:
@@ -117,9 +113,10 @@ class Sleep(TimerProxy):
 
 class Ticks:
     """
-    The result of `TimerWheel.every`: an asynchronous iterator over the times of a series, which ends with the wheel.
+    The result of `TimerWheel.every`: an asynchronous iterator over the times of a series.
 
-    A time is in seconds of the wheel's clock. No timer is pending during the loop's body, so the loop may be abandoned.
+    The iterator ends with the wheel. A time is in seconds of the wheel's clock. No timer is pending during the loop's
+    body, so the loop may be abandoned.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:

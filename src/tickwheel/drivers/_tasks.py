@@ -1,7 +1,3 @@
-"""
-Callbacks as asyncio tasks: the executor, and a set of tasks that the asyncio driver also uses.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,8 +23,8 @@ class TaskExecutor(MeasuredExecutor):
         wheel = TimerWheel(executor=TaskExecutor())
         wheel.call_later(5, fetch, url)    # an async function
 
-    Use it for a wheel that fires in another thread, or to get reports of slow callbacks; `TimerWheel.asyncio()` makes
-    tasks without it. Callbacks and coroutines run in a copy of the context in which they were set.
+    Use it for a wheel that fires in another thread, or to get reports of slow callbacks; `TimerWheel.asyncio()` needs
+    no executor to make tasks. Callbacks and coroutines run in a copy of the context in which they were set.
 
     An error of a task is reported like an error of a callback; a cancelled task is not an error. The tasks belong to
     the executor, so closing a wheel does not cancel them.
@@ -65,9 +61,6 @@ class TaskExecutor(MeasuredExecutor):
         engine.on_coroutine = partial(self._tasks.start, engine)
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the numbers of callbacks that have run, of slow ones, and of running tasks.
-        """
         return {**super().stats(), "executor_tasks": len(self._tasks)}
 
 

@@ -1,10 +1,3 @@
-"""
-The thread driver: one daemon thread, which starts with the first timer and sleeps until the next deadline.
-
-The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. A bound method of
-the wheel may still be referenced then. If it sets a timer, a new thread starts.
-"""
-
 from __future__ import annotations
 
 import atexit
@@ -43,12 +36,14 @@ _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 class ThreadDriver(NonCopyable):
     """
-    Fires in its own thread.
+    Fires in one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
-    Callbacks run one after the other, in that thread. If a callback raises an exception that is not an `Exception`,
-    such as KeyboardInterrupt or SystemExit, that exception goes to `threading.excepthook`, and the driver continues. So
-    a callback that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design also go to
-    `threading.excepthook`, and the driver tries again after 0.1 seconds.
+    The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. If a bound
+    method of such a wheel sets another timer, a new thread starts. Callbacks run one after the other, in that thread.
+    If a callback raises an exception that is not an `Exception`, such as KeyboardInterrupt or SystemExit, that
+    exception goes to `threading.excepthook`, and the driver continues. So a callback that calls `sys.exit()` ends only
+    itself. Errors of a clock or a wheel design also go to `threading.excepthook`, and the driver tries again after 0.1
+    seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
     wheel is closed in the child, because the only thread there is the one that runs the callback.
@@ -121,7 +116,7 @@ class ThreadDriver(NonCopyable):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return `wakeups`, and `notices`: the number of wake-ups for an earlier deadline or for the end.
+        Return `wakeups`, and `notices`: the number of wake-ups for an earlier deadline or for a stop.
         """
         return {"wakeups": self._wakeups, "notices": self._notices}
 

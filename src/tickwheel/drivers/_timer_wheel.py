@@ -250,12 +250,12 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return at most *limit* pending timers (None: all), sorted by deadline. It costs O(n) in any case.
+        Return at most *limit* pending timers (None: all), sorted by deadline. The call costs O(n), whatever *limit* is.
 
         An item has callback, arguments and handle, or key and value.
         """
-        # The timer of a series by the wall clock is due at its next reading of the clock, so up to this many series may
-        # come before other timers.
+        # The timer of a series by the wall clock is due when it next reads that clock, which may be long before the
+        # series fires. So as many timers as there are such series may come before the timers that `listed` returns.
         count = checked_limit(limit)
         if count is not None:
             count += len(self._by_wall)
@@ -324,8 +324,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Wait until no callback of the closed wheel is running, at most *timeout* seconds. Return True if none is.
 
         The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count.
-        Inside a callback, and on an event loop, it returns immediately. Inside a callback in a pool it waits, so pass a
-        *timeout* there, because the driver may be waiting for room in that pool. In a coroutine, use `await aclose()`.
+        Inside a callback, and on an event loop, `join` returns immediately. Inside a callback in a pool, `join` waits.
+        Pass a *timeout* there, because the driver may be waiting for room in that pool. In a coroutine, use `await
+        aclose()`.
         """
         return self._driver.join(to_timeout(timeout))
 
@@ -352,8 +353,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
         The wait lasts at most *timeout* seconds (None: no limit). Afterwards the wheel refuses timers. If a coroutine
-        of the wheel calls it, that coroutine is neither cancelled nor waited for. A cancellation of the caller takes
-        effect at once. It may be called twice. On a wheel with a thread it waits for the running callback.
+        of the wheel calls `aclose`, that coroutine is neither cancelled nor waited for. A cancellation of the caller
+        takes effect at once. A second call is allowed. On a wheel with a thread, `aclose` waits for the running
+        callback.
 
         The end of an `async with` block does the same, without a timeout. There, a cancellation takes effect after the
         coroutines have ended, as in a TaskGroup.
@@ -421,7 +423,7 @@ def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
 
 def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
     """
-    Call *fn* with key and value of each drained keyed timer. Raise its errors as a group at the end.
+    Call *fn* with key and value of each drained keyed timer. Raise the errors of *fn* as a group at the end.
     """
     failures = []
     for pending in drained:

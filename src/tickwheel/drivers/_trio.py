@@ -1,7 +1,3 @@
-"""
-The trio driver: one system task of the running trio, which sleeps until the next deadline.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -75,9 +71,6 @@ class TrioDriver(DriverInLoop):
             self._soon(self._look)
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return `wakeups`, the number of times the task checked the engine, and the number of running coroutines.
-        """
         return {"wakeups": self._wakeups, "tasks": len(self._scopes)}
 
     async def _run(self, engine: Engine) -> None:
@@ -220,7 +213,7 @@ def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
 
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
-    Return a function that schedules *call* in the current run of trio, from any thread, and does nothing after the run.
+    Return a function that schedules *call* in this run of trio, from any thread. After the run it does nothing.
     """
     token = trio.lowlevel.current_trio_token()
 

@@ -1,7 +1,3 @@
-"""
-The methods that set timers: single, in bulk, and series.
-"""
-
 from __future__ import annotations
 
 import weakref
@@ -110,14 +106,15 @@ class TimerVerbs:
 
         Args:
             interval: Seconds between two firings, more than 0.
-            callback: The function to call. The next firing is set after it has returned, so a series never runs twice
-                at once.
+            callback: The function to call. The next firing is set after it has returned, so calls of one series never
+                overlap.
             args: Arguments of the callback.
             first: Delay of the first firing in seconds, 0 for now; None for one interval.
             until: The time, in seconds of `time()`, after which the series does not fire; None for no end.
             times: Number of firings; None for no end.
             missed: Policy for firings whose time passed while this or another callback ran. "skip" leaves them out and
-                continues in phase, "burst" makes up for each at once, and "delay" continues one interval after now.
+                continues in phase, "burst" fires once for each, immediately, and "delay" continues one interval after
+                now.
             jitter: Maximum random delay of each firing in seconds, so that many series do not fire together. It may
                 delay the last firing past *until*. If it is longer than the interval, a firing waits for the previous
                 firing, and none is left out.
@@ -158,9 +155,9 @@ class TimerVerbs:
             async for tick in wheel.every(1.0):
                 await send_heartbeat()
 
-        It is for coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins when the
-        body of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is
-        drained or closed. The arguments and errors are those of `call_every`.
+        The iterator is for coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins
+        when the body of the loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel
+        is drained or closed. The arguments and errors are those of `call_every`.
         """
         from tickwheel.drivers._sleeps import Ticks  # noqa: PLC0415 - it imports asyncio
 
@@ -174,8 +171,8 @@ class TimerVerbs:
             sleep.restart(9.0)
             assert await sleep  # False if it was cancelled
 
-        It is for coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on, whether
-        or not it is awaited. The errors are those of `call_later`.
+        The timer is for coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on,
+        whether or not it is awaited. The errors are those of `call_later`.
         """
         from tickwheel.drivers._sleeps import Sleep  # noqa: PLC0415 - it imports asyncio
 
@@ -198,18 +195,18 @@ class TimerVerbs:
 
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
         time, so a series reads it once a minute and at each firing. An idle series costs only these readings; `stats()`
-        counts each as a firing. If a step of the clock or a suspend skips the time of a firing, it fires up to a minute
-        later. The other errors are those of `call_later`.
+        counts each as a firing. If a step of the clock or a suspend skips the time of a firing, this firing comes up to
+        a minute later. The other errors are those of `call_later`.
 
         Args:
             line: Five fields, minute first, or six, second first; or a nickname such as `@daily`.
-            callback: The function to call. The next firing is set after it has returned, so a series never runs twice
-                at once.
+            callback: The function to call. The next firing is set after it has returned, so calls of one series never
+                overlap.
             args: Arguments of the callback.
             tz: The IANA zone of the wall clock, as a name or a ZoneInfo.
             misfire: Policy for firings that were missed because the callback ran, or the clock was set forward. "once":
-                one late firing replaces all. "all": each is made up for at once. "skip": firings that are more than a
-                minute late are left out.
+                one late firing replaces all. "all": the series fires once for each, immediately. "skip": firings that
+                are more than a minute late are left out.
             times: Number of firings; None for no end.
             jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
                 `call_every`.
@@ -274,7 +271,7 @@ class TimerVerbs:
         """
         Set a timer for each of *delays* in one call, even a million, and return their ids in an `array("q")`.
 
-        These timers have ids instead of handles, and are the cheapest.
+        These timers have ids instead of handles, and cost less than timers with handles.
 
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.

@@ -22,7 +22,7 @@ PAUSE_MAX_NS: Final = 16_000_000
 
 class Waiter(Protocol):
     """
-    One thread waits. Any thread may wake it, also from a finalizer or a signal handler.
+    Lets one thread wait. Any thread may wake this thread, also from a finalizer or a signal handler.
     """
 
     def wait(self, deadline_ns: int | None) -> bool:

@@ -1,5 +1,5 @@
 """
-The protocol of a driver. A driver waits and fires for one engine.
+The protocol of a driver. A driver waits for the next deadline of one engine and fires its timers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Driver(Protocol):
     """
     A driver calls an engine's `fire_due` at the times that the engine's `arm` returns.
 
-    It is constructed, then started once with its engine. All methods may be called from any thread.
+    A driver is constructed, then started once with its engine. All methods may be called from any thread.
     """
 
     fires_itself: bool
@@ -59,7 +59,7 @@ class Driver(Protocol):
 
     def stop(self) -> None:
         """
-        Fire no more timers. A running callback completes. It may be called twice, and before `start`.
+        Fire no more timers. A running callback completes. This method may be called twice, and before `start`.
         """
 
     def abandon(self) -> None:

@@ -1,5 +1,5 @@
 """
-Internal: the pending timers are emptied in the child of a fork, so that they fire once, in the parent.
+Internal: the child of a fork forgets the pending timers, so that they fire only in the parent.
 """
 
 from __future__ import annotations
