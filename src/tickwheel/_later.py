@@ -13,7 +13,7 @@ __all__ = ["later"]
 
 def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return a `__getattr__` and `__dir__` for *package*, which import names on first use. *homes* lists them by module.
+    Return a `__getattr__` and `__dir__` for *package*, which import names on first use. *homes* lists the names.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

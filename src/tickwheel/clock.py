@@ -63,7 +63,7 @@ class Clock(Protocol):
 _boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
 )
-"""A function of C without a frame of Python, as the scheduler compares clocks at each reading."""
+"""A C function, which makes no Python frame: the scheduler compares clocks at each reading, so the cost matters."""
 
 
 class MonotonicClock:
@@ -71,8 +71,8 @@ class MonotonicClock:
     The system's monotonic clock, which stops while the machine is suspended.
 
     The native engine recognises this class, and reads the clock without a Python call. So replacing
-    `time.monotonic_ns`, for example in a test, does not affect the engine. For consistency it does not affect this
-    class either.
+    `time.monotonic_ns`, for example in a test, does not affect the engine. For consistency, the replacement does not
+    affect this class either.
     """
 
     _read = staticmethod(time.monotonic_ns)
@@ -88,7 +88,8 @@ class MonotonicClock:
 
     elapsed_ns: Callable[[], int] = staticmethod(_boot_ns)
     """
-    Returns CLOCK_BOOTTIME if the system has it; a comparison with it shows that the wall clock was set.
+    Returns the time since boot, including suspend, if the system has CLOCK_BOOTTIME. A comparison with this time shows
+    that the wall clock was set.
 
     This method is optional for a clock; without it, `monotonic_ns` is used.
     """
@@ -98,7 +99,7 @@ class BootClock(MonotonicClock):
     """
     The time since boot, including suspend, so that a one-hour timer is due after an hour even if the machine sleeps.
 
-    On systems without CLOCK_BOOTTIME (macOS, Windows) it is CLOCK_MONOTONIC.
+    On systems without CLOCK_BOOTTIME (macOS, Windows) this clock is CLOCK_MONOTONIC.
     """
 
     def monotonic_ns(self) -> int:

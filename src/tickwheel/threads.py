@@ -259,10 +259,7 @@ _FRAMES: Final = 400
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:
     """
-    Run *call* in this thread and return True; return False if it might be interrupted before it runs.
-
-    Signal handlers, another greenlet, or the end of the stack could interrupt it. Python's own handler of Ctrl-C does
-    not prevent the call, because the KeyboardInterrupt is raised after the end of *call*.
+    Run *call* in this thread and return True. If *call* might be interrupted, return False without running it.
     """
     if is_patched() or not _has_stack():
         return False

@@ -25,7 +25,7 @@ def is_coroutine_function(callback: object) -> bool:
     """
     Return True if *callback* is written with `async def`, or is a method or a partial of such a function.
 
-    Objects that `inspect` has marked are recognised only if it is already loaded, because its import is slow.
+    Objects that `inspect` has marked are recognised only if `inspect` is already loaded, because its import is slow.
     """
     if "inspect" in sys.modules:
         from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`

@@ -1,7 +1,3 @@
-"""
-The end of a context: callbacks that wait for it, timers that it cancels, and the timer of its deadline.
-"""
-
 from __future__ import annotations
 
 from collections import deque
@@ -26,7 +22,8 @@ class Ending:
     """
     The end of one context. All methods may be called from any thread, and no callback runs under the lock.
 
-    A context holds its ancestors strongly. It holds descendants and callbacks only while they wait, in one shared dict.
+    A context holds its ancestors strongly. One dict, shared by related contexts, holds descendants and callbacks until
+    they are called or unregistered.
     """
 
     def __init__(self) -> None:
@@ -44,7 +41,7 @@ class Ending:
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason at the end, or now if the end has passed. Return a function that unregisters it.
+        Call *call* with the reason when the context ends, or now if it has ended. Return a function to undo this.
         """
         name = object()
         with self._lock:
@@ -67,7 +64,7 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End for *reason*, and run all callbacks in order of registration. Return False if the end had already passed.
+        End for *reason*, and run all callbacks in order of registration. Return False if the context had already ended.
 
         Descendants end in a loop, not by recursion, because a chain of contexts may have any length. An `Exception` of
         a callback is logged; the first other exception is raised after all callbacks have run.
@@ -134,8 +131,8 @@ class BoundCallback(TimerProxy):
     """
     The callback of a timer that a context cancels.
 
-    Only the engine holds this object, and drops it at any end of the timer. Then it is unregistered from the context,
-    so an ended or refused timer needs no further code.
+    Only the engine holds this object, and drops it when the timer ends for any reason. The finalizer then unregisters
+    the object from the context, so an ended or refused timer needs no further code.
     """
 
     _forget: Callable[[], object] = bool
@@ -154,7 +151,7 @@ class BoundCallback(TimerProxy):
         return timer
 
     def __call__(self) -> object:
-        if self._ending.reason is not None:  # it ended before the timer was bound, or while this call waited in a pool
+        if self._ending.reason is not None:  # ended before the timer was bound, or while this call waited in a pool
             return None
         return self._callback(*self._args)
 

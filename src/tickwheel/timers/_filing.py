@@ -50,7 +50,7 @@ class Filing:
 
     def renew(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Set the deadline of *timer*, and make it the last with this deadline. Return False if it was not pending.
+        Set the deadline of *timer*, and make it the last with this deadline. Return False if *timer* was not pending.
         """
         try:
             del self.live[timer]
@@ -64,8 +64,8 @@ class Filing:
         """
         Update the wheel for *timer*, now or at the end of the current step.
 
-        A ReentrantError is raised within a step if the deadline may be too far ahead, because the wheel would refuse it
-        only later.
+        Within a step, a deadline that may be too far ahead raises a ReentrantError, because the wheel could refuse the
+        timer only after the step.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)

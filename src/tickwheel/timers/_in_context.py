@@ -1,7 +1,3 @@
-"""
-Calls a function in a `contextvars.Context` that may already be entered.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

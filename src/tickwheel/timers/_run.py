@@ -1,7 +1,3 @@
-"""
-A coroutine that reports its end.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
@@ -13,10 +9,11 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A wrapper of a coroutine that calls *then* at its end, even if it is closed or cancelled before its first step.
+    A wrapper that calls *then* when its coroutine ends, even if that is closed or cancelled before its first step.
 
-    *then* is called once, at the latest when the coroutine is dropped. If an exception interrupts *then*, it is called
-    once more. A `finally` in an `async def` would not run if the coroutine never started.
+    *then* is called once, at the latest when the coroutine is dropped. If an exception interrupts *then*, *then* is
+    called once more. This is a class because a `finally` in an `async def` would not run if the coroutine never
+    started.
     """
 
     _then: Callable[[], object] | None = None

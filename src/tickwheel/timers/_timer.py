@@ -1,7 +1,3 @@
-"""
-The handle that `WheelEngine` returns.
-"""
-
 from __future__ import annotations
 
 import math
@@ -28,7 +24,7 @@ class WheelTimer(NonCopyable):
         call: The callback; None after the timer's end.
         context: The context of the callback; None for the context of the firing thread.
         entry: The id of the timer's entry in the wheel; stale once the entry has left the wheel.
-        is_due: True from the moment at which the timer is taken from the wheel until it is called.
+        is_due: True after the timer was taken from the wheel, until it is called.
         running: Number of calls that are running.
         has_fired: True if the timer fired after it was last set or moved.
     """

@@ -84,7 +84,7 @@ class Context(NonCopyable):
         self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
-        Return a child context, which inherits each value that is None here. `with_cancel` and the like are simpler.
+        Return a child context, which inherits each value that is None here.
         """
         return Context(
             self,
@@ -203,7 +203,8 @@ class Context(NonCopyable):
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends earlier.
 
-        Nor is it called if the context ends while the callback waits in a pool. The errors are those of the wheel.
+        If the context ends while the callback waits in a pool, the callback is not called. The errors are those of the
+        wheel.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
@@ -266,9 +267,9 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
     """
     Return a child that ends in *delay* seconds, or at its parent's deadline if that is earlier.
 
-    A *delay* of 0 or less ends it immediately, and `inf` sets no deadline. *timers* is the wheel whose clock the
-    deadline uses; None for the parent's. On another wheel, the parent's remaining time is counted from now by that
-    wheel's clock.
+    A *delay* of 0 or less ends the child immediately, and `inf` sets no deadline. *timers* is the wheel whose clock the
+    deadline uses; None for the parent's wheel. If *timers* is another wheel, the parent's remaining time is counted
+    from now by the clock of *timers*.
 
     Raises:
         TypeError: If *delay* is not a number, or there is no wheel.

@@ -34,8 +34,8 @@ class Timer(Protocol):
         """
         End this timer. Return True if this call prevented its run.
 
-        False means that the timer has fired, is firing, or was already cancelled. It never raises. The callback and its
-        arguments are released at once.
+        False means that the timer has fired, is firing, or was already cancelled. This method never raises. The
+        callback and its arguments are released at once.
         """
 
     @property
@@ -62,16 +62,16 @@ class Timer(Protocol):
 
     def when(self) -> float:
         """
-        Return the deadline in seconds of the wheel's clock; `inf` for never. It stays available after the timer's end.
+        Return the deadline in seconds of the wheel's clock; `inf` for never. The value stays available after the end.
         """
 
     def reschedule(self, when: Seconds) -> bool:
         """
         Move this timer to a new deadline.
 
-        A call while the timer fires, from inside its own callback or from elsewhere, makes it fire once more, whatever
-        the running call does, unless the engine is closed. The timer loses its slack. Among timers with equal
-        deadlines, it counts as set now.
+        If the timer is firing, it fires once more, whether this method is called by the timer's own callback or from
+        elsewhere. Only a close of the engine prevents this second firing. The timer loses its slack. Among timers with
+        equal deadlines, it counts as set now.
 
         Args:
             when: Seconds of the wheel's clock. A past time fires at the next drain.
@@ -99,8 +99,9 @@ class DueTimer(Timer, Protocol):
         """
         Call the callback in this thread, holding no lock, and return its result.
 
-        If the callback raises an `Exception`, that goes to the engine's `on_error`, and the result is None. Any other
-        exception is raised. It does nothing if the timer was already run, or was rescheduled and so fires separately.
+        If the callback raises an `Exception`, the engine's `on_error` receives it, and the result is None. Any other
+        exception propagates. The method does nothing if the timer was already run, or was rescheduled and so fires
+        separately.
         """
 
 
@@ -125,18 +126,18 @@ class Engine(Protocol):
 
     on_earlier: Callable[[], object] | None
     """
-    Called if a timer is set or moved to a deadline before the armed one, in the thread that does it, without a lock.
+    Called if a timer is set or moved to a deadline before the armed one, in the same thread, without a lock.
 
     It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
-    once. If it raises, the exception propagates from the call that set or moved the timer. The timer is still set, and
-    the next such call calls `on_earlier` again.
+    once. If `on_earlier` raises, the exception propagates from the call that set or moved the timer. The timer is still
+    set, and the next such call calls `on_earlier` again.
     """
     on_error: ErrorHandler | None
     """
     Receives every `Exception` that a callback raises, and the timer, which has fired by then.
 
-    If it is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and exceptions that `on_error` itself
-    raises, propagate from `fire_due`, which leaves the state consistent. If the callback is a `TimerProxy`, its
+    If `on_error` is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and exceptions that `on_error`
+    itself raises, propagate from `fire_due`, which leaves the state consistent. If the callback is a `TimerProxy`, its
     `failed` method is called first, for every exception.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
@@ -156,10 +157,11 @@ class Engine(Protocol):
     """
     runner: Callable[[Any], object] | None
     """
-    If set, it receives every due timer (a `DueTimer`) from `fire_due`, and must cause one call of `timer.run()`.
+    If set, this function receives every due timer (a `DueTimer`) from `fire_due`, and must cause one call of
+    `timer.run()`.
 
-    If it raises, the timer counts as fired, and the error goes to `on_error`. If the callback is a `TimerProxy`, its
-    `refused` method is called.
+    If the function raises, the timer counts as fired, and the error goes to `on_error`. If the callback is a
+    `TimerProxy`, its `refused` method is called.
     """
 
     def call_at(

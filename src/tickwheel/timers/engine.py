@@ -36,7 +36,8 @@ class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
-    Only this engine may use *wheel*, which is empty. An exception that a signal handler raises between two lines of the
+    *wheel* must be empty, and only this engine may use it. An exception that a signal handler raises between two lines
+    of the
     wheel may leave the wheel inconsistent.
     """
 
@@ -161,7 +162,7 @@ class WheelEngine(BulkVerbs):
         """
         Remove *timers* that were filed after a tracer or signal handler closed the wheel during this call.
 
-        Return their number. `close` has not returned them.
+        Return the number of removed timers, which `close` has not returned.
         """
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:
@@ -171,7 +172,7 @@ class WheelEngine(BulkVerbs):
 
     def move(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Move *timer*; if it is firing, make it fire once more. Return True if it is going to fire at *deadline*.
+        Move *timer*. If *timer* is firing, it fires once more. Return True if *timer* is going to fire at *deadline*.
         """
         self._stand_at_now()
         with self._lock:

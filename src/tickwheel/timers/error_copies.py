@@ -1,5 +1,5 @@
 """
-Internal: copies of one error for several waiters. A shared error's traceback would collect the frames of all.
+Internal: copies of one error for several waiters. A shared error's traceback would collect the frames of all waiters.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
     """
     Return an error equal to *error* that has its own *traceback*.
 
-    The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. The copy
-    is compared with *error*; if it differs, *error* itself is returned, with *traceback*. *outer* is the error that was
+    The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. If the
+    copy turns out to differ from *error*, the result is *error* itself, with *traceback*. *outer* is the error that was
     being handled before. The copy's chain of causes and contexts ends before *outer*.
     """
     twin = _twin(error)
@@ -37,7 +37,7 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
 
 def _twin(error: _E) -> _E | None:
     """
-    Return a copy that was never raised, or None if it would not be equal.
+    Return a copy that was never raised, or None if the copy would not equal *error*.
     """
     kind = type(error)
     base: Any = kind

@@ -5,7 +5,7 @@ Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `
 re-enter, but must not wait for another thread that uses the same wheel.
 
 On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So
-code that holds the lock must not read a pending entry twice, and must end its timer before anything else.
+code that holds the lock must not read a pending entry twice, and must end the entry's timer before anything else.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ class Keyed(Keys, NonCopyable):
         """
         Drain or close the engine by calling *end*, and return the pending timers as the user set them.
 
-        If a context's callback raises a `BaseException` that is not an `Exception`, it is raised after all timers are
-        ended.
+        If a context's callback raises a `BaseException` that is not an `Exception`, that exception is raised after all
+        timers have ended.
         """
         pending: list[Pending] = []
         try:
@@ -223,7 +223,7 @@ class Keyed(Keys, NonCopyable):
 
     def go_on(self, entry: _Entry) -> None:
         """
-        Make *entry* due again if an exception of a signal handler came before its end took effect.
+        Make *entry* due again if a signal handler raised before the end of *entry* took effect.
         """
         with self._lock:
             if entry.is_live and not entry.timer.pending():
@@ -248,9 +248,9 @@ class Keyed(Keys, NonCopyable):
 
 class _TimerInContext:
     """
-    The timer of a key that was set with a context, which must end with the next `set` of the key.
+    The timer of a key that was set with a context. The next `set` of the key must end this timer.
 
-    The native part would move the timer and keep its context, but it does not recognise this type.
+    If the native code recognised this type, it would move the timer and keep the old context.
     """
 
     __slots__ = ("_timer",)

@@ -66,7 +66,7 @@ class _Coming:
 
 class _Firing:
     """
-    One firing of a series, compared by identity. It *is_extra* if `run_now` requested it, outside of the phase.
+    One firing of a series, compared by identity. *is_extra* is True if `run_now` requested this firing.
     """
 
     __slots__ = ("is_extra",)
@@ -81,8 +81,8 @@ class Periodic(TimerProxy):
 
     All methods may be called from any thread.
 
-    The next firing is set when the callback, or the coroutine that it returned, has ended. So a series never runs twice
-    at once. It continues if the callback raises.
+    The next firing is set when the callback, or the coroutine that it returned, has ended. So calls of one series never
+    overlap. A series continues if its callback raises.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Periodic(TimerProxy):
 
     def start(self) -> None:
         """
-        Set the first firing. The method that made the series calls it once.
+        Set the first firing. The method that made the series calls `start` once.
 
         From then on, the series may fire, and other threads may find it in its wheel.
         """
@@ -186,7 +186,7 @@ class Periodic(TimerProxy):
 
     def pause(self) -> bool:
         """
-        Stop firing until `resume`. Return True if it was going to fire. A firing that is running completes.
+        Stop firing until `resume`. Return True if the series was going to fire. A running firing completes.
 
         A paused series is not pending, so its wheel neither counts nor drains it.
         """
@@ -199,14 +199,14 @@ class Periodic(TimerProxy):
 
     def resume(self) -> bool:
         """
-        Continue after `pause`, with the next time in phase. Return True if it was paused and continues.
+        Continue after `pause`, with the next time in phase. Return True if the series continues.
 
         Times that passed during the pause are left out, and do not count as missed; a series of `call_at_wall` keeps
         its only time.
 
         Raises:
-            ClosedError: If its wheel was closed.
-            SpanExceededError: If its interval is longer than the wheel can hold.
+            ClosedError: If the wheel was closed.
+            SpanExceededError: If the interval is longer than the wheel can hold.
             TooManyTimersError: If `max_pending` are pending.
         """
         now = self._read()
@@ -247,9 +247,9 @@ class Periodic(TimerProxy):
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.
-            SpanExceededError: If it is longer than the wheel can hold. If the series is paused, `resume` raises this
-                error instead; if it is firing, the series ends with this error.
-            TooManyTimersError: If the firing waits for a worker, and `max_pending` others are pending.
+            SpanExceededError: If *interval* is longer than the wheel can hold. If the series is paused, `resume` raises
+                this error instead; if it is firing, the series ends with this error.
+            TooManyTimersError: If the firing waits for a worker, and `max_pending` other timers are pending.
         """
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))
@@ -270,7 +270,7 @@ class Periodic(TimerProxy):
 
     def when(self) -> float:
         """
-        Return the time of the next firing, or else of the last, in seconds of the wheel's clock; `inf` while paused.
+        Return the time of the next or else the last firing, in seconds of the wheel's clock; `inf` while paused.
 
         For a series that follows the wall clock, the time is computed from the current readings of the two clocks.
         """
@@ -292,7 +292,7 @@ class Periodic(TimerProxy):
 
     def __call__(self) -> object:
         """
-        Fire, and set the next firing. If the callback returns a coroutine, the next firing is set at its end.
+        Fire, and set the next firing; if the callback returns a coroutine, only when the coroutine ends.
         """
         # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()
@@ -334,9 +334,6 @@ class Periodic(TimerProxy):
         return self
 
     def times(self, pending: Pending) -> tuple[float, float]:
-        """
-        Return the time of the firing, which may differ from the timer's deadline.
-        """
         when = self.when()
         return when, pending.remaining + (when - pending.deadline) if when < math.inf else when
 

@@ -71,7 +71,7 @@ class Phase:
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing. Its jitter is cut so that the time is within *span_ns* of now.
+        Return the time of the next firing. The firing's jitter is cut so that the time is within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:

@@ -40,7 +40,7 @@ class TimerProxy(ABC, NonCopyable):
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the deadline and the remaining time, which may differ from the times of its timer, *pending*.
+        Return the user's deadline and remaining time, which may differ from those of the timer, *pending*.
         """
         return pending.deadline, pending.remaining
 
@@ -87,7 +87,8 @@ def end_all(pending: Iterable[Pending]) -> None:
     """
     Call `ended` of each `TimerProxy` among the drained timers.
 
-    If a context's callback raises a `BaseException` other than an `Exception`, it is raised after all timers ended.
+    If a context's callback raises a `BaseException` other than an `Exception`, that is raised after all timers have
+    ended.
     """
     failures: list[BaseException] = []
     for each in pending:

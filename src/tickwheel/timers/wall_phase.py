@@ -7,7 +7,8 @@ once a minute, and computes its deadline again. It fires when the wall clock sho
     set forward past the instant    fires at the next reading, or is left out, according to the misfire rule
     set back                        the next firing is the next match from the corrected time on, even if that time
                                     was shown before
-    there and back between reads    is not noticed
+    set, and set back, between      is not noticed
+    two readings
 
 All series of a machine read the clock at the whole minutes of the monotonic clock, so they share wake-ups.
 """
@@ -72,8 +73,8 @@ class WallPhase:
         self._misfire = misfire
         self.state = self._aim(after, after)
         """
-        The previous instant, the next instant, and the due time of the next one with jitter. `following` returns the
-        state after it.
+        The previous instant, the next instant, and the due time of the next instant with jitter. `following` returns
+        the state after the next firing.
         """
 
     def is_over(self) -> bool:
@@ -84,7 +85,7 @@ class WallPhase:
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Return the number of firings left out because the wall clock was set or passed them, and the new state.
+        Return the number of firings that the wall clock has passed or skipped, and the new state.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -113,9 +114,6 @@ class WallPhase:
         return (EPOCH + timedelta(microseconds=self.state[2] // 1_000)).astimezone(self._zone)
 
     def following(self, now: Reading) -> tuple[int, State]:
-        """
-        Return the number of firings that are left out after the due one, and the state of the firing that follows them.
-        """
         _, instant, due = self.state
         if self._misfire is Misfire.ALL and instant is not None:
             return 0, self._aim(instant, due)
@@ -141,7 +139,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing after an instant. If there is none, the firing at *due* stays the last.
+        Return the state of the first firing after an instant. If no firing follows, the one at *due* stays the last.
         """
         instant = self._rule(after)
         if instant is not None:
