@@ -1,7 +1,3 @@
-"""
-Base class of the designs in Python: ids, counters and validation. A design adds the filing and expiry of entries.
-"""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -17,7 +13,7 @@ __all__ = ["BaseWheel"]
 
 class BaseWheel(ABC, NonCopyable):
     """
-    A wheel without its slots.
+    Base class of the designs in Python: ids, counters and validation. A design adds its slots.
 
     Each method changes the structure completely before it drops a payload, because the payload's finalizer may call the
     wheel.
@@ -87,15 +83,9 @@ class BaseWheel(ABC, NonCopyable):
     def check(self) -> None: ...
 
     @abstractmethod
-    def rings(self) -> list[RingView]:
-        """
-        Return a view of the structure. It costs O(n) or O(slots).
-        """
+    def rings(self) -> list[RingView]: ...
 
     def where(self, id: int) -> tuple[int, int] | None:
-        """
-        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
-        """
         entry = self._entries.get(id)
         return None if entry is None else self._where(entry)
 

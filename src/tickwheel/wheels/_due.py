@@ -1,7 +1,3 @@
-"""
-Entries that have left the slots and are not yet delivered.
-"""
-
 from __future__ import annotations
 
 from bisect import bisect_left, insort
@@ -20,7 +16,7 @@ __all__ = ["DueRun"]
 
 class DueRun:
     """
-    Due entries, sorted by deadline, then arrival; the rest stays for the next call. Timsort sorts them in linear time.
+    Entries that are due but not yet delivered, sorted by deadline, then arrival. Timsort sorts them in linear time.
     """
 
     __slots__ = ("_entries",)

@@ -1,7 +1,3 @@
-"""
-One ring of slots, with a bit set of the occupied ones.
-"""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

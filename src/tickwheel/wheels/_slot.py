@@ -1,7 +1,3 @@
-"""
-A slot that is queued by the tick at which it begins.
-"""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -17,7 +13,7 @@ __all__ = ["Slot"]
 
 class Slot(Entry):
     """
-    A slot. While it is occupied, it is an entry of the queue of slots; its deadline is the tick at which it begins.
+    A slot. While occupied, it is also an entry of the queue of slots, whose deadline is the slot's first tick.
     """
 
     __slots__ = ("_entries", "_queue")

@@ -24,8 +24,8 @@ entries is a sorted list of n. Wheels with ticks do not have this weakness, so t
 queues, because their next event is always near the last one.
 
 The source: R. Brown, "Calendar Queues: A Fast O(1) Priority Queue Implementation for the Simulation Event Set Problem",
-Communications of the ACM 31 (10), 1988. Brown takes the width from a sample of the separations. Here it is the mean
-separation of the middle half of the entries, so that outliers do not matter.
+Communications of the ACM 31 (10), 1988. Brown takes the width from a sample of the separations. Here the width is the
+mean separation of the middle half of the entries, so that outliers do not matter.
 
     >>> wheel = CalendarWheel()
     >>> tea, eggs = wheel.insert(240, "tea"), wheel.insert(360, "eggs")
@@ -97,9 +97,6 @@ class CalendarWheel(BaseWheel):
         return None if first is None else first.deadline
 
     def rings(self) -> list[RingView]:
-        """
-        Return the ring of days, preceded by the entries that are never due.
-        """
         counts = {day: len(page) for day, page in enumerate(self._days) if page}
         parked = {0: len(self._parked)} if self._parked else {}
         year = RingView("year", len(self._days), self._width, self._day_of(self._floor), counts)

@@ -92,10 +92,10 @@ class Wheel(Protocol):
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move the entry to *deadline* under the same id. Return True if it was pending.
+        Move the entry to *deadline* under the same id. Return True if the entry was pending.
 
-        Among equal deadlines a moved entry counts as set at the time of the move. After an error, which is one of
-        `insert`, the entry stays where it was.
+        Among equal deadlines a moved entry counts as set at the time of the move. The errors are those of `insert`.
+        After an error, the entry stays where it was.
         """
 
     def deadline(self, id: int) -> int | None:
@@ -129,14 +129,14 @@ class Wheel(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return counters, at least `pending`, `sets`, `moves`, `cancels`, `fires` and `cascades`. It costs O(1).
+        Return counters, at least `pending`, `sets`, `moves`, `cancels`, `fires` and `cascades`. The call costs O(1).
 
         Drained entries count as cancelled, so `sets` is always `pending + fires + cancels`.
         """
 
     def check(self) -> None:
         """
-        Walk the whole structure and raise AssertionError if an invariant is broken. It costs O(n).
+        Walk the whole structure and raise AssertionError if an invariant is broken. The walk costs O(n).
         """
 
     def __len__(self) -> int: ...
@@ -147,7 +147,7 @@ def checked_deadline(value: object, name: str = "deadline") -> int:
     Return *value* if it is a valid deadline. *name* is the argument's name in error messages.
 
     Raises:
-        InvalidDeadlineError: If it is an integer outside of 0..NEVER.
+        InvalidDeadlineError: If *value* is an integer outside of 0..NEVER.
     """
     if type(value) is not int:
         message = f"{name} is {value!r}: pass an integer of nanoseconds, not {type(value).__name__}"
@@ -180,7 +180,7 @@ def checked_count(value: object, name: str, least: int, otherwise: str = "") -> 
     values.
 
     Raises:
-        ValueError: If it is below *least*, or has more than 63 bits.
+        ValueError: If *value* is below *least*, or has more than 63 bits.
     """
     if type(value) is int and least <= value <= NEVER:
         return value

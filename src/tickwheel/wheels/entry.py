@@ -19,8 +19,9 @@ class Entry:
     """
     One payload under its deadline, in nanoseconds.
 
-    *sequence* is the number of its arrival; a move counts as a new arrival. In designs with ticks, it expires at the
-    end of *tick*. *place* is the list, ring or heap that holds it now, and *index* its position there.
+    *sequence* numbers entries in order of arrival; a move counts as a new arrival. In designs with ticks, the entry
+    expires at the end of *tick*. *place* is the list, ring or heap that holds the entry now, and *index* is the entry's
+    position there.
     """
 
     __slots__ = ("deadline", "id", "index", "payload", "place", "sequence", "tick")

@@ -1,7 +1,7 @@
 """
 A binary heap whose entries know their positions.
 
-asyncio, Go and `java.util.concurrent.DelayQueue` use one. Tests compare the other designs with this one.
+asyncio, Go and `java.util.concurrent.DelayQueue` use binary heaps. Tests compare the other designs with this one.
 
     position    0   1   2   3   4   5   6   7 ...
     parent      -   0   0   1   1   2   2   3 ...
@@ -163,9 +163,6 @@ class HeapWheel(BaseWheel):
         return None if first is None or first.deadline == NEVER else first.deadline
 
     def rings(self) -> list[RingView]:
-        """
-        Return the levels of the tree, from the root. Each entry is a slot.
-        """
         views: list[RingView] = []
         left, width = len(self), 1
         while left > 0:

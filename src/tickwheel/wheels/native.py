@@ -2,9 +2,9 @@
 The wheel of the native core, the default.
 
     level    a slot is        a turn (64 slots) is
-    0        2^tick_bits ns   64 of them             entries are filed by the level in which their deadline's
-    1        64 of those      64^2                   highest bit that differs from now's is, so every deadline
-    2        64^2             64^3                   fits and nothing is clamped
+    0        2^tick_bits ns   64 slots               the highest bit in which a deadline differs from the current
+    1        64 times that    64^2                   time decides the level of its entry, so every deadline fits
+    2        64^2             64^3                   and no deadline is clamped
     ...
 
 Entries are filed by slot, and expire by their exact deadline, because a slot is sorted once when its span begins.
@@ -73,9 +73,6 @@ class NativeWheel(NonCopyable):
         return f"<NativeWheel {len(self)} pending>"
 
     def rings(self) -> list[RingView]:
-        """
-        Return the levels from fine to coarse, preceded by the entries of slots that have begun.
-        """
         levels = [
             RingView(f"level {level}", SLOTS, slot_ns, hand, counts)
             for level, (slot_ns, hand, counts) in enumerate(self._wheel.occupancy())
@@ -84,9 +81,6 @@ class NativeWheel(NonCopyable):
         return [RingView("begun", 1, 0, None, {0: begun} if begun else {}), *levels]
 
     def where(self, id: int) -> tuple[int, int] | None:
-        """
-        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
-        """
         place = self._wheel.slot_of(id)
         if place is not None:
             return place[0] + 1, place[1]

@@ -16,7 +16,7 @@ With `tick=1, slots=8`, at the end of tick 10:
 
 A slot represents one tick, so the longest delay is the span, `(slots - 1) * tick`. (It is not `slots * tick`, because a
 delay that starts late in a tick also ends late in a tick.) A longer delay is refused, and the message gives the span.
-Many wheels on the web reduce it modulo the ring, so it expires a turn early.
+Many wheels on the web reduce such a delay modulo the ring, so the entry expires a turn early.
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 4.
 

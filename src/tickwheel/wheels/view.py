@@ -29,12 +29,12 @@ class RingView(NamedTuple):
 class ShownWheel(Wheel, Protocol):
     def rings(self) -> list[RingView]:
         """
-        Return a view of the undelivered due entries, then of the rings from fine to coarse. It changes nothing.
+        Return a view of the undelivered due entries, then of the rings from fine to coarse. The call changes nothing.
         """
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the index of the entry's ring in `rings` and its slot in that ring. It changes nothing.
+        Return the index of the entry's ring in `rings` and its slot in that ring. The call changes nothing.
 
         The result is None if the entry is not pending, or is in no ring because it is never due.
         """
