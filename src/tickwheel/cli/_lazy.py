@@ -1,7 +1,3 @@
-"""
-A group of commands that imports a command on use.
-"""
-
 from __future__ import annotations
 
 import importlib

@@ -1,7 +1,3 @@
-"""
-`tickwheel acts`: show changes and their authors.
-"""
-
 from __future__ import annotations
 
 import time

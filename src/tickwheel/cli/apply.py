@@ -1,7 +1,3 @@
-"""
-`tickwheel schedule apply`: make the jobs of a manifest match a file.
-"""
-
 from __future__ import annotations
 
 import io

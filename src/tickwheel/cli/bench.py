@@ -1,7 +1,3 @@
-"""
-`tickwheel bench`: quick benchmarks of this machine, run once. `python -m benchmarks` in the source tree is thorough.
-"""
-
 from __future__ import annotations
 
 import asyncio

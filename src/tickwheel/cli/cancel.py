@@ -1,7 +1,3 @@
-"""
-`tickwheel cancel`: cancel a pending job, remove a dead one, or cancel all jobs that a filter selects.
-"""
-
 from __future__ import annotations
 
 from typing import Any

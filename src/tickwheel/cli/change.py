@@ -1,7 +1,3 @@
-"""
-`tickwheel change`: change some fields of a job.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,7 +1,3 @@
-"""
-`tickwheel chaos`: faults around a service, and a check of its promise.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,3 @@
-"""
-`tickwheel dead`: jobs whose attempts are used up, with their errors.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

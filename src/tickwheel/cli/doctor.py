@@ -1,7 +1,3 @@
-"""
-`tickwheel doctor`: check whether a store can be served here, and suggest remedies.
-"""
-
 from __future__ import annotations
 
 import asyncio

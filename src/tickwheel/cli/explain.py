@@ -1,7 +1,3 @@
-"""
-`tickwheel explain`: show why a job has not run yet.
-"""
-
 from __future__ import annotations
 
 import click

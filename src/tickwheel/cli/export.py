@@ -1,7 +1,3 @@
-"""
-`tickwheel export`: write jobs as JSON lines.
-"""
-
 from __future__ import annotations
 
 import click

@@ -1,7 +1,3 @@
-"""
-The files of jobs that commands read.
-"""
-
 from __future__ import annotations
 
 import re

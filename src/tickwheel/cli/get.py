@@ -1,7 +1,3 @@
-"""
-`tickwheel get`: show a job.
-"""
-
 from __future__ import annotations
 
 import click

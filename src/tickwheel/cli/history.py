@@ -1,7 +1,3 @@
-"""
-`tickwheel history`: show the past of a job.
-"""
-
 from __future__ import annotations
 
 import click

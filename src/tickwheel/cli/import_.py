@@ -1,7 +1,3 @@
-"""
-`tickwheel import`: set many jobs from a file, or from another scheduler.
-"""
-
 from __future__ import annotations
 
 import io

@@ -1,7 +1,3 @@
-"""
-`tickwheel import apscheduler` and `tickwheel import celerybeat`: import the schedules of other schedulers.
-"""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,3 @@
-"""
-The options that describe a job, for `set` and for `change`.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,7 +1,3 @@
-"""
-`tickwheel list`: list jobs.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,3 @@
-"""
-All jobs of a list, page by page.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,3 @@
-"""
-`tickwheel load`: requests at a fixed rate to a running service, and its achieved rate.
-"""
-
 from __future__ import annotations
 
 import math

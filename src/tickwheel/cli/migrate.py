@@ -1,7 +1,3 @@
-"""
-`tickwheel migrate`: move all jobs from one store to another.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

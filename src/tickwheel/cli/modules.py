@@ -1,7 +1,3 @@
-"""
-Imports the user's modules that options name.
-"""
-
 from __future__ import annotations
 
 import importlib

@@ -1,7 +1,3 @@
-"""
-`tickwheel move`: give a pending job another due time, or shift or spread all jobs that a filter selects.
-"""
-
 from __future__ import annotations
 
 from datetime import datetime

@@ -44,7 +44,7 @@ _COMPLETED: Final = 100
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
     """
-    Return keys that begin with *begin*, for the shell's completion. Return none if the store is not available.
+    Return keys that begin with *begin*, for the shell's completion; no keys if the store is not available.
     """
     try:
         with opened(context.params.get("store") or DEFAULT_STORE) as scheduler:

@@ -1,7 +1,3 @@
-"""
-`tickwheel pause`: pause a job, the jobs that a filter selects, or all of a handler, a queue or a target.
-"""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,3 @@
-"""
-`tickwheel report`: show the lateness of jobs, by node and by lane.
-"""
-
 from __future__ import annotations
 
 import time

@@ -1,7 +1,3 @@
-"""
-`tickwheel resume`: end the pause of a job, or of a handler, a queue or a target.
-"""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,3 @@
-"""
-`tickwheel run`: run a pending job now, or all jobs that a filter selects.
-"""
-
 from __future__ import annotations
 
 from typing import Any

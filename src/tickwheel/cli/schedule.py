@@ -1,7 +1,3 @@
-"""
-`tickwheel schedule`: recurring jobs, and the instants of a cron line.
-"""
-
 from __future__ import annotations
 
 import json

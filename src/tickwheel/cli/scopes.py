@@ -1,7 +1,3 @@
-"""
-`tickwheel scopes`: list the paused scopes.
-"""
-
 from __future__ import annotations
 
 import click

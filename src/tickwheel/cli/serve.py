@@ -1,7 +1,3 @@
-"""
-`tickwheel serve`: fire the jobs of a store, and serve its API and page.
-"""
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,3 @@
-"""
-`tickwheel set`: set a job, or replace it.
-"""
-
 from __future__ import annotations
 
 import time

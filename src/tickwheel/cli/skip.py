@@ -1,7 +1,3 @@
-"""
-`tickwheel skip`: skip the next run of a recurring job.
-"""
-
 from __future__ import annotations
 
 import click

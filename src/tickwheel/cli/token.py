@@ -1,7 +1,3 @@
-"""
-`tickwheel token`: make a token for a service.
-"""
-
 from __future__ import annotations
 
 import time

@@ -1,7 +1,3 @@
-"""
-`tickwheel top`: watch a service in the terminal.
-"""
-
 from __future__ import annotations
 
 import os
@@ -68,7 +64,8 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return stats, last firings, fleet, and the firing rate since the last poll; at first the nodes' reported rates.
+        Return stats, last firings, fleet and the firing rate since the last poll; at first the nodes' own rates.
+
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")

@@ -1,7 +1,3 @@
-"""
-`tickwheel watch`: follow one job.
-"""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,5 @@
 """
-`tickwheel lab`: runs traces on the designs, to compare, tune and watch them.
+`tickwheel lab`: the commands of the laboratory for timing wheels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,3 @@
-"""
-`tickwheel lab compare`: the costs of each design under a load, at several sizes.
-"""
-
 from __future__ import annotations
 
 import sys

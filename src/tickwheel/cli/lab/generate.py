@@ -1,7 +1,3 @@
-"""
-`tickwheel lab generate`: a synthetic trace.
-"""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,7 +1,3 @@
-"""
-Shared options of the lab's commands.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

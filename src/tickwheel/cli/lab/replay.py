@@ -1,7 +1,3 @@
-"""
-`tickwheel lab replay`: the outcomes of a trace on each design.
-"""
-
 from __future__ import annotations
 
 import sys

@@ -1,7 +1,3 @@
-"""
-`tickwheel lab tune`: the tick and the number of slots for a trace.
-"""
-
 from __future__ import annotations
 
 from dataclasses import asdict

@@ -1,7 +1,3 @@
-"""
-`tickwheel lab watch`: a page that shows designs at work.
-"""
-
 from __future__ import annotations
 
 import sys
