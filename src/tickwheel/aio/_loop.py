@@ -1,7 +1,3 @@
-"""
-The event loop: asyncio's selector loop with its timers in the wheel.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -142,7 +138,7 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """
     Run *main* on a new loop and return its result, like `asyncio.run`, with timers in the wheel.
 
-    It cannot be called while a loop runs in this thread.
+    `run` cannot be called while a loop runs in this thread.
     """
     try:
         asyncio.get_running_loop()

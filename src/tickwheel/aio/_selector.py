@@ -1,7 +1,3 @@
-"""
-A selector that wakes with microsecond precision.
-"""
-
 from __future__ import annotations
 
 import select

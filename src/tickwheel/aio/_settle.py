@@ -1,7 +1,3 @@
-"""
-Converts a timeout's cancellation into TimeoutError, like asyncio of the running Python version.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -16,7 +12,7 @@ IS_DEEP: Final = sys.version_info >= (3, 13)
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error*, which left the block, is the cancellation by the timeout. Called by the core.
+    Raise TimeoutError if *error*, which left the block, is the cancellation by the timeout. The native core calls this.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

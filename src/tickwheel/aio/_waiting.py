@@ -1,7 +1,3 @@
-"""
-`wait_for` and `sleep` of asyncio, with tickwheel's cheap timeouts.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +23,7 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     Wait for *fut*, a coroutine, future or task, and cancel it if it takes longer than *timeout* seconds.
 
     *timeout* may be a timedelta, or None for no limit. At 0 or below, only a finished future succeeds. The function
-    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it is that function itself, which on uvloop
+    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls that function, which on uvloop
     may end up to 1.5 ms early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of a
     new one.
 
@@ -77,8 +73,8 @@ async def sleep(delay: Seconds, result: Any = None) -> Any:
     """
     Return *result* after *delay* seconds, like `asyncio.sleep`. NaN is refused on every Python version.
 
-    On `EventLoop` it uses a timer in the wheel, on another loop the loop's own timer. If that timer wakes early, as on
-    uvloop, it waits for the rest of the delay. At 0 or below, the other tasks get one turn.
+    On `EventLoop`, the timer is in the wheel; on another loop, it is the loop's own timer. If that timer wakes early,
+    as on uvloop, `sleep` waits for the rest of the delay. At 0 or below, the other tasks get one turn.
     """
     delay_s = to_seconds(delay, "delay")
     begin = monotonic()
