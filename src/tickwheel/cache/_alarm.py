@@ -1,7 +1,3 @@
-"""
-Automatic expiry of a cache by one timer on a wheel, which is set to the earliest deadline.
-"""
-
 from __future__ import annotations
 
 import contextlib

@@ -52,7 +52,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        If a subclass overrides item methods, give it bulk methods that call them, unless it has its own.
+        Give a subclass that overrides item methods bulk methods that call them, unless it defines its own.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():
@@ -219,10 +219,11 @@ class BaseCache(NativeCache[K, V]):
         Return the value of *key*. If it is missing, call `loader(key)`, store the result and return it.
 
         If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. If
-        the loader raises an error, each of them raises a copy of it, and nothing is stored. A KeyboardInterrupt or the
-        like is raised only in the loading thread, and another caller loads. A value that does not fit is returned but
-        not stored. If the key was set, removed or touched to expiry during the load, the loaded value is not stored; if
-        it was set, the newer value is returned. A loader may return a `Loaded`, which has a value and its lifetime.
+        the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
+        KeyboardInterrupt or the like is raised only in the loading thread, and another caller loads. A value that does
+        not fit is returned but not stored. If the key was set, removed or touched to expiry during the load, the loaded
+        value is not stored; if it was set, the newer value is returned. A loader may return a `Loaded`, which has a
+        value and its lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
@@ -268,7 +269,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return a dict of the values of *keys*. Load the missing values together with an async loader, and store them.
 
-        It is `take_many` with the tasks of `take_async`.
+        The rules are those of `take_many` and, for the loading task, those of `take_async`.
         """
         return await self._loads.take_async(self, keys, loader)
 

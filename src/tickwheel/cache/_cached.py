@@ -1,7 +1,3 @@
-"""
-A decorator that caches the results of a function.
-"""
-
 from __future__ import annotations
 
 import functools

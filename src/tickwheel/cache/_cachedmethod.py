@@ -1,7 +1,3 @@
-"""
-A decorator that caches the results of a method, in a cache of its object.
-"""
-
 from __future__ import annotations
 
 import functools
@@ -132,10 +128,9 @@ def cachedmethod(
             def __init__(self):
                 self.cache = TTLCache(maxsize=1000, ttl=60.0)
 
-            @cachedmethod(lambda self: self.cache)
-            def rate(self, currency): ...
+            @cachedmethod(lambda self: self.cache) def rate(self, currency): ...
 
-    Unlike `cached` on a method, it does not keep objects alive, and objects need not be hashable.
+    Unlike `cached` on a method, this decorator does not keep objects alive, and objects need not be hashable.
     `prices.rate.cache_info()` and `cache_clear()` refer to the cache of that object.
 
     Args:
@@ -144,7 +139,7 @@ def cachedmethod(
         typed: As for `cached`.
 
     Raises:
-        TypeError: As for `cached`. If *cache* returns a wrong object, the look-up of the method raises it.
+        TypeError: As for `cached`. If *cache* returns a wrong object, the look-up of the method raises the error.
     """
     if not callable(cache):
         message = f"cache is {cache!r}: pass a function of the object that returns its cache"

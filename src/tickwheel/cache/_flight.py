@@ -3,9 +3,9 @@ A flight: one running call of a loader, and the keys that it loads.
 
 A signal handler, such as a time limit or Ctrl-C, may raise an exception between any two lines, but no key may stay
 blocked. So objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
-All other clean-up (removing the loads, waking the waiters) may be repeated. It is called twice, the second time in a
-`finally` around the first, in case an exception interrupts the first. The next caller removes anything that still
-remains.
+All other clean-up (removing the loads, waking the waiters) may be repeated. The code calls it twice: the second call is
+in a `finally` around the first call, in case an exception interrupts the first. The next caller removes anything that
+still remains.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Flight:
     """
     One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
 
-    If *is_background*, it continues without waiters. *timeout_s* is the maximum time that a waiter waits.
+    If *is_background*, the flight continues without waiters. *timeout_s* is the maximum time that a waiter waits.
     """
 
     __slots__ = (

@@ -1,7 +1,3 @@
-"""
-One load for each missing key. Threads and tasks that need the key during its load wait for this load.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -37,7 +33,7 @@ _SWEEP_FROM: Final = 64
 class Loading(Protocol):
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if the key has a value, else None. It does not count a miss.
+        Return `(value,)` if the key has a value, else None. This does not count a miss.
         """
 
     def _begin_load(self, key: Any, /) -> Ticket: ...
@@ -50,8 +46,8 @@ class Flights:
     """
     The running loads of one cache, at most one for each key.
 
-    The cache is an argument of each call, because a reference to it would make a cycle. The frames that an error has
-    passed delete their references to loads, because these would make cycles, too.
+    The cache is an argument of each call, because a stored reference would make a cycle. For the same reason, each
+    frame through which an error has passed deletes its references to loads.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:

@@ -1,7 +1,3 @@
-"""
-Keys of calls.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Hashable

@@ -1,7 +1,3 @@
-"""
-A loaded value and its lifetime.
-"""
-
 from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar

@@ -56,7 +56,7 @@ class Loads:
 
     def take_one(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
-        Return the value of *key*. Without rules, this is called only after the caller's lookup has missed the key.
+        Return the value of *key*. Without `Refresh`, this is called only after the caller's lookup has missed the key.
         """
         if self.has_rules:
             return self.take(cache, (key,), _One(loader))[key]
@@ -137,7 +137,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return how long before the end of its lifetime a value is renewed: `ahead`, or half of a lifetime up to `ahead`.
+        Return `ahead` in nanoseconds, or half of *life_ns* if the lifetime is not longer than `ahead`.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 

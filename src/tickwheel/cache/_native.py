@@ -16,6 +16,4 @@ V = TypeVar("V")
 
 
 class NativeCache(_core.Cache, MutableMapping[K, V]):
-    """
-    `tickwheel._core.Cache`, typed.
-    """
+    pass

@@ -1,7 +1,3 @@
-"""
-Validation of the options of a cache.
-"""
-
 from __future__ import annotations
 
 import inspect

@@ -1,7 +1,3 @@
-"""
-The reasons for which an entry leaves a cache.
-"""
-
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,7 +1,3 @@
-"""
-Rules for loading a value before it expires, and for returning expired values.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -24,18 +20,18 @@ class Refresh:
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 
     `stale_while_revalidate` and `stale_if_error` come from RFC 5861. Only `take`, its variants and `cached` return an
-    expired value; for `cache[key]`, `get` and all other methods it is missing. It counts in `currsize`. It leaves, with
-    `on_expire`, when it may no longer be returned. A background load runs in a thread of the cache, or, for
-    `take_async`, in a task of the loop. Its errors are logged and counted, and the old value stays as long as it may be
-    returned.
+    expired value; for `cache[key]`, `get` and all other methods, the key is missing. An expired value counts in
+    `currsize`. It leaves, with `on_expire`, when it may no longer be returned. A background load runs in a thread of
+    the cache, or, for `take_async`, in a task of the loop. Errors of background loads are logged and counted, and the
+    old value stays as long as it may be returned.
 
     Args:
-        ahead: Seconds before the end of its lifetime from which a value is returned, and a new one is loaded in the
-            background. If the lifetime is not longer than that, its second half counts.
-        stale_while_revalidate: Seconds after the end of its lifetime for which a value is returned, and a new one is
-            loaded in the background.
-        stale_if_error: Seconds after the end of its lifetime for which a value is returned if the load of a new one
-            fails, unless the value was removed during the load.
+        ahead: Length in seconds of the last part of a lifetime, in which a call returns the present value and loads a
+            new one in the background. If the lifetime is not longer than *ahead*, the last part is its second half.
+        stale_while_revalidate: Seconds after the end of a lifetime in which a call returns the expired value and loads
+            a new one in the background.
+        stale_if_error: Seconds after the end of a lifetime in which a call returns the expired value if the load of a
+            new one fails, unless the value was removed during the load.
         loads_max: Maximum number of background loads at once.
         retry_after: Minimum seconds between a failed load of a key and its next load, while there is a value that may
             be returned. 0 to try at each call.

@@ -1,7 +1,3 @@
-"""
-Counters of a cache.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -21,7 +21,9 @@ LONGEST_NS: Final = 2**62
 _ENDLESS: Final = 1e24
 """A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""Longer times are converted in steps of this many seconds (12 days), because a float of them resolves nanoseconds."""
+"""
+Longer times are converted in steps of this many seconds (12 days), because a float of one step resolves nanoseconds.
+"""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -52,9 +54,6 @@ class CacheTimer:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """
-        Return the function.
-        """
         return self._function
 
     def __repr__(self) -> str:
@@ -126,7 +125,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return an entry's set time and lifetime in nanoseconds, from two readings. *clock* is None for seconds.
+    Return an entry's set time and lifetime in nanoseconds, from two readings. Without *clock*, readings are seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))

@@ -1,7 +1,3 @@
-"""
-TLRUCache: a function determines the deadline of each entry.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

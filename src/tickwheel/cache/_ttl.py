@@ -1,7 +1,3 @@
-"""
-TTLCache: all entries have the same lifetime, unless `set` gives another.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -25,12 +21,10 @@ class TTLCache(BaseCache[K, V]):
     """
     A mapping whose entries live for *ttl* seconds. If it is full, the least recently used entry is evicted.
 
-        cache = TTLCache(maxsize=10_000, ttl=300.0)
-        cache["a"] = 1
-        cache.set("b", 2, ttl=5.0)
+        cache = TTLCache(maxsize=10_000, ttl=300.0) cache["a"] = 1 cache.set("b", 2, ttl=5.0)
 
-    From exactly its deadline on, no lookup finds an entry. It is removed, and `on_expire` called, when the cache is
-    used next, or, with a *wheel* or *clock*, at the deadline.
+    From exactly its deadline on, no lookup finds an entry. The entry is removed, and `on_expire` is called, when the
+    cache is used next, or, with a *wheel* or *clock*, at the deadline.
 
     Every operation is O(1). `__hash__` and `__eq__` of keys may use the cache.
 
@@ -53,7 +47,7 @@ class TTLCache(BaseCache[K, V]):
         refresh: Rules for values that are about to expire, or have expired; None for no rules.
         max_age: Maximum lifetime of an entry after it was set, in seconds or a timedelta, even if lookups or `touch`
             restart the ttl. With *sliding*, *ttl* is the idle timeout, and this is the absolute timeout.
-        load_timeout: Maximum time of a load, in seconds or a timedelta; None for no limit. After it, a task is
+        load_timeout: Maximum time of a load, in seconds or a timedelta; None for no limit. After this time, a task is
             cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 
     Raises:
