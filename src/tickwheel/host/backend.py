@@ -54,7 +54,7 @@ class Jobs(Protocol):
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
-        Run *verb*; the answers are in order. If the caller only *waits* for the reply, its own thread may do the write.
+        Run *verb*; the answers are in order. If the caller only *waits* for them, its own thread may do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...
@@ -127,7 +127,7 @@ class Backend(Protocol):
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*, or on the core's own loop if it is None.
+        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*; None for the core's own loop.
         """
 
     def is_inside(self) -> bool:

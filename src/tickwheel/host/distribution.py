@@ -1,7 +1,3 @@
-"""
-A histogram of durations: exact counts in steps of an eighth.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,7 +14,7 @@ _LAST: Final = _STEPS * _OCTAVES - 1
 
 class Distribution:
     """
-    A histogram that one thread writes and any thread may read.
+    A histogram of durations, which one thread writes and any thread may read.
     """
 
     def __init__(self) -> None:

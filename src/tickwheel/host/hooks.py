@@ -1,7 +1,3 @@
-"""
-The hooks that receive events.
-"""
-
 from __future__ import annotations
 
 import logging
@@ -47,9 +43,7 @@ _ROUTINE: Final = (
 """Events of normal operation."""
 
 _LATELY_S: Final = 60.0
-"""
-A failure of the same action after this time counts as a new one. Retries come sooner, so one must have succeeded.
-"""
+"""Seconds after which another failure of an action counts as new. Retries come sooner, so one must have succeeded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -7,7 +7,8 @@ The lifecycle of a scheduler: its name, and the rules of start and stop.
     stop, inside a handler        -               starts a thread   returns []         -
     stop again, after Ctrl-C      -               -                 continues it       -
 
-The thread stops the scheduler. A stop that starts it, or waits, also returns []. A failed start changes nothing.
+The new thread stops the scheduler. A stop that starts this thread, or waits for another stop, also returns []. A failed
+start changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,3 @@
-"""
-Opens a store on its first use, and detects a fork.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,3 @@
-"""
-The options of a scheduler.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,3 @@
-"""
-The future of a write's answer. It costs less than `concurrent.futures.Future`, which locks a condition at each step.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +15,9 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    A result that one thread sets. It cannot be cancelled, because a queued write cannot be cancelled.
+    The future of a write's answer, which one thread sets. It cannot be cancelled, because a queued write cannot be.
+
+    A promise costs less than a `concurrent.futures.Future`, which locks a condition at each step.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")

@@ -1,7 +1,3 @@
-"""
-The source of a scheduler's time, threads and random numbers.
-"""
-
 from __future__ import annotations
 
 import random

@@ -1,7 +1,3 @@
-"""
-The store's clock, estimated without asking the store.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,10 +16,12 @@ _SLEW: Final = 0.1
 """Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it no job is early."""
 
 _ROUNDING_S: Final = 1e-6
-"""Upper bound of a deadline's rounding error. A timer that is early by less finds no due job, and is set again."""
+"""
+Upper bound of a deadline's rounding error. A timer that is early by less than this finds no due job, and is set again.
+"""
 
 _LESS_NS: Final = 0.25
-"""More than the error of a float of seconds in the first days of a clock; timers round up to whole nanoseconds."""
+"""Nanoseconds subtracted from a deadline: more than the rounding error of its float in a clock's first days."""
 
 _STALE_MS: Final = 10_000.0
 """Maximum age of a sample. At this age the usual drift is a millisecond, and the largest possible drift a second."""
@@ -46,9 +44,9 @@ class StoreClock:
     """
     The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
-    A store on this machine uses its wall clock. A store with its own clock is sampled against the monotonic clock: when
-    it is opened, at each renewal, and before a write if the last sample is old. A change of this machine's wall clock
-    then does not change due times. All times include suspend.
+    A store on this machine uses the machine's wall clock. A store with its own clock is sampled against the monotonic
+    clock: when it is opened, at each renewal, and before a write if the last sample is old. A change of this machine's
+    wall clock then does not change due times. All times include suspend.
 
     `earliest` is never ahead of the store's clock, so it decides when a job fires. `latest` is never behind, so it
     decides when a run has ended. Both hold for rates that differ by up to a tenth. `now` is the usual estimate. It is
@@ -169,8 +167,8 @@ class StoreClock:
         """
         Return `reading`, and the time in ms from which a delay counts.
 
-        The caller adds a millisecond, because the current one has begun. A manual clock that reads a whole millisecond
-        gives one less, so that advancing it by exactly the delay reaches the due time.
+        The caller adds a millisecond, because the current one has begun. For a manual clock that reads a whole
+        millisecond, the result is one less, so that advancing it by exactly the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:

@@ -1,7 +1,3 @@
-"""
-Metrics of the writer's commits.
-"""
-
 from __future__ import annotations
 
 from tickwheel.host.distribution import Distribution

@@ -1,7 +1,3 @@
-"""
-Logs the decisions that make a lane wait.
-"""
-
 from __future__ import annotations
 
 import logging
