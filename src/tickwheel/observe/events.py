@@ -149,7 +149,7 @@ class JobFired(FiringEvent):
     A job was passed to its target.
 
     Attributes:
-        lateness_ms: The difference of the two times, more exact than the times themselves.
+        lateness_ms: Time from *due_at* to *fired_at*, more exact than the difference of the two.
     """
 
     due_at: int
@@ -244,7 +244,8 @@ class OwnershipLost:
     """
     This scheduler no longer owns *shard*.
 
-    If *is_handed_over*, it passed the shard to a node that joined, under a valid lease. Otherwise the lease had ended.
+    If *is_handed_over*, this scheduler passed the shard to a node that joined, under a valid lease. Otherwise the lease
+    had ended.
     """
 
     shard: int

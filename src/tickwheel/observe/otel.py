@@ -2,8 +2,8 @@
 OpenTelemetry: a span for each sampled firing, linked to the span in which its job was set.
 
 The span of a firing is a root span, because days may pass after the job was set. A link leads back to the span in which
-it was set. While the handler runs, the span is current: calls of the handler are traced below it, and a webhook sends
-its traceparent.
+the job was set. While the handler runs, the span is current: calls of the handler are traced below it, and a webhook
+sends its traceparent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTCOME: Final = "tickwheel.outcome"
 
 def configure() -> None:
     """
-    Configure OpenTelemetry by its OTEL_ variables, unless it is already configured, as by `opentelemetry-instrument`.
+    Configure OpenTelemetry by its OTEL_ variables, unless it is configured, as by `opentelemetry-instrument`.
 
     OTEL_TRACES_EXPORTER is a comma-separated list of exporters, or "none"; the default is "otlp".
 
@@ -138,7 +138,7 @@ class OpenTelemetryTracer:
 
 class _FiringSpan:
     """
-    One traced firing. It has only the data of its span until it ends, or until the span is requested.
+    One traced firing. Until the firing ends or its span is requested, there is only the span's data.
     """
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")

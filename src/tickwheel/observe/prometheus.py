@@ -92,7 +92,8 @@ class Collector:
     """
     A collector for a registry of prometheus_client.
 
-    *stats* is the scheduler's method `stats`. It is called at every scrape, and with `with_store=False` after a
+    *stats* is the scheduler's method `stats`. The collector calls it at every scrape, and with `with_store=False` after
+    a
     `StoreError`.
     """
 
@@ -216,7 +217,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target in each state of the circuit breaker. Only `stats()` has their addresses.
+    Count the receivers of each target by the state of their circuit breaker. Only `stats()` has their addresses.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {
