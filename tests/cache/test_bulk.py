@@ -16,9 +16,9 @@ from tickwheel.testing import ManualClock
 
 def test_get_many_and_set_many():
     """
-    get_many returns the values that have not expired, and counts a lookup and a use of each key.
+    get_many returns the values that have not expired, and counts a lookup and a use for each key.
 
-    set_many sets all keys with one lifetime.
+    set_many gives all keys the same lifetime.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -41,7 +41,7 @@ def test_get_many_and_set_many():
 
 def test_bulk_forms_of_a_subclass():
     """
-    If a subclass overrides the item methods, the bulk methods call these for every key.
+    If a subclass overrides the item methods, the bulk methods call the overridden methods for every key.
     """
 
     class Lower(TTLCache):
@@ -66,9 +66,9 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_what_is_missing_in_one_call():
     """
-    The loader gets each missing key once, in order.
+    The loader is called once with all missing keys, in order.
 
-    A key that it does not find is neither returned nor stored.
+    A key for which the loader has no value is neither returned nor stored.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"
@@ -87,7 +87,9 @@ def test_take_many_loads_what_is_missing_in_one_call():
 
 def test_a_bulk_loader_that_fails_or_returns_nonsense():
     """
-    The loader's error is raised, no value is stored, and the keys can be loaded again.
+    The loader's error is raised and no value is stored.
+
+    The keys can be loaded again afterwards.
     """
     cache = TTLCache(10, 60.0)
     with pytest.raises(ZeroDivisionError):
@@ -136,9 +138,9 @@ def test_single_and_bulk_loads_share():
     assert (outcomes, calls) == (["one a"], [["b", "c"]])
 
 
-def test_a_key_that_the_bulk_loader_misses_is_loaded_by_who_waits():
+def test_a_caller_loads_the_key_that_a_bulk_loader_did_not_find():
     """
-    A caller that waits for a key that the bulk loader did not find loads it separately.
+    If the bulk loader did not find a key, a caller that waits for this key loads it separately.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -186,9 +188,11 @@ def test_bulk_in_tasks():
     assert calls == [["a", "b", "z"], ["c"], "z"]
 
 
-def test_a_bulk_load_is_cancelled_with_the_last_who_waits_for_any_of_its_keys():
+def test_a_bulk_load_is_cancelled_with_its_last_waiter():
     """
-    A bulk load continues as long as a caller waits for one of its keys, and is then cancelled.
+    A bulk load continues as long as any caller waits for one of its keys.
+
+    When the last of these callers is cancelled, the bulk load is cancelled, too.
     """
     cache = TTLCache(10, 60.0)
     cancelled = []

@@ -121,9 +121,9 @@ def test_keys_of_calls():
     assert pickled(call_key(1, a=2)) == call_key(1, a=2)
 
 
-def test_what_is_no_cache_is_refused():
+def test_only_our_caches_are_accepted():
     """
-    The decorator refuses anything but our caches, before it gets the function.
+    The decorator raises an error for anything but a cache of tickwheel, even before it is applied to a function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):
@@ -153,7 +153,9 @@ def test_no_cache_keeps_nothing():
 
 def test_a_result_that_does_not_fit_is_returned():
     """
-    If the cache is too small, or stores nothing, results are still returned, and counted as uncached.
+    If the cache is too small for a result, or stores nothing, the result is still returned.
+
+    `cache_info` counts it as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 
@@ -205,7 +207,9 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    For a method, the object is one of the arguments, and the cache's attributes are available on the bound method.
+    For a method, the object is one of the arguments.
+
+    The bound method has the attributes of the cache.
     """
 
     class Squares:
@@ -219,11 +223,11 @@ def test_a_method_that_is_cached():
     assert Squares.square.cache_key(squares, 3) in squares.square.cache
 
 
-def test_what_makes_coroutines():
+def test_which_functions_count_as_coroutine_functions():
     """
     An object with an async `__call__` counts as a coroutine function.
 
-    If another function returns a coroutine, this is refused and not stored.
+    If a plain function returns a coroutine, an error is raised, because a stored coroutine could be awaited only once.
     """
 
     class Double:
@@ -251,7 +255,7 @@ def test_what_makes_coroutines():
 
 def test_objects_that_make_generators():
     """
-    An object whose `__call__` is a generator function is refused.
+    The decorator refuses an object whose `__call__` is a generator function.
     """
 
     class Count:

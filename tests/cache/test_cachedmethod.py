@@ -48,7 +48,7 @@ class Prices:
 
 def test_every_object_has_its_own_results():
     """
-    Results are stored in the object's cache, by the arguments without the object.
+    Results are stored in the object's own cache, and the key does not include the object.
     """
     one, two = Prices(1), Prices(2)
     assert [one.price("abc"), one.price("abc"), two.price("abc"), Prices.price(two, "abc")] == [3, 3, 6, 6]
@@ -84,9 +84,11 @@ def test_coroutine_methods():
     assert not inspect.iscoroutinefunction(prices.price)
 
 
-def test_it_looks_like_the_method():
+def test_it_has_the_name_and_docstring_of_the_method():
     """
-    On the class and on an object, the decorated method has the method's name and docstring, and a repr with the name.
+    On the class and on an object, the decorated method has the name and docstring of the original method.
+
+    The repr contains that name.
     """
     prices = Prices()
     for price in (Prices.price, prices.price):
@@ -96,7 +98,9 @@ def test_it_looks_like_the_method():
 
 def test_an_object_is_not_kept_alive():
     """
-    Unlike with `cached`, an object is freed with its last reference, although its methods were called.
+    An object whose methods were called is freed with its last reference.
+
+    (`cached` would keep the object alive.)
     """
     prices = Prices()
     prices.price("a")
@@ -106,9 +110,11 @@ def test_an_object_is_not_kept_alive():
     assert reference() is None
 
 
-def test_what_is_refused():
+def test_generators_and_bad_cache_functions_are_refused():
     """
-    Generators are refused, and so is a *cache* function that returns no cache of ours or takes no object.
+    The decorator refuses generators.
+
+    It also refuses a *cache* function that takes no argument or does not return a cache of tickwheel.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))
@@ -124,7 +130,9 @@ def test_what_is_refused():
 @pytest.mark.parametrize("name", ["price", "slow_price"])
 def test_a_method_of_an_object_is_a_value(name):
     """
-    A bound method is equal only to itself, can be hashed, copied and pickled, and knows its object.
+    A bound method is equal only to itself, and has the object as `__self__`.
+
+    It can be hashed, copied and pickled.
     """
     one, two = Prices(1), Prices(2)
     method = getattr(one, name)

@@ -1,7 +1,7 @@
 """
 Many keys have the same hash.
 
-A lookup compares its key once with each of them, as in a dict.
+A lookup compares its key once with each of these keys, as in a dict.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def cache():
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_a_large_crowd_comes_to_an_end(make):
+def test_inserting_many_keys_with_one_hash_ends(make):
     """
     Inserting n keys with one hash takes about n squared comparisons, as in a dict.
 
@@ -82,7 +82,7 @@ def test_each_is_compared_once(cache):
         assert len(compared) == SIZE
 
 
-def test_a_key_that_comes_while_its_crowd_is_compared(cache):
+def test_a_key_inserted_during_a_comparison_is_found(cache):
     """
     If a key is inserted while a lookup compares the last key with its hash, the lookup finds it.
     """
@@ -97,9 +97,11 @@ def test_a_key_that_comes_while_its_crowd_is_compared(cache):
     assert len(compared) == SIZE + 1
 
 
-def test_a_crowd_that_goes_while_its_first_is_compared(cache):
+def test_keys_removed_during_a_comparison_are_not_found(cache):
     """
-    If all keys with one hash are removed while one of them is compared, the others are neither compared nor found.
+    All keys with one hash are removed while the first of them is compared.
+
+    The lookup neither compares nor finds the remaining keys.
     """
     compared = []
 
@@ -114,7 +116,7 @@ def test_a_crowd_that_goes_while_its_first_is_compared(cache):
 
 def test_tuples_are_equal_as_python_says():
     """
-    A tuple of plain and other items, nested or not, finds the same entries as in a dict.
+    A tuple, nested or not, finds the same entries in a cache as in a dict.
     """
     nan, key = math.nan, Key("one")
 

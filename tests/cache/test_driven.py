@@ -1,5 +1,5 @@
 """
-Expiry by a wheel, without calls of the cache, with threads and after forks.
+A wheel expires the entries of a cache: without calls of the cache, with threads, and after forks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def clock():
 
 def expirations(cache):
     """
-    Return the number of entries that have expired and were removed, without removing any.
+    Return the number of expired entries that were removed, without removing any itself.
     """
     return cache.stats().expirations
 
@@ -48,7 +48,9 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    An entry with a new earliest deadline, and an entry that was moved to a later deadline, expire on time.
+    An entry whose deadline is earlier than all others expires on time.
+
+    So does an entry that was moved to a later deadline.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -69,7 +71,9 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    If the wheel refuses the alarm, the caller of set gets the error, and the next set tries again, with any lifetime.
+    If the wheel refuses the alarm, the caller of set gets the error.
+
+    The next set sets the alarm again, whatever lifetime it gives.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -87,7 +91,9 @@ def test_a_wheel_that_is_full(clock):
 
 def test_one_timer_for_a_whole_cache(clock):
     """
-    A cache of any size has one timer in the wheel, and none when it is empty or freed.
+    A cache of any size has one timer in the wheel.
+
+    An empty or freed cache has none.
     """
     wheel = TimerWheel(clock=clock)
     cache = TTLCache(1000, 10.0, wheel=wheel)
@@ -118,7 +124,7 @@ def test_a_crowd_leaves_in_turns(clock):
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
     """
-    An entry that is due again before its worker has finished still expires.
+    If an entry is due again before the worker that removed the previous entry has finished, it still expires.
     """
 
     class Held(InlineExecutor):
@@ -150,7 +156,7 @@ def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
 
 def test_a_closed_wheel_leaves_a_lazy_cache(clock):
     """
-    After its wheel was closed, a cache continues, and expires entries when it is used.
+    After its wheel was closed, a cache still works: expired entries are removed when the cache is used.
     """
     wheel = TimerWheel(clock=clock)
     told = []
@@ -205,7 +211,7 @@ def test_a_loop_expires_while_nobody_looks():
 @pytest.mark.realtime
 def test_threads_and_the_driver_share_a_cache():
     """
-    While a driver expires entries, threads set, look up and remove.
+    While a driver expires entries, threads set, look up and remove keys.
 
     Every entry leaves exactly once.
     """
@@ -239,7 +245,7 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In the child the entries exist, no caller waits for the parent's loads, and a new entry expires automatically.
+    In a forked child, the entries exist, no caller waits for the parent's loads, and a new entry expires automatically.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()
@@ -269,7 +275,7 @@ def test_after_a_fork():
 @pytest.mark.needs("os.fork")
 def test_background_loads_after_a_fork(clock):
     """
-    In the child a background load of the parent does not count towards the bound, and no caller waits for it.
+    In a forked child, a background load of the parent does not count towards the limit, and no caller waits for it.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, refresh=Refresh(stale_while_revalidate=60.0, loads_max=1))
     cache["a"] = 1
@@ -292,7 +298,7 @@ def test_background_loads_after_a_fork(clock):
 
 def test_a_cache_on_a_clock_frees_its_wheel(clock):
     """
-    A wheel that the cache has made for itself is freed with it.
+    If a cache made its own wheel, the wheel is freed with the cache.
     """
     cache = TTLCache(10, 10.0, clock=clock)
     wheel = weakref.ref(cache._wheel)
@@ -304,7 +310,9 @@ def test_a_cache_on_a_clock_frees_its_wheel(clock):
 @pytest.mark.needs("os.fork")
 def test_loads_of_tasks_after_a_fork():
     """
-    In the child of a fork from inside a loop, another thread does not wait for the load of a task of that loop.
+    A loop forks.
+
+    In the child, another thread does not wait for a load that a task of that loop had begun.
     """
     cache = TTLCache(10, 60.0)
 
@@ -348,9 +356,9 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor refuses to remove due entries, they are removed once it has room.
+    If an executor refuses the removal of due entries, they are removed as soon as the executor has room.
 
-    Expiry continues.
+    Later entries expire as usual.
     """
     told, doorman = [], Doorman()
     wheel = TimerWheel(wheel=design and design(), clock=clock, executor=doorman, on_error=lambda *_: None)
@@ -369,7 +377,7 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    After a drain, a wheel removes expired entries again from the next set on.
+    After a drain, the first set starts the removal of expired entries again.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

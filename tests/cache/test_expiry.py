@@ -110,7 +110,7 @@ def test_sliding_or_fixed(clock):
     """
     With `sliding`, a lookup restarts the lifetime, but `in` does not.
 
-    Without `sliding`, no lookup changes it.
+    Without `sliding`, a lookup leaves the lifetime unchanged.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -135,7 +135,7 @@ def test_jitter_spreads_lives(clock):
     assert cache.remaining("ever") == math.inf
 
 
-def test_what_is_due_makes_room_before_the_living(clock):
+def test_expired_entries_make_room_first(clock):
     """
     A full cache drops expired entries before it evicts a live entry, even if the live entry was used less recently.
     """
@@ -160,11 +160,11 @@ def test_a_ttl_of_zero_keeps_nothing(clock):
     assert dict(lazy(clock, ttl=0)) == {}
 
 
-def test_ttu_says_until_when(clock):
+def test_ttu_returns_the_deadline(clock):
     """
-    TLRUCache calls its function with key, value and time.
+    TLRUCache calls its ttu function with key, value and time.
 
-    A value whose deadline has been reached is not stored.
+    A value whose deadline has already been reached is not stored.
     """
     asked = []
 
@@ -185,7 +185,9 @@ def test_ttu_says_until_when(clock):
 
 def test_ttu_on_the_system_clock():
     """
-    Without a timer the function gets monotonic seconds, and `inf` means forever.
+    Without a timer, the ttu function gets monotonic seconds.
+
+    Its result `inf` means that the entry never expires.
     """
     cache = TLRUCache(10, lambda key, _value, now: math.inf if key == "ever" else now + 60.0)
     cache["ever"] = cache["minute"] = 1
@@ -214,7 +216,9 @@ def test_timers_count_in_seconds(now, step):
 @pytest.mark.parametrize("timer", [time.monotonic_ns, time.perf_counter_ns, time.time_ns])
 def test_a_timer_of_nanoseconds_is_refused(timer):
     """
-    Functions of the standard library that return nanoseconds are refused, with a remedy.
+    Functions of the standard library that return nanoseconds are refused.
+
+    The error says which function to use instead.
     """
     message = f"timer is time.{timer.__name__}: pass a function that returns seconds, or give the cache a clock"
     for make in (lambda: TTLCache(10, 60.0, timer=timer), lambda: TLRUCache(10, lambda *_: 0, timer=timer)):
@@ -235,7 +239,7 @@ CACHES = {
 @pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
 def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    For years and in any unit of the timer, lifetimes end on time, or are refused before the first entry.
+    Whatever unit the timer has, lifetimes of years end on time, or are refused before the first entry is stored.
     """
     rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
     moment = max(life // 100, 1)
@@ -255,7 +259,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years: it is refused.
+    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years, so it is refused.
 
     A ttl of `inf` is accepted.
     """
@@ -280,7 +284,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
     After 36 years in seconds the cache moves its time base.
 
-    Lifetimes, order, endless entries, ages and iterators stay.
+    Lifetimes, order, endless entries, ages and iterators are unchanged.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -306,7 +310,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    A time that was read before the time base moved is not used afterwards, even if an `__eq__` moves the timer.
+    A time that was read before the time base moved is not used after the move, even if an `__eq__` moves the timer.
     """
     now, year = 0, 365 * 86_400
 
@@ -330,9 +334,9 @@ def test_a_key_that_compares_slowly_keeps_its_life():
     cache.check()
 
 
-def test_a_clock_says_nanoseconds_by_its_type():
+def test_a_clock_counts_in_nanoseconds():
     """
-    Lifetimes end on time with a clock that starts low and counts nanoseconds.
+    With a clock that starts near zero and counts nanoseconds, lifetimes end on time.
     """
     clock = ManualClock(start_ns=5)
     cache = TTLCache(10, 60, clock=clock)
@@ -359,9 +363,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years and of nanoseconds end on time.
-
-    A float of that size still resolves microseconds.
+    Lifetimes of years and of nanoseconds end on time, although a float of years resolves only microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1
@@ -374,7 +376,7 @@ def test_long_uptime_and_long_lives(clock):
 
 def test_one_million_deadlines_leave_in_order(clock):
     """
-    Many entries expire in order of their deadlines, and none is lost or repeated.
+    A million entries expire in order of their deadlines, each exactly once.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

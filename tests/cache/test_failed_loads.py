@@ -78,7 +78,7 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    The objects of a failed async loader are freed, even with several waiters.
+    The objects of a failed async loader are freed, even if several tasks wait.
 
     The loader fails at once or later.
     """
@@ -141,9 +141,9 @@ def test_threads_that_wait_for_a_load(things, fail):
     assert dead(things) == [True]
 
 
-def test_a_load_that_cannot_be_kept(things):
+def test_a_load_whose_size_cannot_be_measured(things):
     """
-    If getsizeof fails for a loaded value, the objects of the load are freed.
+    If getsizeof raises for a loaded value, the objects of the load are freed.
     """
 
     def getsizeof(_value):

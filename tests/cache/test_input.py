@@ -25,9 +25,9 @@ TTLS = [
 
 @pytest.mark.parametrize(("ttl", "error", "message"), TTLS, ids=[repr(ttl) for ttl, *_ in TTLS])
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
-def test_a_ttl_that_is_none(ttl, error, message, timer):
+def test_an_invalid_ttl(ttl, error, message, timer):
     """
-    An invalid ttl is refused by name and value, for the whole cache and for a single key.
+    An invalid ttl of a cache or of a single key is refused, and the error has the argument's name and value.
     """
     with pytest.raises(error, match=re.escape(message)):
         TTLCache(10, ttl, timer=timer)
@@ -44,7 +44,7 @@ def test_a_ttl_that_is_none(ttl, error, message, timer):
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_without_end(timer):
     """
-    A ttl of inf, or of more seconds than can be represented, means forever.
+    A ttl of inf, or of more seconds than the cache can represent, means that the entry never expires.
     """
     for ttl in (math.inf, 1e300):
         cache = TTLCache(10, ttl, timer=timer)
@@ -64,9 +64,9 @@ def test_a_ttl_without_end(timer):
     ],
     ids=["-1", "-inf", "nan", "None", "text", "10**400"],
 )
-def test_a_maxsize_that_is_none(maxsize, error, message):
+def test_an_invalid_maxsize(maxsize, error, message):
     """
-    An invalid maxsize is refused by name and value.
+    An invalid maxsize is refused, and the error has the argument's name and value.
     """
     for make in (lambda: TTLCache(maxsize, 60.0), lambda: TLRUCache(maxsize, lambda *_: math.inf)):
         with pytest.raises(error, match=re.escape(message)):
@@ -83,9 +83,9 @@ def test_a_maxsize_that_is_none(maxsize, error, message):
         (math.inf, ValueError, "value too large: its size is inf"),
     ],
 )
-def test_a_size_that_is_none(size, error, message):
+def test_an_invalid_size(size, error, message):
     """
-    An invalid result of getsizeof is refused, and nothing is set.
+    If getsizeof returns an invalid size, an error is raised and nothing is set.
     """
     cache = TTLCache(10, 60.0, getsizeof=lambda value: size if value == "bad" else 1)
     cache["a"] = "good"
@@ -111,7 +111,11 @@ def test_a_getsizeof_that_raises():
 
 def test_a_ttu_that_raises_or_returns_nonsense():
     """
-    An error in ttu reaches the caller, an invalid result is refused, and in both cases nothing is set.
+    If ttu raises, the caller gets that error.
+
+    If ttu returns an invalid result, the caller gets a TypeError or ValueError.
+
+    In both cases nothing is set.
     """
     cache = TLRUCache(10, lambda _key, value, _now: value())
     for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:
@@ -130,7 +134,7 @@ def test_a_jitter_that_is_none(jitter):
 
 def test_time_comes_from_one_place():
     """
-    Two of timer, wheel and clock together are refused, because they are all sources of time.
+    A cache takes only one of timer, wheel and clock, because each of them is a source of time.
     """
     wheel = TimerWheel(clock=ManualClock())
     with pytest.raises(TypeError, match="time would come from timer and wheel: pass one of them"):
@@ -183,7 +187,7 @@ def test_a_ttl_of_another_library():
 @pytest.mark.parametrize("name", ["on_expire", "on_evict"])
 def test_callbacks_that_nobody_would_await(name):
     """
-    Coroutine functions and objects that are not callable are refused.
+    A callback that is a coroutine function or not callable is refused.
     """
 
     async def tell(_key, _value, _reason):

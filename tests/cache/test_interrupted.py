@@ -83,7 +83,9 @@ def plain(clock):
 
 def renewing(clock):
     """
-    Return a cache with background loads, whose first keys are in the last seconds of their lifetime.
+    Return a cache with background loads.
+
+    Its first keys are near the end of their lifetime.
     """
     cache = TTLCache(
         1000, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0, stale_while_revalidate=9.0, stale_if_error=90.0)
@@ -178,7 +180,7 @@ def in_thread(function, *args):
 
 def check(rig, where):
     """
-    Verify that every key can be loaded here, in another thread and on a loop, and that nothing is left behind.
+    Verify that every key can be loaded here, in another thread and on a loop, and that no load is left behind.
     """
     cache, flights = rig.cache, rig.cache._loads._flights
     rig.join()
@@ -224,9 +226,9 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every call on every cache with both exceptions.
+    Return every call on every cache, with both exceptions.
 
-    The quick set has some of them.
+    The quick set runs only some of these rows.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:
@@ -261,7 +263,7 @@ def test_at_every_line(make, call, error, caplog):
 @pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
 def test_at_two_lines(make, call, gap, caplog):
     """
-    A second exception during the cleanup after the first one does no harm.
+    A second exception, raised during the cleanup after the first exception, does no harm.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     number = 0

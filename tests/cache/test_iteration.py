@@ -17,7 +17,7 @@ def clock():
     return ManualClock()
 
 
-def test_what_expires_before_its_turn_is_left_out(clock):
+def test_expired_entries_are_skipped(clock):
     """
     An iterator skips entries that have expired, and removes nothing.
     """
@@ -34,7 +34,9 @@ def test_what_expires_before_its_turn_is_left_out(clock):
 
 def test_changes_in_the_middle(clock):
     """
-    An iterator skips entries that are removed or added during the iteration, and shows new values.
+    An iterator skips entries that are removed or added during the iteration.
+
+    For a replaced value it returns the new value.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})
@@ -51,7 +53,7 @@ def test_changes_in_the_middle(clock):
 
 def test_a_key_that_came_back_is_another_entry(clock):
     """
-    If a key is removed and set again during the iteration, it is a new entry and is not shown.
+    If a key is removed and set again during the iteration, it counts as a new entry, so the iterator skips it.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({1: 1, 2: 2})
@@ -76,9 +78,9 @@ def test_walks_change_nothing(clock):
 
 def test_an_iterator_outlives_its_names(clock):
     """
-    An iterator keeps its cache alive until it has ended.
+    An iterator keeps its cache alive until the iteration has ended.
 
-    Then it stays ended, and releases the cache.
+    Then the iterator stays exhausted and releases the cache.
     """
     walk = iter(TTLCache(10, 10.0, timer=clock.monotonic))
     gc.collect()

@@ -1,5 +1,5 @@
 """
-Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers do.
+Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers do so.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def test_a_hash_that_raises():
 
 def test_an_eq_that_raises():
     """
-    An error in `__eq__` reaches the caller, nothing is set, removed or counted, and other keys still work.
+    An error in `__eq__` reaches the caller, and nothing is set, removed or counted.
+
+    Other keys still work.
     """
     cache = TTLCache(10, 60.0)
     bad = Key("bad")
@@ -74,7 +76,9 @@ def test_an_eq_that_raises():
 @pytest.mark.parametrize("use", ["get", "set", "pop", "touch", "in"])
 def test_an_eq_that_empties_the_cache(end, use):
     """
-    If a key's `__eq__` removes the entry with which it is compared, in any operation, the cache stays consistent.
+    In any operation, a key's `__eq__` may remove the entry that is being compared.
+
+    The cache stays consistent.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -106,7 +110,9 @@ def test_an_eq_that_empties_the_cache(end, use):
 
 def test_an_eq_that_sets_the_same_key():
     """
-    A key whose `__eq__` sets an equal key while it is being set leaves one entry.
+    While a key is being set, its `__eq__` sets an equal key.
+
+    The cache has one entry afterwards.
     """
     cache = TTLCache(10, 60.0)
     cache[Key("other")] = 0
@@ -135,9 +141,9 @@ def test_an_eq_that_collects():
     assert len(cache) == 3
 
 
-def test_values_that_come_back_when_they_go():
+def test_finalizers_may_use_the_cache():
     """
-    If the finalizer of a value uses the cache, the cache is consistent, however the entry left.
+    The finalizer of a value may use the cache, which is consistent then, however the entry left.
     """
     cache = TTLCache(3, 60.0)
     seen = []
@@ -161,7 +167,7 @@ def test_values_that_come_back_when_they_go():
     assert len(seen) >= 11
 
 
-def test_values_are_let_go_at_once():
+def test_references_are_dropped_at_once():
     """
     However an entry leaves, the cache drops its references to the key and the value at once.
     """
@@ -214,7 +220,7 @@ def test_a_cycle_through_a_cache_is_collected():
 
 def test_a_cache_without_cycles_ends_with_its_last_reference():
     """
-    A cache is freed without the garbage collector, even if it has a clock.
+    A cache is freed with its last reference, without the garbage collector, even if it has a clock.
     """
     gc.disable()
     try:

@@ -130,7 +130,7 @@ def test_a_callback_that_raises_is_logged(caplog):
     assert [str(record.exc_info[1]) for record in caplog.records] == ["no a", "no b"]
 
 
-def test_what_is_no_exception_leaves_the_verb():
+def test_an_interrupt_in_a_callback_reaches_the_caller():
     """
     A KeyboardInterrupt in a callback reaches the caller, after every entry was reported.
     """
@@ -149,7 +149,9 @@ def test_what_is_no_exception_leaves_the_verb():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    If a TLRU value has already expired when it is set, the replaced value is reported, and the new value is not.
+    A TLRU value has already expired when it is set.
+
+    The callback reports the value that it replaces, but not the new value.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

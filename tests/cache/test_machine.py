@@ -1,5 +1,7 @@
 """
-Random operations on a cache and on a simple model, which are compared after each.
+Random operations on a cache and on a simple model.
+
+The test compares both after each operation.
 """
 
 from __future__ import annotations

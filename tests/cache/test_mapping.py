@@ -60,7 +60,7 @@ def test_it_is_a_mutable_mapping(make):
 
 def test_a_default_that_is_not_used_is_not_measured(make):
     """
-    `setdefault` of an existing key returns its value, even if the default would be too large.
+    `setdefault` of an existing key returns its value, even if the default would be too large for the cache.
     """
     measured = []
     cache = make(10, getsizeof=lambda value: measured.append(value) or value)
@@ -118,7 +118,9 @@ def test_popitem_of_an_empty_cache(make):
 
 def test_sizes_are_bounded(make):
     """
-    With getsizeof the sum of sizes is bounded, and a value that grows evicts others and not itself.
+    With getsizeof, the sum of sizes is bounded.
+
+    If a value grows, other values are evicted, and the grown value stays.
     """
     cache = make(10, getsizeof=len)
     cache.update(a="aaa", b="bbb", c="ccc")
@@ -135,7 +137,9 @@ def test_sizes_are_bounded(make):
 
 class Own(TTLCache):
     """
-    A cache that overrides `popitem`, which is then called to evict.
+    A cache that overrides `popitem`.
+
+    Evictions call the override.
     """
 
     def popitem(self):
@@ -186,7 +190,7 @@ def test_no_bound(make):
 @pytest.mark.parametrize("copied", [copy.copy, pickled], ids=["copy", "pickle"])
 def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
     """
-    A cache can be pickled and copied, with items, order of use and bound.
+    A cache can be pickled and copied, and the copy has the same items, order of use and bound.
     """
     cache = make(3)
     cache.update({1: 1, 2: 2, 3: 3})
@@ -200,7 +204,9 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle stores the remaining lifetimes, so the time until it is loaded does not count.
+    A pickle stores the remaining lifetimes.
+
+    The time until the pickle is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)
@@ -216,7 +222,9 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy uses the timer of its cache, even if that cannot be hashed, and so does a copy of the copy.
+    A copy uses the timer of its cache, even if the timer cannot be hashed.
+
+    So does a copy of the copy.
     """
 
     @dataclass
@@ -245,7 +253,7 @@ def test_repr_of_a_timer():
 
 def test_repr_shows_what_is_there(make):
     """
-    The repr has the class, at most twenty items, the bound and the size, and the ttl of a TTLCache.
+    The repr shows the class, at most twenty items, the bound, the size, and the ttl of a TTLCache.
     """
     cache = make(100)
     ttl = ", ttl=60.0" if isinstance(cache, TTLCache) else ""

@@ -102,7 +102,9 @@ def take(request):
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_during_a_load_stays(take, write):
     """
-    A value that is set during a load stays, the load returns it, and the load is counted.
+    A value that is set during a load stays in the cache.
+
+    The load returns that value, and is counted.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, WRITES[write]) == "new"
@@ -113,7 +115,9 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    If a key is removed during a load, even if it had no value, it has no value after the load.
+    If a key is removed during a load, the key has no value after the load.
+
+    This holds even if the key had no value before.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -122,7 +126,7 @@ def test_a_removal_during_a_load_stays(take, remove):
     assert cache["key"] == "fresh"
 
 
-def test_what_is_no_news_of_the_key_changes_nothing(take):
+def test_other_operations_do_not_affect_a_load(take):
     """
     Lookups, writes of other keys, and evictions do not prevent a load from storing its value.
     """
@@ -141,7 +145,7 @@ def test_what_is_no_news_of_the_key_changes_nothing(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one, a write of any of them counts as a write of that key.
+    If a subclass maps several keys to one entry, a write of any of these keys counts as a write of the entry.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -154,7 +158,7 @@ def test_keys_that_a_subclass_makes(take, act):
     assert cache["THIRD"] == "old"
 
 
-def test_who_asks_after_a_removal_does_not_get_the_older_load():
+def test_a_take_after_a_removal_does_not_get_the_older_load():
     """
     A take that begins after a removal does not wait for an older load, but loads again.
 
@@ -181,7 +185,7 @@ def test_who_asks_after_a_removal_does_not_get_the_older_load():
 
 def test_no_watch_outlives_its_load():
     """
-    Once a load has ended in any way, nothing watches its key any more.
+    Once a load has ended in any way, the cache no longer tracks changes of its key.
     """
     cache = TTLCache(10, 60.0)
     take_while(cache, lambda cache: cache.pop("key", None))
@@ -211,7 +215,9 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    While threads change the source, remove keys and take them, no take returns a value removed before the take began.
+    Threads change the source, remove keys and take them.
+
+    No take returns a value that was removed before that take began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -253,7 +259,7 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
-def test_after_a_failed_load_what_is_there_now_is_answered(is_async):
+def test_after_a_failed_load_only_the_current_value_is_returned(is_async):
     """
     After a failed load, a value that was removed or expired during the load is not returned.
 

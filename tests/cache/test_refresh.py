@@ -76,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    In the last seconds of its lifetime, a value is returned at once, and one background load starts.
+    In the last seconds of its lifetime, a value is returned at once, and one background load is started.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -104,9 +104,9 @@ def test_without_a_reason_nothing_is_refreshed(clock, source):
 
 def test_stale_while_revalidate(clock, source):
     """
-    For some seconds after its end, a value is returned while a background load runs.
+    For some seconds after its lifetime, a value is still returned while a background load runs.
 
-    After that it is missing.
+    After these seconds the key is missing.
     """
     cache = make(clock, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -122,9 +122,9 @@ def test_stale_while_revalidate(clock, source):
 
 def test_stale_if_error(clock, source):
     """
-    For some seconds after its end, a value is returned if loading fails.
+    For some seconds after its lifetime, the old value is returned if loading fails.
 
-    After that the error is raised.
+    After these seconds the loader's error is raised.
     """
     cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
@@ -142,7 +142,7 @@ def test_stale_if_error(clock, source):
 
 def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
     """
-    An error in a background load is logged, and the old value stays until its end.
+    An error in a background load is logged, and the old value stays until its lifetime ends.
     """
     cache = make(clock, ahead=3.0, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -162,7 +162,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_loads_see_what_is_stale(clock):
     """
-    After the lifetime of a value only `take` sees the value.
+    After the lifetime of a value, only `take` still returns it.
 
     The value leaves the cache when the extra time is over.
     """
@@ -198,7 +198,7 @@ def test_only_loads_see_what_is_stale(clock):
 
 def test_what_was_removed_is_not_answered(clock, source):
     """
-    A value that was removed or replaced is never returned again, under any rules.
+    A value that was removed or replaced is never returned again, whatever the refresh rules.
     """
     cache = make(clock, stale_while_revalidate=50.0, stale_if_error=50.0)
     cache.take("a", source)
@@ -216,7 +216,7 @@ def test_what_was_removed_is_not_answered(clock, source):
 
 def test_a_write_during_a_refresh_stays(clock, source):
     """
-    If its key is written during a background load, the load stores nothing.
+    If a key is written during a background load of that key, the load stores nothing.
     """
     cache = make(clock, ahead=5.0)
     cache.take("a", source)
@@ -297,7 +297,9 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 
 def test_many_are_refreshed_by_one_call(clock):
     """
-    take_many loads missing keys, reloads keys near their end in the background, and returns old values on errors.
+    take_many loads missing keys, and reloads keys near their end in the background.
+
+    If loading fails, it returns old values.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []
@@ -384,7 +386,9 @@ def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
 
 def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
     """
-    If no thread can be started, the value is returned, the failure is logged and counted, and later takes load.
+    If no thread can be started for a background load, the value is still returned.
+
+    The failure is logged and counted, and later takes load the key.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
     cache.take("a", source)
@@ -406,9 +410,9 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    If the loop refuses a task, an existing value is returned.
+    If the loop refuses a task, take returns the existing value.
 
-    For a missing key take raises, and loads it later.
+    If the key has no value, take raises, and a later take loads the key.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"
@@ -431,7 +435,7 @@ def test_a_load_that_no_task_can_run(clock, source, caplog):
 
 def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
     """
-    Background loads of a closed loop do not count towards the limit, and so do not block others.
+    Background loads of a closed loop do not count towards the limit, so they do not block other loads.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
 

@@ -33,7 +33,9 @@ def test_rules_that_are_none(rules, error, message):
 
 def test_what_cannot_be_refreshed():
     """
-    Anything but a Refresh is refused, and so is a subclass with its own item methods, which a refresh would bypass.
+    Only a Refresh is accepted.
+
+    A subclass with its own item methods is refused, because a refresh would bypass these methods.
     """
 
     class Own(TTLCache):

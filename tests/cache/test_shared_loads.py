@@ -54,7 +54,7 @@ def joined(cache):
 
 def test_a_task_waits_for_the_load_of_a_thread(cache):
     """
-    If a thread is loading a key, a task that takes it gets the thread's result, without blocking the loop.
+    While a thread loads a key, a task that takes this key waits for the thread's result, without blocking the loop.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_task_waits_for_the_load_of_a_thread(cache):
 
 def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
     """
-    If a task on another thread's loop is loading a key, `take` in a thread has the task's result or error.
+    While a task on another thread's loop loads a key, a `take` in this thread waits for the task's result or error.
     """
 
     async def main(outcome_of):
@@ -107,7 +107,7 @@ def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
 
 def test_tasks_of_two_loops_share(cache):
     """
-    A task waits for a load by a task of another loop.
+    A task waits for the load of a task on another loop.
     """
     begun, ends = threading.Event(), []
 
@@ -135,9 +135,10 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    If a loop ends, its loads are cancelled, and a waiting thread or a task of another loop loads the key itself.
+    If a loop ends, its loads are cancelled.
 
-    A task may do so while it cleans up, too.
+    A waiting thread, or a task of another loop, then loads the key itself, even while the cancelled task still cleans
+    up.
     """
     begun = threading.Event()
 
@@ -174,7 +175,9 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    If a task of the same loop is loading the key, a blocking take inside a coroutine loads it itself.
+    A coroutine may call the blocking take while another task of the same loop loads the key.
+
+    The coroutine then loads the key itself.
     """
 
     async def main():
@@ -196,7 +199,9 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
-    A loader that runs a loop in which the same key is taken is refused, because it would wait for itself.
+    If a loader runs a loop and takes its own key there, it gets an error.
+
+    Otherwise the take would wait for its own loader.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
@@ -204,7 +209,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    If a thread waits for a load, the load continues even if no task of its loop waits for it.
+    While a thread waits for a task's load, the load continues, even if no task of its loop waits for it.
     """
 
     async def main():
@@ -229,9 +234,11 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 
 
 @pytest.mark.parametrize("who", ["thread", "task"])
-def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monkeypatch, who):
+def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is stopped and closed without cancelling its tasks, threads that wait for its loads load themselves.
+    A loop is stopped and closed without cancelling its tasks.
+
+    Threads that wait for its loads then load the keys themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []
@@ -268,7 +275,9 @@ def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monk
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    If a loop is closed while its task waits for a load, the task ends without an error, and the key can be loaded.
+    A loop is closed while one of its tasks waits for a load.
+
+    The task ends without an error, and the key can be loaded.
     """
 
     async def never(_key):

@@ -23,7 +23,7 @@ class Loading(TTLCache):
         return key * 2
 
 
-def test_missing_is_asked_by_item_access_alone():
+def test_only_item_access_calls_missing():
     """
     `cache[key]` calls `__missing__`.
 
@@ -35,7 +35,7 @@ def test_missing_is_asked_by_item_access_alone():
     assert pickled(cache) == cache
 
 
-def test_item_methods_of_a_subclass_are_gone_through():
+def test_item_methods_of_a_subclass_are_called():
     """
     get, pop, setdefault and update call the item methods that a subclass overrides.
     """
@@ -84,7 +84,7 @@ def test_popitem_of_a_subclass_evicts():
 
 def test_expire_of_a_subclass_is_called_by_every_set():
     """
-    A subclass's expire gets the expired entries at each set.
+    If a subclass overrides `expire`, every set calls the override, which removes the expired entries.
     """
     seen = []
 
@@ -118,7 +118,7 @@ def test_getsizeof_of_a_subclass():
 
 def test_attributes_travel_with_a_pickle():
     """
-    Attributes and slots of a subclass are pickled and copied, without another call of its `__init__`.
+    Attributes and slots of a subclass are pickled and copied, without calling `__init__` again.
     """
     cache = Named("prices")
     cache["a"] = 1

@@ -10,7 +10,7 @@ from tickwheel.testing.cache_suite import CacheSuite
 
 class TestTTLCache(CacheSuite):
     """
-    The suite on a TTLCache with a timer.
+    The suite of surroundings on a TTLCache with a timer.
     """
 
     def make(self, clock, **options):
@@ -29,7 +29,7 @@ class TestDriven(CacheSuite):
 
 class TestAged(CacheSuite):
     """
-    The suite on a TTLCache with a maximum age.
+    The suite of surroundings on a TTLCache with a maximum age.
     """
 
     def make(self, clock, **options):

@@ -45,7 +45,7 @@ def test_one_of_many_threads_loads():
     """
     The loader is called once with the key.
 
-    All threads get its value, which is stored.
+    All threads get the loaded value, which is also stored.
     """
     cache = TTLCache(10, 60.0)
     calls, go_on = [], threading.Event()
@@ -86,9 +86,9 @@ def test_an_error_goes_to_all_and_nothing_is_kept():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something that is not an Exception, only the take of its own thread ends.
+    If a loader raises something that is not an Exception, only the take in its own thread raises it.
 
-    Another thread loads.
+    Another waiting thread loads the key.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -112,7 +112,9 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys, but not the key that it loads, because it would wait for itself.
+    A loader may take other keys.
+
+    It may not take the key that it loads, because that take would wait for the loader itself.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -123,7 +125,9 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A value that is too large is returned to all callers, not stored, and counted.
+    A loaded value that is too large for the cache is returned to all callers.
+
+    It is counted, but not stored.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take("a", lambda _: "long") == "long"
@@ -139,7 +143,7 @@ def test_a_loaded_value_that_does_not_fit():
 
 def test_none_is_a_value():
     """
-    A loader that returns None is not called again.
+    If a loader returned None, None is stored as the value, and the loader is not called again.
     """
     cache = TTLCache(10, 60.0)
     assert (cache.take("a", lambda _: None), cache.take("a", lambda _: 1)) == (None, None)
@@ -236,7 +240,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    If a waiting task is cancelled, even the first task, the load continues for the other tasks.
+    If a waiting task is cancelled, even the task that began the load, the load continues for the other tasks.
     """
 
     async def main():
@@ -252,9 +256,11 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     asyncio.run(main())
 
 
-def test_the_last_waiter_takes_the_load_along():
+def test_a_load_is_cancelled_with_its_last_waiter():
     """
-    Once its last waiter has left, the load is cancelled and stores nothing, and a later caller loads again.
+    Once the last waiting task was cancelled, the load is cancelled and stores nothing.
+
+    A later caller loads again.
     """
 
     async def main():
@@ -273,7 +279,7 @@ def test_the_last_waiter_takes_the_load_along():
 
 def test_a_load_that_waits_for_itself():
     """
-    An async loader that takes its own key is refused.
+    An async loader that takes its own key gets an error.
     """
 
     async def main():
@@ -287,7 +293,7 @@ def test_a_load_that_waits_for_itself():
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 def test_an_eager_load_that_waits_for_itself():
     """
-    An async loader that takes its own key is refused with eager tasks, too, at once and after a wait.
+    With eager tasks, too, an async loader that takes its own key gets an error, both before and after its first await.
     """
 
     async def main():
@@ -312,9 +318,11 @@ class Abort(BaseException):
 
 
 @pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
-def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
+def test_every_task_gets_the_error_unchanged(make, caplog):
     """
-    If an error is not an Exception, or means something to futures, every task still gets it and none is cancelled.
+    Every waiting task gets the loader's error, and no task is cancelled.
+
+    This holds for errors that are not Exceptions, and for errors that futures treat specially.
     """
     error = make()
 

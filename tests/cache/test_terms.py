@@ -64,7 +64,9 @@ def test_keep_ttl_and_ttl_exclude_each_other():
 @pytest.mark.parametrize("is_driven", [False, True])
 def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
     """
-    With `sliding`, an entry expires one ttl after its last use, and at its maximum age at the latest.
+    With `sliding`, an entry expires one ttl after its last use.
+
+    It never lives longer than its maximum age.
     """
     times = {"clock": clock} if is_driven else {"timer": clock.monotonic}
     cache = TTLCache(10, 60.0, sliding=True, max_age=max_age, **times)
@@ -88,7 +90,9 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    The maximum age counts from the last set, except for a set that keeps the deadline.
+    The maximum age counts from the last set.
+
+    A set that keeps the deadline does not restart it.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1
@@ -138,9 +142,9 @@ def test_a_long_age_with_grace(clock):
 @pytest.mark.parametrize(
     ("value", "error"), [(0, ValueError), (-1.0, ValueError), ("5", TypeError), (float("nan"), ValueError)]
 )
-def test_a_limit_is_more_than_nothing(name, value, error):
+def test_a_limit_must_be_positive(name, value, error):
     """
-    A `max_age` or `load_timeout` is refused by name if it is not above zero or has another type.
+    A `max_age` or `load_timeout` that is not a number above zero is refused, and the error names the argument.
     """
     with pytest.raises(error, match=name):
         TTLCache(10, 60.0, **{name: value})
@@ -149,7 +153,7 @@ def test_a_limit_is_more_than_nothing(name, value, error):
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_retry_after_is_a_short_time(value):
     """
-    Rules that would never retry are refused.
+    A Refresh whose `retry_after` would prevent every retry is refused.
     """
     with pytest.raises(ValueError, match="retry_after"):
         Refresh(retry_after=value)
@@ -157,7 +161,7 @@ def test_retry_after_is_a_short_time(value):
 
 def test_a_short_life_is_not_renewed_at_each_take(clock):
     """
-    If a lifetime is not longer than `ahead`, a take refreshes the value only in the second half of the lifetime.
+    If `ahead` is at least as long as the lifetime, a take refreshes the value only in the second half of the lifetime.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, refresh=Refresh(ahead=180.0))
     calls = []
@@ -167,7 +171,7 @@ def test_a_short_life_is_not_renewed_at_each_take(clock):
     assert (calls, cache.stats().loads.refreshes) == (["key"], 0)
 
 
-def test_keys_that_rest_do_not_pile_up(clock):
+def test_failed_keys_are_forgotten(clock):
     """
     Keys whose loads have failed are forgotten after `retry_after`.
     """

@@ -53,7 +53,9 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return times of Python, NumPy or pandas in any unit, and lifetimes may be seconds or any duration type.
+    A timer may return times of Python, NumPy or pandas in any unit.
+
+    Lifetimes may be seconds or any duration type.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))
@@ -77,7 +79,7 @@ def test_deadlines_of_times(time_of):
     """
     A deadline may have the timer's type or be infinite.
 
-    Another type is refused with the value.
+    For another type, the error names the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

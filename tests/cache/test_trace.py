@@ -28,7 +28,7 @@ def test_the_counts_of_a_resolver(is_driven):
     """
     Every name expires exactly as often as expected.
 
-    If a wheel drives the cache, each name expires exact to the microsecond, otherwise at the next use.
+    If a wheel drives the cache, each name expires at its exact microsecond, and otherwise at the next use of the cache.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}
