@@ -68,7 +68,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """
-    Load tickwheel's pytest plugin late if a system is simulated, because it could not be loaded before.
+    Load tickwheel's pytest plugin here if a system is simulated.
+
+    The plugin could not be loaded before the simulation started.
     """
     if SYSTEM is not None:
         from tickwheel.testing import plugin  # noqa: PLC0415  it sees that system now
@@ -79,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """
-    Exclude the many thousand tests from garbage collections, which hundreds of tests run.
+    Freeze the many thousand collected tests, so that garbage collections in the tests do not scan them.
     """
     with suppress(ImportError):
         import hypothesis  # noqa: F401, PLC0415  pytest does so later, and it looks for referrers, which are frozen then
@@ -108,7 +110,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """
-    Skip a test that needs a feature which this or the simulated system lacks: `@pytest.mark.needs("os.fork")`.
+    Skip a test that needs a feature which the system (real or simulated) lacks: `@pytest.mark.needs("os.fork")`.
     """
     for mark in item.iter_markers("needs"):
         for name in mark.args:
@@ -119,7 +121,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def let_through() -> Callable[[Path], None]:
     """
-    Return a function that opens a folder of pytest to every user, although its parents are open only to one user.
+    Return a function that opens a folder of pytest to every user.
+
+    Otherwise its parent folders are open only to one user.
     """
     root = Path(tempfile.gettempdir())
 
@@ -146,7 +150,7 @@ def traces() -> Path:
 @pytest.fixture(scope="session")
 def oracle() -> Callable[[Path], dict[str, int]]:
     """
-    Return the oracle: a heap and a dict, written by others.
+    Return the oracle: a timer queue of a heap and a dict, written by other authors.
     """
     path = SHARED / "suites" / "replay_oracle.py"
     if not path.is_file():
@@ -163,9 +167,9 @@ def oracle() -> Callable[[Path], dict[str, int]]:
 @pytest.fixture(scope="session")
 def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]]:
     """
-    Return a function that runs a program which starts others.
+    Return a function that runs a program which starts other programs.
 
-    At its timeout it is interrupted, so that it stops them.
+    At the timeout the program is interrupted, so that it stops the others.
     """
 
     def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -183,7 +187,9 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
 
 def missing_programs() -> list[str]:
     """
-    Return the programs of `make servers` that this machine lacks, or none if there is no bash to check them.
+    Return the programs of `make servers` that this machine lacks.
+
+    The list is empty if there is no bash to check them.
     """
     try:
         answer = subprocess.run([SERVERS, "--missing"], capture_output=True, text=True, check=False)
@@ -213,7 +219,7 @@ def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """
-    Return one browser for all tests: Debian's Chromium, driven by its own driver.
+    Return one browser for all tests: Debian's Chromium, driven by Debian's chromedriver.
     """
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -232,7 +238,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def until() -> Callable[[Callable[[], Any]], Any]:
     """
-    Return a function that calls its argument until the result is true, and returns that result.
+    Return a function that calls its argument until the result is true, and then returns that result.
     """
 
     def ask(call: Callable[[], Any]) -> Any:

@@ -1,5 +1,5 @@
 """
-Loops for the tests: ours, on a clock that the test moves, and every kind on which our timeouts run.
+Loops for the tests: our loop on a clock that the test moves, and every kind of loop on which our timeouts run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def still():
 @pytest.fixture(params=["tickwheel", "asyncio", "uvloop"])
 def runner(request):
     """
-    Lend a runner of each kind of loop, except rloop's loop, which leaves a socket open.
+    Provide a runner for each kind of loop, except rloop's loop, which leaves a socket open.
     """
     factories = {"tickwheel": EventLoop, "asyncio": asyncio.SelectorEventLoop}
     if request.param not in factories:
@@ -63,7 +63,7 @@ def runner(request):
 @pytest.fixture(scope="session")
 def suites():
     """
-    Return the test suites of CPython's asyncio, if this Python includes them.
+    Return the test suites of CPython's asyncio, if this Python installation has them.
     """
     try:
         return import_module("test.test_asyncio.test_timeouts").__package__

@@ -51,7 +51,9 @@ async def timed_out(when: float, _loop: CoarseLoop) -> None:
 @pytest.mark.parametrize("wait", [slept, called, timed_out])
 def test_never_early(wait):
     """
-    No wait ends before the loop's own clock reads its instant, and the loop waits for the next tick without spinning.
+    No wait ends before the loop's own clock has reached its deadline.
+
+    The loop sleeps until the next tick instead of spinning.
     """
     chance = random.Random(15_625)
 

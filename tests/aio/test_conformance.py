@@ -1,5 +1,5 @@
 """
-The most useful part of CPython's own tests, and a test of the program that runs the rest (`make conformance`).
+The most useful part of CPython's own tests, and a test of the program that runs all the others (`make conformance`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ unittest.main()
 @pytest.mark.parametrize(("swap", "arguments"), [("loop", MIXINS), ("timeouts", TIMEOUTS)])
 def test_cpython_s_own(swap, arguments):
     """
-    CPython's mixins for loops pass on our loop, and its timeout tests on our timeouts.
+    CPython's mixins for loops pass on our loop, and CPython's timeout tests pass with our timeouts.
     """
     environment = os.environ | {"PYTHONPATH": str(FOLDER / "swap" / swap)}
     command = [sys.executable, *arguments]
@@ -44,7 +44,7 @@ def test_cpython_s_own(swap, arguments):
 
 def test_a_difference_is_found(tmp_path, monkeypatch, capsys):
     """
-    The program that compares suites names and counts each test that ends differently on our loop.
+    The program that compares suites names and counts each test whose outcome on our loop differs.
     """
     monkeypatch.syspath_prepend(str(FOLDER))
     from suites import Suite  # noqa: PLC0415 - likewise

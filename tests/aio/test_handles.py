@@ -39,7 +39,7 @@ def test_a_handle_is_a_real_one(still, delay):
     assert repr(handle).startswith(f"<TimerHandle when={handle._when}")
 
 
-def test_cancel_lets_go_at_once(still):
+def test_cancel_drops_the_callback_at_once(still):
     """
     A cancelled timer leaves the loop and drops its callback and arguments.
 
@@ -62,14 +62,14 @@ def test_cancel_lets_go_at_once(still):
 
 def test_a_handle_keeps_what_it_was_given(still):
     """
-    `when()` returns the time that was passed: another type unchanged, and a float as the same object.
+    `when()` returns the time that was passed: a float as the same object, and a value of another type unchanged.
     """
     when = int(still.now) + 5
     assert type(still.call_at(when, nothing).when()) is int
     assert type(still.call_at(float(when), nothing).when()) is float
 
 
-def test_handles_compare_as_asyncio_s(still):
+def test_handles_compare_as_in_asyncio(still):
     """
     Handles are ordered by time, can be hashed, and can be weakly referenced.
     """
@@ -82,7 +82,7 @@ def test_handles_compare_as_asyncio_s(still):
 
 
 @pytest.mark.parametrize("bad", [None, "1", object()])
-def test_a_time_that_is_no_number_is_refused(loop, bad):
+def test_a_time_that_is_not_a_number_is_refused(loop, bad):
     """
     A delay or time that is not a number raises a TypeError, and no timer is set.
     """
@@ -104,7 +104,7 @@ def test_arguments_by_name(still):
     """
     Time and callback may be passed by name, as in asyncio.
 
-    An unknown name is refused.
+    An unknown name raises a TypeError.
     """
     assert still.call_later(delay=1, callback=nothing).when() == still.now + 1
     assert still.call_at(when=7.0, callback=nothing).when() == 7.0
@@ -116,7 +116,7 @@ def test_arguments_by_name(still):
 
 def test_the_context_is_captured(still):
     """
-    A callback runs in a copy of the context in which it was set, or in the given context.
+    A callback runs in a copy of the context in which the timer was set, or in the context that was passed.
     """
     seen = []
 
@@ -142,7 +142,7 @@ def test_a_cycle_through_a_timer_is_collected(loop):
     """
     If a loop with pending timers is dropped, the loop and the objects of its timers are collected.
 
-    Python 3.14 may finalize the loop's sockets first; then asyncio's part of `close` fails.
+    Python 3.14 may finalize the loop's sockets before the loop, in which case asyncio's part of `close` fails.
     """
     loop.close()
     watches = []
@@ -189,7 +189,9 @@ def refuse():
 @pytest.mark.parametrize("end", ["fire", "cancel"])
 def test_a_cycle_through_an_ended_timer_is_collected(still, end):
     """
-    An object that keeps the handle of its own timer is collected once the timer has fired or was cancelled.
+    An object may keep the handle of its own timer.
+
+    It is collected once the timer has fired or was cancelled.
     """
     thing = Thing()
     thing.handle = still.call_later(1, nothing, thing)
@@ -217,7 +219,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
 
 def test_a_context_that_was_read_is_visible_to_the_collector(loop):
     """
-    Once a handle's context was read, the collector tracks the context.
+    Once a handle's context was read, the garbage collector tracks the context.
     """
     assert gc.is_tracked(loop.call_later(3600, nothing)._context)
     gc.collect()
@@ -225,7 +227,7 @@ def test_a_context_that_was_read_is_visible_to_the_collector(loop):
 
 def test_a_foreign_loop_in_the_handle_does_no_harm(still, loop):
     """
-    If the `_loop` of a handle was overwritten, its cancel affects no timer of the other loop.
+    If `_loop` of a handle was set to another loop, cancelling the handle affects no timer of that loop.
     """
     other = loop.call_later(3600, nothing)
     handle = still.call_later(1, nothing)

@@ -1,5 +1,5 @@
 """
-Sleeps and timeouts never end early by the clock that the caller reads, even if the loop's own clock differs.
+By the clock that the caller reads, sleeps and timeouts never end early, even if the loop's own clock differs.
 """
 
 from __future__ import annotations

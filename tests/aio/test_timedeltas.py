@@ -1,7 +1,7 @@
 """
 Every duration in `aio` may be a timedelta.
 
-The error for a wrong value names the argument.
+For any other type, the error names the argument.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_timedeltas_of_the_loop():
 
 @LOOPS
 @pytest.mark.parametrize("bad", ["1", b"1", [1], datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001 - it is not a length
-def test_what_is_not_a_length(make, bad):
+def test_values_that_are_not_durations(make, bad):
     """
     The error names the argument, its value, and the remedy.
     """

@@ -25,7 +25,9 @@ async def forever():
 @pytest.mark.parametrize("delay", [0.01, 0, -1, 0.0])
 def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
     """
-    A slow body is cancelled and raises TimeoutError, whether the deadline is in the future, now or in the past.
+    A body that runs beyond its deadline is cancelled and raises TimeoutError.
+
+    The deadline may be in the future, now or in the past.
     """
 
     async def main():
@@ -59,9 +61,9 @@ def test_a_body_in_time_is_not_touched(runner):
 
 def test_the_inner_of_two_expires_alone(runner):
     """
-    An inner timeout does not end the outer one.
+    An inner timeout that expires does not end the outer timeout.
 
-    If both expire at the same instant, the outer one is raised.
+    If both expire at the same instant, the outer timeout raises.
     """
 
     async def main():
@@ -84,7 +86,7 @@ def test_the_inner_of_two_expires_alone(runner):
 
 def test_a_cancellation_from_outside_wins(runner):
     """
-    If the task was also cancelled from outside, it gets CancelledError, and its count of cancellations is right.
+    If the task was also cancelled from outside, it gets CancelledError, and `cancelling()` is correct.
     """
 
     async def main():
@@ -104,7 +106,7 @@ def test_a_cancellation_from_outside_wins(runner):
 
 def test_rescheduling(runner):
     """
-    A deadline can be moved in both directions while the body runs, but not before or after it.
+    A deadline can be moved in both directions while the body runs, but not before the body starts or after it ends.
     """
 
     async def main():
@@ -177,9 +179,11 @@ def test_nan_is_refused(runner):
 
 
 @pytest.mark.parametrize("when", [math.inf, None])
-def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
+def test_a_due_timeout_can_be_moved_by_the_end_of_another(runner, when):
     """
-    If two timeouts are due at once, code that handles the first cancellation can still move the second timeout.
+    Two timeouts are due at once.
+
+    Code that handles the cancellation of the first timeout can still move the second.
     """
 
     async def main():
@@ -232,9 +236,9 @@ def test_only_inside_a_loop_and_a_task(loop):
     assert caught == ["Timeout should be used inside a task"]
 
 
-def test_what_was_never_entered_or_was_left_is_let_go(runner):
+def test_an_unused_timeout_keeps_no_task_alive(runner):
     """
-    A timeout that was never entered, or has ended, does not keep its ended task alive while it is referenced.
+    A Timeout that was never entered, or whose body has ended, does not keep its ended task alive.
     """
 
     async def main():
@@ -334,7 +338,7 @@ class Kept:
 
 def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
     """
-    A task that waits inside a timeout is collected with its loop once that is closed, as on asyncio's own loop.
+    A task that waits inside a timeout is collected with its loop once the loop is closed, as on asyncio's own loop.
     """
     kept = Kept()
     left = weakref.ref(kept)
@@ -359,9 +363,11 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
     assert (left(), left_loop()) == (None, None)
 
 
-def test_an_exception_that_carried_a_timeout_belongs_to_who_has_it(runner):
+def test_an_exception_that_carried_a_timeout_belongs_to_the_caller(runner):
     """
-    A StopIteration from a manual step of `__aenter__` belongs to the caller, and dropping it leaves nothing behind.
+    A StopIteration from a manual step of `__aenter__` belongs to the caller.
+
+    When the caller drops it, nothing is left behind.
     """
 
     def enter(timeout):

@@ -42,7 +42,7 @@ def test_in_order(still):
     """
     Timers of one turn run in order of their times.
 
-    At the same time, the one set first runs first.
+    Timers with the same time run in the order in which they were set.
     """
     draw = random.Random(8)
     fired = []
@@ -74,7 +74,7 @@ def test_a_turn_runs_what_was_ready_at_its_start(still):
 
 def test_a_sibling_can_be_cancelled(still):
     """
-    A callback can cancel itself, and earlier and later timers of its batch.
+    A callback can cancel its own timer, and earlier and later timers of the same turn.
     """
     fired = []
     handles = []
@@ -91,9 +91,9 @@ def test_a_sibling_can_be_cancelled(still):
 
 def test_errors_go_to_the_handler(still):
     """
-    An exception is reported with its handle, as the exception that is being handled.
+    If a callback raises, the exception handler gets the exception and the handle.
 
-    The turn's other timers run.
+    The other timers of the turn run.
     """
     told, fired = [], []
     still.set_exception_handler(lambda _, context: told.append(context))
@@ -108,9 +108,9 @@ def test_errors_go_to_the_handler(still):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_program_passes(still, error):
+def test_interrupt_and_exit_leave_the_loop(still, error):
     """
-    KeyboardInterrupt and SystemExit leave the loop, and the rest of the turn is kept.
+    KeyboardInterrupt and SystemExit leave the loop, and the remaining callbacks of the turn stay scheduled.
     """
     fired = []
 
@@ -130,7 +130,7 @@ def test_what_ends_the_program_passes(still, error):
 @pytest.mark.parametrize("delay", [0, 1, -5, True, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, 10**300])
 def test_an_int_is_added_as_python_does(still, delay):
     """
-    A timer with an integer delay of any size is due at exactly the sum of the loop's time and the delay.
+    A timer with an integer delay of any size is due at the exact sum of the loop's time and the delay.
     """
     still.now = 1234.1
     handle = still.call_later(delay, print)
@@ -149,7 +149,7 @@ def test_an_int_that_no_float_holds(still):
 
 def test_an_int_costs_no_more_than_a_float(loop):
     """
-    An integer does not make call_later or timeout call Python code.
+    With an integer, call_later and timeout run no Python code, as with a float.
     """
     called = []
 
@@ -172,7 +172,7 @@ def test_an_int_costs_no_more_than_a_float(loop):
 
 def test_time_can_be_frozen_and_thawed(loop):
     """
-    If a test patches `loop.time`, the loop uses the patch, and only while it lasts.
+    If a test patches `loop.time`, the loop uses the patch only while the patch lasts.
     """
     fired = []
     with mock.patch.object(loop, "time", return_value=1e6):
@@ -210,7 +210,7 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    If a clock was patched before the loop was made, as by a fixture, the loop uses it while the patch lasts.
+    If a clock was patched before the loop was made, for example by a fixture, the loop uses the patch while it lasts.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():
@@ -223,7 +223,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout on a loop of asyncio counts from that loop's own `time`, even if a test has patched a part of it.
+    A timeout on a loop of asyncio counts from that loop's own `time`, even if a test has patched a part of `time`.
     """
 
     async def main():
@@ -242,7 +242,7 @@ def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
 
 def test_a_subclass_can_watch_call_at(loop):
     """
-    call_later calls an overridden or patched call_at, as asyncio's call_later does.
+    call_later calls an overridden or patched call_at, as in asyncio.
     """
     seen = []
 
@@ -278,7 +278,9 @@ def test_a_patched_run_is_called(still):
 
 def test_scheduled_can_be_walked(still):
     """
-    `_scheduled` is a sequence of the pending handles, earliest first, which can be cleared.
+    `_scheduled` is a sequence of the pending handles, with the earliest first.
+
+    It can be cleared.
     """
     handles = [still.call_later(delay, print) for delay in (3, 1, 2)]
     handles[0].cancel()
@@ -378,7 +380,9 @@ def test_random_operations(still):
 @pytest.mark.realtime
 def test_sixty_thousand_are_never_early(loop):
     """
-    Sixty thousand timers of 0 to 50 ms on the real clock all fire, and none is early by its callback's clock.
+    Sixty thousand timers of 0 to 50 ms on the real clock all fire.
+
+    By the clock that its callback reads, no timer is early.
     """
     draw = random.Random(9)
     late = []
@@ -409,9 +413,9 @@ def test_run_returns_the_result():
 
 
 @pytest.mark.parametrize("is_debug", [False, True])
-def test_what_a_task_raises_is_not_kept(is_debug):
+def test_a_task_that_raised_is_not_kept(is_debug):
     """
-    After a task has raised, the loop holds neither the task nor its exception, even in debug mode.
+    After a task has raised, the loop refers to neither the task nor its exception, even in debug mode.
     """
     raised = []
 
@@ -443,7 +447,7 @@ def test_what_a_task_raises_is_not_kept(is_debug):
 
 def test_run_inside_a_loop():
     """
-    On a thread with a running loop, `run` is refused with a remedy, before it makes a loop.
+    On a thread with a running loop, `run` raises an error that names the remedy, before it makes a loop.
     """
 
     async def inner():

@@ -36,9 +36,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_refused(line):
+def test_invalid_lines(line):
     """
-    A line that cannot be parsed, or never fires, is refused, and the error names the wrong part.
+    A line that cannot be parsed, or never fires, raises an error, which names the wrong field.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse(line)
@@ -79,7 +79,9 @@ def test_a_misspelt_zone(tz, remedy):
 
 def test_zone_in_the_line():
     """
-    A `TZ=` before the fields names the zone, which must not contradict the argument.
+    `TZ=` before the fields names the zone.
+
+    If the *tz* argument names another zone, an error is raised.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
     assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")
@@ -143,9 +145,9 @@ def test_aliases(alias):
 
 def test_dialects_differ_in_starred_day_steps():
     """
-    With `*/5` as day and a weekday, a line of five fields needs both to match, as in Debian.
+    The dialects differ for `*/5` as the day together with a weekday.
 
-    A line of six fields needs either, as in robfig/cron.
+    With five fields both must match, as in Debian. With six fields one match is enough, as in robfig/cron.
     """
     july = 1_341_878_400_000  # 2012-07-10
     monday_the_sixth = 1_344_211_200_000
@@ -156,7 +158,9 @@ def test_dialects_differ_in_starred_day_steps():
 
 def test_end_of_time():
     """
-    After the year 9900 there is no next instant, and no error.
+    After the year 9900 there is no next instant.
+
+    The search returns None and raises no error.
     """
     assert Cron.parse("0 0 * * *").next(253_402_300_799_000) is None
 

@@ -1,5 +1,5 @@
 """
-The times at which real cron lines fire, compared with croniter's.
+The times at which real cron lines fire, compared with the times that croniter computes.
 """
 
 import json
@@ -57,7 +57,7 @@ def test_utc():
 
 def test_overlap_is_the_only_difference():
     """
-    In an autumn night in New York, croniter fires lines of the repeated hour twice and we fire them once.
+    In an autumn night in New York, croniter fires lines in the repeated hour twice, and tickwheel fires them once.
 
     There is no other difference.
     """

@@ -54,7 +54,9 @@ def walls(series, count, after):
 )
 def test_steps(text, step):
     """
-    Days, weeks, months and years are parsed as steps, and the text of a step is parsed to the same step.
+    Days, weeks, months and years are parsed as steps.
+
+    The text of a step is parsed to the same step again.
     """
     assert Step.of(text) == step
     assert step is None or Step.of(str(step)) == step
@@ -63,7 +65,7 @@ def test_steps(text, step):
 @pytest.mark.parametrize("text", ["0d", "0 months", "36526d", "1201 months", "999999999w"])
 def test_steps_out_of_bounds(text):
     """
-    Zero and more than a century are refused.
+    A step of zero, or of more than a century, is refused.
     """
     with pytest.raises(RecurrenceError, match="at least a day or a month"):
         Step.of(text).checked(text)
@@ -83,9 +85,9 @@ def test_times(value, expected):
 @pytest.mark.parametrize(
     "value", ["24:00", "2", "02:60", "2pm", "", "02:00:00.5", "02:00Z", 2, None, time(2, tzinfo=UTC), time(2, 0, 0, 5)]
 )
-def test_times_that_are_none(value):
+def test_times_that_are_refused(value):
     """
-    All other values for the time of day are refused.
+    Any other value for the time of day is refused.
     """
     with pytest.raises(RecurrenceError, match=r"time is .*: pass a time of the day such as"):
         time_of(value)
@@ -105,9 +107,9 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    In a month without the given day the run is on the last day.
+    In a month that lacks the given day, the run is on the last day.
 
-    The next month has the given day again.
+    In the next month it is on the given day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)
@@ -164,7 +166,7 @@ def test_random_series():
 )
 def test_a_first_run_in_a_gap(zone, day, at, first):
     """
-    If the first run falls in a gap, the series still counts from the requested date.
+    If the first run falls in a gap, the series still counts its steps from the requested date.
 
     This holds even if the gap ends on the next day.
     """
@@ -177,7 +179,9 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
 
 def test_policies_of_dates():
     """
-    With "skip" a run in a gap is omitted, and with "both" a run in an overlap happens twice.
+    With "skip", a run in a gap is omitted.
+
+    With "both", a run in an overlap happens twice.
     """
     start = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(1, 0), time(2, 30), "Europe/Berlin", gap=DstGap.SKIP, overlap=DstOverlap.BOTH)

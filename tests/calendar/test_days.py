@@ -61,7 +61,7 @@ def test_nearest_weekday(number):
 
 def beside_croniter(line):
     """
-    Return croniter's days for *line* in `YEARS`.
+    Return the days in `YEARS` on which croniter fires *line*.
     """
     croniter = pytest.importorskip("croniter", reason="croniter is not installed: it is only compared with").croniter
     series = iter(croniter(line, datetime(YEARS[0], 1, 1, tzinfo=UTC) - timedelta(seconds=1)).all_next(datetime))
@@ -83,7 +83,7 @@ def beside_croniter(line):
 )
 def test_the_same_days_as_croniter(line):
     """
-    For `15W`, `L` and `#` croniter gives the same days.
+    For `15W`, `L` and `#`, tickwheel and croniter give the same days.
     """
     assert days(line) == beside_croniter(line)
 
@@ -103,9 +103,9 @@ def test_the_last_weekday_is_written_as_quartz_does(weekday):
 @pytest.mark.parametrize("number", [29, 30, 31])
 def test_a_month_without_the_day_has_no_weekday_near_it(number):
     """
-    `31W` in a shorter month is the last weekday for croniter, as with `LW`.
+    In a month without a 31st, croniter runs `31W` on the last weekday, like `LW`.
 
-    In tickwheel it has no run there, like a plain `31`.
+    In tickwheel such a month has no run, as with a plain `31`.
     """
     lacking = [last for _, last in months() if last.day < number]
     expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
@@ -114,9 +114,9 @@ def test_a_month_without_the_day_has_no_weekday_near_it(number):
 
 def test_a_day_beside_a_numbered_weekday():
     """
-    If both day fields are restricted, a day has to match one of them, as in Vixie's cron.
+    If both day fields are restricted, a day has to match only one of them, as in Vixie's cron.
 
-    For croniter such a line matches no day, or is refused.
+    In croniter such a line matches no day, or is refused.
     """
     assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
     assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
@@ -126,7 +126,7 @@ def test_a_day_beside_a_numbered_weekday():
 @pytest.mark.parametrize("before", [1, 3, 15, 27, 28, 30])
 def test_days_before_the_last(before):
     """
-    `L-3` is three days before the last, and `L-3W` the weekday nearest to that.
+    `L-3` is three days before the last day, and `L-3W` is the weekday nearest to `L-3`.
     """
     found = [last - timedelta(before) for first, last in months() if last.day > before]
     assert days(f"0 9 L-{before} * ?") == found
@@ -147,9 +147,9 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    A field may list special and plain days, also in lines of six fields.
+    A field may list special days and plain days, also in lines of six fields.
 
-    If two are the same day, it fires once.
+    If two entries are the same day, the line fires once on that day.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
@@ -158,9 +158,9 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month field applies to special days.
+    The month field also applies to special days.
 
-    If January begins on a weekend, its `1W` is the following Monday.
+    If 1 January falls on a weekend, `1W` in January is the Monday after it.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()
@@ -187,7 +187,7 @@ def test_special_days_of_a_month():
 )
 def test_what_is_refused(line, said):
     """
-    A day that no month has, or that cannot be parsed, is refused, and the error names the field.
+    A day that exists in no month, or that cannot be parsed, is refused, and the error names the field.
     """
     with pytest.raises(RecurrenceError, match=said):
         Cron.parse(line)

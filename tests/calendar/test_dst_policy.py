@@ -1,5 +1,5 @@
 """
-Explicit policies for gaps and overlaps, compared with an oracle that checks every five minutes.
+Explicit policies for gaps and overlaps, compared with an oracle (a slow search that checks every five minutes).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def oracle(line, zone, start, gap, overlap):
 @pytest.mark.parametrize("zone", ZONES)
 def test_policies(zone, overlap, gap):
     """
-    Each pair of policies gives the oracle's times, when the clock is set forward and when it is set back.
+    For each pair of policies, the times equal the oracle's, both when the clock is set forward and when it is set back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -86,7 +86,9 @@ def test_policies(zone, overlap, gap):
 @pytest.mark.parametrize("line", ["30 2 * * *", "0,30 1-3 * * *", "*/15 * * * *", "0 */20 1,2 * * *", "15 2 29 3 *"])
 def test_a_policy_that_is_the_usual_one(line):
     """
-    A line with the default policies written out has the same times and the same `meaning`.
+    A line whose policies are written out as the defaults equals a line without policies.
+
+    Both have the same times and the same `meaning`.
     """
     cron = Cron.parse(line, "Europe/Berlin")
     usual = (DstGap.SKIP, DstOverlap.BOTH) if cron.is_literal else (DstGap.END, DstOverlap.FIRST)
@@ -101,18 +103,18 @@ def test_a_policy_that_is_the_usual_one(line):
 
 def test_another_policy_is_another_meaning():
     """
-    Another policy gives a line another `meaning`, so setting it starts a new series.
+    A line with another policy has another `meaning`, so setting it starts a new series.
     """
     cron = Cron.parse("30 2 * * *", "Europe/Berlin")
     others = [replace(cron, dst_gap=DstGap.SKIP), replace(cron, dst_overlap=DstOverlap.BOTH)]
     assert len({each.meaning for each in (cron, *others)}) == 3
 
 
-def test_a_line_of_which_every_run_is_in_a_gap():
+def test_a_line_whose_every_run_is_in_a_gap():
     """
-    With "end", a run in a gap is made up when the gap ends.
+    With "end", a run in a gap takes place when the gap ends.
 
-    With "skip", it next runs in a year without that gap.
+    With "skip", the line next fires in a year in which its time is not in a gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

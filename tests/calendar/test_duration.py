@@ -50,7 +50,9 @@ def test_both_forms(text, seconds):
 )
 def test_what_is_refused(text):
     """
-    Any other text is refused, such as a number without a unit, years or months, and the error says what to write.
+    Any other text is refused, such as a number without a unit, or years and months.
+
+    The error says what to write.
     """
     with pytest.raises(ValueError, match="write numbers with units"):
         from_text(text)

@@ -53,9 +53,9 @@ def ms(text):
         ("@daily", "2026-12-31 00:00:59", "2026-12-31 00:01:00"),
     ],
 )
-def test_until_when(exclusion, instant, end):
+def test_the_end_of_an_exclusion(exclusion, instant, end):
     """
-    `end` returns the first second, minute, hour or day that is not excluded, or None if the instant is not excluded.
+    `end` returns the first second, minute, hour or day after the exclusion, or None if the instant is not excluded.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(ms(instant) + 999)
     assert found == (None if end is None else ms(end))
@@ -71,9 +71,9 @@ def test_until_when(exclusion, instant, end):
         ("*/10 * * * * *", "*/10 30-34 * * * *", "2026-12-26 09:35:00"),
     ],
 )
-def test_until_when_a_line_is_left_out(line, exclusion, end):
+def test_the_end_of_an_exclusion_by_a_line(line, exclusion, end):
     """
-    `end` with a line returns the first run of that line that is not excluded.
+    For an exclusion by a cron line, `end` returns the first run of the series that the line does not exclude.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(
         ms("2026-12-26 09:30:00"), Cron.parse(line, "Europe/Berlin")
@@ -83,7 +83,9 @@ def test_until_when_a_line_is_left_out(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return the times of *tz* that *exclusion* leaves, and all times, in steps of ten minutes for *hours* from *start*.
+    Return the times of *tz* that *exclusion* leaves, and all times.
+
+    The times are in steps of ten minutes, for *hours* from *start*.
     """
     series = Cron.parse("*/10 * * * *", tz)
     first = int(datetime.fromisoformat(start).timestamp()) * 1000
@@ -128,7 +130,9 @@ def left(exclusion, tz, start, hours=8):
 )
 def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
     """
-    Around a clock change exactly the named times of the wall clock are excluded, each time they occur.
+    Around a clock change, exactly the named wall clock times are excluded.
+
+    A time that occurs twice is excluded twice.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]
@@ -136,7 +140,9 @@ def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
 
 def test_runs_that_a_gap_moves():
     """
-    A run in a gap takes place when the gap ends, and is not excluded by an exclusion of the skipped time.
+    A run in a gap takes place when the gap ends.
+
+    It takes place even if an exclusion covers the skipped time.
     """
     night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
     excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")
@@ -178,9 +184,11 @@ def test_the_text():
         ("TZ=Asia/Tokyo * * * * SAT", "give the zone once"),
     ],
 )
-def test_bad_ones(text, says):
+def test_exclusions_that_cannot_be_parsed(text, says):
     """
-    Unreadable exclusions are refused, with the value and the accepted forms.
+    An exclusion that cannot be parsed is refused.
+
+    The error has the value and the accepted forms.
     """
     with pytest.raises(RecurrenceError) as caught:
         Exclusion.parse(text, "Europe/Berlin")
@@ -189,7 +197,7 @@ def test_bad_ones(text, says):
 
 def test_a_line_of_another_zone():
     """
-    An exclusion line that names a zone is refused if the series has another zone, even UTC.
+    An exclusion line that names a zone is refused if the series has a different zone, even if one of the zones is UTC.
     """
     line = "TZ=Asia/Tokyo * 0-5 * * *"
     with pytest.raises(RecurrenceError, match="the zone of tz=, 'UTC' here: pass tz='Asia/Tokyo'"):
@@ -198,9 +206,9 @@ def test_a_line_of_another_zone():
 
 
 @pytest.mark.parametrize("tz", ["Mars", "localtime", "", None])
-def test_bad_zones(tz):
+def test_days_with_an_unknown_zone(tz):
     """
-    A day is refused if its zone is unknown.
+    An excluded day with an unknown zone is refused.
     """
     with pytest.raises(RecurrenceError, match="pass an IANA zone"):
         Exclusion.parse("2026-12-25", tz)

@@ -26,7 +26,9 @@ class NoOffset(tzinfo):
 
 def test_to_the_microsecond():
     """
-    A datetime in any zone is exact to its microsecond, and never read as earlier than its own timestamp.
+    A datetime in any zone is exact to the microsecond.
+
+    It is never read as earlier than its own timestamp.
     """
     berlin = ZoneInfo("Europe/Berlin")
     when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)

@@ -52,7 +52,9 @@ def runs(cron, count):
 )
 def test_a_range_that_runs_backwards(wrapped, spelled):
     """
-    A range that runs backwards continues at the beginning of its field, like a line that lists all its values.
+    A range that runs backwards continues at the beginning of its field.
+
+    It has the same times as a line that lists all its values.
     """
     first, second = Cron.parse(wrapped), Cron.parse(spelled)
     assert first.meaning == second.meaning
@@ -82,7 +84,9 @@ def test_a_range_that_cannot_be_read(line):
 
 def test_both_days():
     """
-    With `both` a day has to match both day fields of the line, as an oracle that checks each day confirms.
+    With `both`, a day has to match both day fields of the line.
+
+    The expected days come from an oracle that checks each day.
     """
     draw = random.Random(50)
     for _ in range(40):
@@ -109,7 +113,7 @@ def test_both_days():
 )
 def test_the_first_day_that_matches_both(line, day):
     """
-    With `both`, Quartz's special days can be restricted by a weekday, too.
+    With `both`, a weekday can also restrict Quartz's special days.
     """
     assert runs(Cron.parse(line, day_match=DayMatch.BOTH), 1)[0].date().isoformat() == day
 
@@ -123,9 +127,9 @@ def test_days_that_never_match_both(line):
         Cron.parse(line, day_match=DayMatch.BOTH)
 
 
-def test_a_star_means_the_same_either_way():
+def test_both_changes_nothing_with_a_star():
     """
-    If a line restricts only one day field, `both` makes no difference.
+    If a line restricts only one day field, `both` changes nothing.
     """
     for line in ("0 9 * * MON", "0 9 13 * *", "0 9 ? * MON", "0 0 9 13 * ?"):
         assert Cron.parse(line).meaning == Cron.parse(line, day_match=DayMatch.BOTH).meaning

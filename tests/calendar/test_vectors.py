@@ -20,7 +20,7 @@ needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces 
 
 def vectors():
     """
-    Return the rows of the vector file, or an empty list if there is no file.
+    Return the rows of the vector file, or an empty list if the file does not exist.
     """
     path = TRACES / "cron_vectors_robfig.csv"
     return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
@@ -28,7 +28,9 @@ def vectors():
 
 def instant(text):
     """
-    Parse an instant in one of the file's two notations, without its weekday name, which is wrong in one row.
+    Parse an instant in one of the file's two notations.
+
+    The weekday's name is ignored, because it is wrong in one row.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():
@@ -50,7 +52,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    Each line has the next time that robfig/cron gives for it, or is refused if robfig/cron gives none.
+    Each line has the next time that robfig/cron gives, or is refused if robfig/cron gives none.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):
@@ -71,7 +73,7 @@ def test_every_vector_is_run():
 @needs_traces
 def test_real_lines():
     """
-    All 978 lines that people wrote for their workflows are accepted and fire.
+    All 978 lines that people wrote for their workflows are accepted and have a next time.
     """
     repositories = json.loads((TRACES / "github_workflow_crons_2021.json").read_text())
     lines = [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]

@@ -33,7 +33,9 @@ def walls(line, tz, start, count):
 
 def test_gap_once_a_day():
     """
-    A nightly job whose time falls in a gap fires when the gap ends, and on the next night at its own time.
+    A nightly job whose time falls in a gap fires when the gap ends.
+
+    On the next night it fires at its own time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-03-29T12:00", 2)
     assert found == ["03-30 03:00+0200", "03-31 02:30+0200"]
@@ -41,15 +43,15 @@ def test_gap_once_a_day():
 
 def test_overlap_once_a_day():
     """
-    A nightly job whose time comes twice fires only the first time.
+    A nightly job whose time occurs twice fires only the first time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-10-25T12:00", 2)
     assert found == ["10-26 02:30+0200", "10-27 02:30+0100"]
 
 
-def test_overlap_begun():
+def test_a_search_that_starts_in_an_overlap():
     """
-    During the second pass of a repeated hour, the next firing is on the next day, and not in that pass.
+    If a search starts in the second pass of a repeated hour, the next firing is on the next day.
     """
     zone = ZoneInfo("Europe/Berlin")
     second_pass = datetime(2025, 10, 26, 2, 10, tzinfo=zone, fold=1)
@@ -57,9 +59,9 @@ def test_overlap_begun():
     assert datetime.fromtimestamp(found / 1000, zone).isoformat() == "2025-10-27T02:30:00+01:00"
 
 
-def test_literal_keeps_its_beat():
+def test_a_starred_hour_follows_real_time():
     """
-    A line with a starred hour fires every half hour of real time, through a gap and an overlap.
+    A line with `*` as its hour fires every half hour of real time, through a gap and an overlap.
     """
     for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
         zone = ZoneInfo("Europe/Berlin")
@@ -80,7 +82,9 @@ def test_midnight_in_a_gap():
 
 def test_a_day_that_never_was():
     """
-    Samoa skipped 30 December 2011: the noon job of that day fires when 31 December begins, and again at noon.
+    Samoa skipped 30 December 2011.
+
+    The noon job of that day fires when 31 December begins, and again at noon.
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
@@ -97,7 +101,7 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
     """
     A run on a day that the calendar skips counts as missed.
 
-    The misfire rule decides whether it is made up when the next day begins, or skipped.
+    The misfire rule decides whether the run takes place when the next day begins, or is skipped.
     """
     after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
     for misfire in Misfire:
@@ -106,9 +110,9 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
         assert wall == (left_out if misfire is not Misfire.SKIP else left_out.replace("00:00", "12:00"))
 
 
-def test_a_lost_hour_is_no_lost_day():
+def test_a_run_in_a_lost_hour_is_not_missed():
     """
-    A run in an hour that daylight saving skips does not count as missed, so it is made up under every misfire rule.
+    A run in an hour that daylight saving skips does not count as missed, so every misfire rule lets it take place.
     """
     after = int(datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp() * 1000)
     for misfire in Misfire:
