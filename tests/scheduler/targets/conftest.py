@@ -189,7 +189,7 @@ def loop():
 
 class Cut:
     """
-    The faults of a receiver, caused by a proxy in front of a server.
+    The faults of a receiver. A proxy in front of a server causes them.
     """
 
     secret = PLAIN_SECRET
@@ -214,7 +214,7 @@ class Cut:
 
     def lose_confirms(self):
         """
-        Discard the data that the server sends back.
+        Discard the data that the server sends to the client.
         """
         self.wire.swallow()
 

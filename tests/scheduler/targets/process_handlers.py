@@ -1,5 +1,5 @@
 """
-Handlers that run in processes of their own.
+Handlers that run in worker processes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def answer_oddly(_payload):
 
 def start_another(payload):
     """
-    Start a program, note its process id, and wait forever or, if the payload says so, crash.
+    Start a program and write its process id to the file.
+
+    Then crash if the payload says so, or else wait forever.
     """
     path, _, how = payload.partition(" ")
     program = subprocess.Popen(["sleep", "600"])
@@ -110,7 +112,7 @@ def take(payload):
 
 def hang(payload):
     """
-    Note the process id, and wait forever.
+    Write the process id to the file, and wait forever.
     """
     note(payload)
     threading.Event().wait()

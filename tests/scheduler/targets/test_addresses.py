@@ -60,9 +60,9 @@ def test_public(address):
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_refused(address):
+def test_internal_addresses_are_refused(address):
     """
-    Every internal address is refused, however it is wrapped.
+    Every internal address is refused, in whatever notation it is written.
     """
     with pytest.raises(AddressRefusedError, match="is not a public one: allow its network"):
         Guard().check(address)
@@ -70,7 +70,7 @@ def test_refused(address):
 
 def test_allowed():
     """
-    A network that is allowed explicitly can be reached, and no other internal network.
+    If a network is allowed explicitly, it can be reached, but other internal networks cannot.
     """
     guard = Guard(["10.1.0.0/16", "::1"])
     guard.check("10.1.2.3")
@@ -80,9 +80,9 @@ def test_allowed():
         guard.check("10.2.0.1")
 
 
-def test_a_network_that_is_none():
+def test_a_value_that_is_not_a_network():
     """
-    A value that is not a network cannot be allowed.
+    A value that is not a network raises an error when it is allowed.
     """
     with pytest.raises(ValueError, match="localhost"):
         Guard(["localhost"])

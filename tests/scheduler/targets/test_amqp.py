@@ -60,7 +60,9 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def make_target(self):
             """
-            Return a target that uses the proxy, with a timeout longer than any stall of the machine.
+            Return a target that uses the proxy.
+
+            Its timeout is longer than any stall of the machine.
             """
             return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=60)
 
@@ -115,7 +117,9 @@ class TestAmqp(LongOutage, TargetSuite):
 
 def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
     """
-    A handler with a slash names an exchange and a routing key, and the message has the fields that consumers need.
+    A handler with a slash names an exchange and a routing key.
+
+    The message has the fields that consumers need.
     """
     exchange = loop.run(channel.declare_exchange("shop", "topic"))
     queue = loop.run(channel.get_queue(receiver.handler))
@@ -136,7 +140,9 @@ def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
 @pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
 def test_nowhere_to_go(receiver, make, events, handler):
     """
-    A message without a matching queue, or to a missing exchange, is a failed attempt, and other messages arrive.
+    A message without a matching queue, or to a missing exchange, is a failed attempt.
+
+    Other messages arrive.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -150,7 +156,9 @@ def test_nowhere_to_go(receiver, make, events, handler):
 
 def test_too_large_among_others(receiver, make, events):
     """
-    Messages that are too large become dead letters, and the others that were sent with them arrive in the same attempt.
+    Messages that are too large become dead letters.
+
+    The other messages sent with them arrive in the same attempt.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -172,7 +180,9 @@ def test_too_large_among_others(receiver, make, events):
 
 def test_no_exchange_among_others(receiver, make, events):
     """
-    A message to a missing exchange does not make messages to other exchanges fail.
+    A message to a missing exchange fails.
+
+    Messages to other exchanges do not fail.
     """
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
@@ -192,7 +202,9 @@ def test_no_exchange_among_others(receiver, make, events):
 
 def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
     """
-    If an exchange is deleted, messages to it fail with that reason, and no other messages fail.
+    If an exchange is deleted, messages to it fail with that reason.
+
+    Other messages do not fail.
     """
     queue = loop.run(channel.get_queue(receiver.handler))
     scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
@@ -217,7 +229,9 @@ def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
 
 def test_a_full_queue(receiver, channel, loop, make, events):
     """
-    If a full queue rejects messages, its jobs wait, and arrive once there is room.
+    If a full queue rejects messages, their jobs wait.
+
+    The messages arrive once there is room.
     """
     limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
     queue = loop.run(channel.declare_queue("full", arguments=limits))
@@ -269,7 +283,7 @@ def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
 
 def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
     """
-    While the broker blocks publishers, jobs wait on one connection.
+    While the broker blocks publishers, all jobs wait on one connection.
 
     Afterwards each message arrives exactly once.
     """

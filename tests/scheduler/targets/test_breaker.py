@@ -1,5 +1,5 @@
 """
-Circuit breakers, with a manual clock and with a real receiver of webhooks.
+Circuit breakers, on a manual clock and with a real receiver of webhooks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Bench:
         """
         Make a call if the breaker allows one.
 
-        Otherwise return how long to wait.
+        Otherwise return the time to wait.
         """
         wait = self.breakers.enter(name)
         if wait is None:
@@ -69,9 +69,11 @@ def test_it_opens_after_failures_in_a_row():
     assert opened.open_s <= bench.call(is_up=True) + ROUNDING
 
 
-def test_one_asks_while_the_others_wait():
+def test_one_attempt_probes_while_the_others_wait():
     """
-    After the wait, one attempt may call the receiver, and the other attempts check again soon.
+    After the wait, one attempt may call the receiver as a probe.
+
+    The other attempts check again soon.
     """
     bench = Bench()
     bench.fail(3)
@@ -87,7 +89,9 @@ def test_one_asks_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, another wait begins, whose length depends on the outage, and no second event is published.
+    If the probe fails, another wait begins. Its length depends on the length of the outage.
+
+    No second event is published.
     """
     bench = Bench()
     bench.fail(3)
@@ -101,9 +105,9 @@ def test_a_probe_that_fails_opens_it_again():
     assert len(bench.told) == 1
 
 
-def test_those_that_wait_come_one_by_one():
+def test_waiting_jobs_are_retried_one_by_one():
     """
-    Waiting jobs are not all retried at one instant, and not faster than a store can process them.
+    Waiting jobs are not all retried at the same instant, and not faster than a store can process them.
     """
     bench = Bench()
     bench.fail(3)
@@ -114,7 +118,9 @@ def test_those_that_wait_come_one_by_one():
 
 def test_full_is_not_down():
     """
-    If the receiver says that it is full, the breaker opens at once, for the requested time, and reports "full".
+    If the receiver says that it is full, the breaker opens at once, for the time that the receiver requested.
+
+    It reports "full".
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None
@@ -125,7 +131,9 @@ def test_full_is_not_down():
 
 def test_a_probe_that_shows_nothing_lets_another_ask():
     """
-    If the probe is cut off or never sent, it counts neither as a success nor as a failure.
+    If the probe is interrupted or never sent, it counts neither as a success nor as a failure.
+
+    Another attempt may probe.
     """
     bench = Bench()
     assert bench.call(is_up=None) is None
@@ -137,9 +145,11 @@ def test_a_probe_that_shows_nothing_lets_another_ask():
     assert isinstance(bench.told[-1], CircuitClosed)
 
 
-def test_places_are_apart_and_bounded():
+def test_receivers_are_separate_and_bounded():
     """
-    A failing receiver does not delay others, and the memory for receivers is bounded.
+    A failing receiver does not delay messages to other receivers.
+
+    The memory for receivers is bounded.
     """
     bench = Bench()
     bench.fail(3)
@@ -185,11 +195,11 @@ def server():
     made.server_close()
 
 
-def test_webhooks_are_put_off_and_not_used_up(server, make, events):
+def test_webhooks_are_postponed_without_attempts(server, make, events):
     """
     While the breaker is open, jobs are snoozed and use no attempt.
 
-    Once the receiver is back, all are delivered.
+    All are delivered once the receiver works again.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)
@@ -218,9 +228,9 @@ def test_webhooks_are_put_off_and_not_used_up(server, make, events):
 
 def test_refusals_open_nothing(server, make, events):
     """
-    A receiver that answers 404 works.
+    A receiver that answers 404 works, so the breaker stays closed.
 
-    Only errors of a broken or unreachable receiver open the breaker.
+    Only errors of a broken or unreachable receiver open it.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     server.status = 404

@@ -28,7 +28,9 @@ def run(name, *arguments, **environment):
 @pytest.mark.realtime
 def test_rabbitmq_delay(rabbitmq):
     """
-    Paid orders are cancelled, delayed orders arrive later, and each arrives once.
+    Paid orders are cancelled.
+
+    Delayed orders arrive later, each once.
     """
     done = run("rabbitmq_delay.py", f"amqp://tick:{SECRET}@127.0.0.1:{rabbitmq.port}/")
     assert (done.returncode, done.stderr) == (0, "")
@@ -41,7 +43,9 @@ def test_rabbitmq_delay(rabbitmq):
 @pytest.mark.slow
 def test_celery_eta(redis_server, tmp_path):
     """
-    The tasks are enqueued at their due times, and a Celery worker runs them.
+    The tasks are enqueued at their due times.
+
+    A Celery worker runs them.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     broker = f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/5"
@@ -75,7 +79,9 @@ def test_celery_eta(redis_server, tmp_path):
 @pytest.mark.slow
 def test_three_nodes(redis_server):
     """
-    Three nodes share the jobs, and when one is killed no job is lost.
+    Three nodes share the jobs.
+
+    When one node is killed, no job is lost.
     """
     done = run("three_nodes.py", f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/7")
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,9 @@ def test_no_extra_is_left_out():
 @pytest.mark.parametrize("extra", TARGETS)
 def test_alone(extras, extra, tmp_path):
     """
-    With only this extra installed, a message is sent up to a connection to a port without a listener.
+    With only this extra installed, the target can send a message.
+
+    It gets as far as connecting to a port without a listener.
     """
     installed = pip("install", "--quiet", "--target", str(tmp_path), *extras[extra])
     assert installed.returncode == 0, installed.stderr

@@ -1,5 +1,5 @@
 """
-The table of failures in docs/targets.md agrees with the test suite of each target.
+The table of failures in docs/targets.md agrees with the options that each target gives to its test suite.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def table():
 
 def flags(target):
     """
-    Return the options of the suite for *target*.
+    Return the options of the test suite of *target*.
     """
     file, name = SUITES[target]
     tree = ast.parse((HERE / file).read_text("utf-8"))
@@ -64,7 +64,9 @@ def flags(target):
 
 def test_each_target_is_there(table):
     """
-    The table has a column for each target, and a row for each failure that the message itself does not cause.
+    The table has a column for each target.
+
+    It has a row for each failure that is not caused by the message itself.
     """
     assert all(row.keys() == SUITES.keys() for row in table.values())
     for failure in WAITS:
@@ -73,9 +75,11 @@ def test_each_target_is_there(table):
 
 
 @pytest.mark.parametrize("target", SUITES)
-def test_as_its_suite(table, target):
+def test_the_table_agrees_with_the_suites(table, target):
     """
-    A repeat arrives twice unless the receiver recognises it, and a message that is too large becomes a dead letter.
+    A repeated message arrives twice unless the receiver recognises it.
+
+    A message that is too large becomes a dead letter.
     """
     found = flags(target)
     # for NATS, a text in the table says that it recognises a repeat with JetStream

@@ -23,14 +23,18 @@ def two(payload, firing):
 
 def named_second(payload, firing=None):
     """
-    Take the payload and the firing, whose parameter is optional and comes second.
+    Take the payload and the firing.
+
+    The firing is the second parameter and has a default.
     """
     return payload, firing
 
 
 def other_default(payload, limit=5):
     """
-    Take the payload and an optional second argument that is not the firing.
+    Take the payload.
+
+    The second parameter has a default and is not the firing.
     """
     return payload, limit
 
@@ -69,7 +73,7 @@ class Called:
 )
 def test_arguments(function, wants_firing):
     """
-    A handler gets the firing if it has a second required parameter or one that is named `firing`.
+    A handler gets the firing if it has a second required parameter, or a parameter named `firing`.
     """
     target = HandlerTarget(None)
     target.register("h", function)
@@ -85,7 +89,7 @@ async def coroutine(payload):
 )
 def test_kinds(function, is_async):
     """
-    Coroutine functions are recognised, also as callable objects and partials.
+    Coroutine functions are recognised, also if they are callable objects or partials.
     """
     target = HandlerTarget(None)
     target.register("h", function)
@@ -95,7 +99,7 @@ def test_kinds(function, is_async):
 @pytest.mark.parametrize("function", [lambda: None, lambda a, b, c: None, lambda a, *, key: None])  # noqa: ARG005 shapes, not arguments
 def test_wrong_arguments(function):
     """
-    A function that takes neither one nor two arguments is refused when it is registered.
+    A function that takes no argument, or more than two, is refused when it is registered.
     """
     with pytest.raises(TypeError, match=r"let it take \(payload\) or \(payload, firing\)"):
         HandlerTarget(None).register("h", function)

@@ -1,5 +1,5 @@
 """
-Targets that start and end their attempts at times of their own choice.
+Targets that start and end their attempts at times which they choose themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
 
 class Trips:
     """
-    A target that starts and ends a part of a batch, and then raises.
+    A target that starts and ends some jobs of a batch, and then raises.
     """
 
     options = "none"
@@ -56,7 +56,9 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    If a target raises, the jobs that it has not ended fail with the error, and the ended jobs stay ended.
+    If a target raises, the jobs that it has not ended fail with the error.
+
+    The ended jobs stay ended.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})
@@ -77,7 +79,9 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    If a worker's acknowledgement cannot be written, the worker is notified when the scheduler stops.
+    A worker's acknowledgement cannot be written.
+
+    The worker is notified of this when the scheduler stops.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()
@@ -105,7 +109,7 @@ def test_an_acknowledgement_that_a_stop_overtakes(make):
 
 def test_a_target_that_cannot_be_closed(make, caplog):
     """
-    A failure to close a target is logged.
+    If closing a target fails, the error is logged.
 
     The other targets are closed, and the scheduler stops.
     """

@@ -65,7 +65,7 @@ class Cluster:
 
     def delay_a_confirm(self, ms):
         """
-        Store the records of the next request at once, but answer it after *ms*.
+        Store the records of the next request at once, but send the answer after *ms*.
         """
         push = self._c.rd_kafka_mock_broker_push_request_error_rtts
         one = ctypes.c_size_t(1)
@@ -76,7 +76,7 @@ class Cluster:
         """
         Answer the next *count* requests with "quota exceeded".
 
-        0 stops that.
+        A *count* of 0 ends this.
         """
         key = ctypes.c_int16(PRODUCE)
         self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)
@@ -186,7 +186,7 @@ class Receiver:
 
     def lose_confirms(self):
         """
-        Answer the next record later than the client's timeout.
+        Make the broker answer the next record later than the client's timeout.
         """
         self._cluster.delay_a_confirm(60_000)
 
@@ -232,9 +232,11 @@ class TestKafka(LongOutage, TargetSuite):
         self.make_receiver = lambda: receiver
 
 
-def test_the_key_is_the_jobs(receiver, make, events):
+def test_a_record_has_the_key_of_its_job(receiver, make, events):
     """
-    A record has the key of its job, so that the firings of one key stay in order.
+    A record has the key of its job.
+
+    So the firings of one key stay in order.
     """
     scheduler = make("memory://", targets={"kafka": receiver.make_target()}).start()
     told = events(scheduler)
@@ -247,7 +249,9 @@ def test_the_key_is_the_jobs(receiver, make, events):
 
 def test_a_full_queue_of_the_client(cluster, receiver):
     """
-    If librdkafka's own queue is full because the brokers accept nothing, records wait as well.
+    If the brokers accept nothing, librdkafka's own queue becomes full.
+
+    Further records then wait, too.
     """
     target = receiver.make_target(config={"queue.buffering.max.messages": 1}, timeout_s=2)
     cluster.set_down()
@@ -281,7 +285,9 @@ def test_bad_options(options, message):
 
 def test_an_unknown_setting(receiver, make, events):
     """
-    If librdkafka does not know a setting, the job becomes a dead letter that names it, and shows no password.
+    If librdkafka does not know a setting, the job becomes a dead letter.
+
+    The error names the setting, and shows no password.
     """
     target = receiver.make_target(config={"sasl.pasword": "hunter2"})
     scheduler = make("memory://", targets={"kafka": target}).start()
@@ -294,7 +300,7 @@ def test_an_unknown_setting(receiver, make, events):
 
 def test_served(receiver, serve, tmp_path):
     """
-    `tickwheel serve` produces to a Kafka target that an option names, with its settings.
+    `tickwheel serve` sends to a Kafka target that an option names, with the target's settings.
     """
     client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": receiver.make_target()})
     client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})

@@ -63,7 +63,7 @@ def receiver(request, nats_server, cut, client, loop):
 
         def fill(self):
             """
-            Limit the stream to the number of messages that it has.
+            Limit the stream to the number of messages that it already has.
             """
             loop.run(limit(len(self.messages)))
 
@@ -119,7 +119,9 @@ class TestNats(LongOutage, TargetSuite):
 
 def test_no_stream(nats_server, make, events):
     """
-    With JetStream, a subject without a stream is a failed attempt whose error names the remedy.
+    With JetStream, a message to a subject without a stream is a failed attempt.
+
+    The error names the remedy.
     """
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}")
     scheduler = make("memory://", targets={"nats": target}).start()
@@ -130,7 +132,9 @@ def test_no_stream(nats_server, make, events):
 
 def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     """
-    A message that its stream refuses becomes a dead letter at once, and others sent at the same time arrive.
+    A message that its stream refuses becomes a dead letter at once.
+
+    Others sent at the same time arrive.
     """
     loop.run(client.jetstream().add_stream(name="small", subjects=["small.>"], max_msg_size=2000))
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}", timeout_s=2)
@@ -152,7 +156,7 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
 
 def test_a_message_without_an_answer(nats_server, client, loop, make, events):
     """
-    If one message is never answered, others do not fail and the connection stays.
+    If one message is never answered, others do not fail, and the connection stays open.
 
     The message is not sent again on that connection.
     """
@@ -182,7 +186,7 @@ def test_a_message_without_an_answer(nats_server, client, loop, make, events):
 
 def test_a_full_stream(nats_server, client, loop, make, events):
     """
-    If a stream is full, its own jobs wait, and arrive once there is room.
+    If a stream is full, the jobs for its subjects wait, and arrive once there is room.
 
     Jobs for other subjects do not wait.
     """
@@ -211,7 +215,9 @@ def test_a_full_stream(nats_server, client, loop, make, events):
 @pytest.mark.parametrize("is_jetstream", [True, False])
 def test_refused_subject(nats_server, make, events, is_jetstream):
     """
-    If the user may not publish on a subject, the attempt fails with that reason, in upper or lower case.
+    If the user may not publish on a subject, the attempt fails with that reason.
+
+    The subject may be in upper or lower case.
     """
     url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}"
     scheduler = make("memory://", targets={"nats": NatsTarget(url, jetstream=is_jetstream)}).start()
@@ -223,7 +229,9 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
 
 def test_read_before_it_is_done(nats_server, make, events, loop):
     """
-    Without a stream, the server has received the message before it sends the answer that ends the attempt.
+    Without a stream, the attempt ends with an answer of the server.
+
+    The server has received the message before it answers.
     """
     sent = bytearray()
 

@@ -1,5 +1,5 @@
 """
-From a URL to a target: each scheme, its options, and URLs that are refused.
+Each URL scheme makes a target with its options. Wrong URLs are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
 )
 def test_kinds(url, kind, fields):
     """
-    The scheme selects the target, and our options become its arguments.
+    The scheme of a URL selects the target.
+
+    The options that tickwheel defines become arguments of the target.
     """
     made = make_target(url)
     assert type(made).__name__ == kind
@@ -93,7 +95,9 @@ def test_the_rate_of_an_object():
 )
 def test_a_library_of_a_library(make, caplog, lacks, message):
     """
-    If a target's library lacks a library that it needs, the start names the missing library, and jobs lose no attempt.
+    If a target's library lacks another library that it needs, the start names the missing one.
+
+    Jobs lose no attempt.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     target = make_target("celery+redis://127.0.0.1:1/0")
@@ -133,7 +137,7 @@ def test_seconds_of_targets(value):
 @pytest.mark.parametrize("kind", ["rq", "dramatiq"])
 def test_sockets_of_queues(kind):
     """
-    The client of a queue has socket timeouts that are not longer than the timeout of the target.
+    The client of a queue has socket timeouts that are at most as long as the timeout of the target.
     """
     made = make_target(f"{kind}+redis://h?timeout_s=7")
     client = made._connection if kind == "rq" else made._broker.client
@@ -144,7 +148,7 @@ def test_sockets_of_queues(kind):
 
 def test_options_of_the_library():
     """
-    Options that are not ours stay in the URL unchanged.
+    Options that tickwheel does not define stay in the URL unchanged.
 
     For Kafka they are settings, and their escapes are decoded.
     """
@@ -197,9 +201,11 @@ def test_secrets_of_webhooks():
         ("rq+redis://h/0?protocol=3", "option is 'protocol': the options are queue, timeout_s, rate, db"),
     ],
 )
-def test_refused(url, message):
+def test_urls_that_name_no_target(url, message):
     """
-    A URL that does not name a target is refused with the remedy and without its password.
+    A URL that does not name a target is refused.
+
+    The error names the remedy and does not show the password.
     """
     with pytest.raises(InvalidJobError, match=message) as caught:
         make_target(url)
@@ -223,7 +229,7 @@ def test_refused(url, message):
 )
 def test_missing_library(url, library, extra):
     """
-    A target without its library is refused at once, with the extra in the error.
+    If the library of a target is missing, the error comes at once and names the extra to install.
     """
     missing = {name: None for name in sys.modules if name.partition(".")[0] == library}
     with (

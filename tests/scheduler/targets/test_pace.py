@@ -73,7 +73,9 @@ class World:
 @pytest.mark.parametrize("limit", [5, 20, 100])
 def test_a_burst(limit, after, phase):
     """
-    A burst arrives at about the receiver's pace, and is refused about once.
+    A burst arrives at about the receiver's pace.
+
+    The receiver refuses about one message.
     """
     world = World([phase] * 300, limit=limit, after=after)
     assert world.done == 300
@@ -84,7 +86,9 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    If a receiver of few messages refuses for less than a second, it has accepted all of them within seconds.
+    A receiver of few messages refuses them for less than a second.
+
+    It has accepted all of them within seconds.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
@@ -94,7 +98,9 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    If a receiver has a limit per minute and says how long it refuses, it gets all that it accepts in each minute.
+    A receiver has a limit per minute and says how long it refuses.
+
+    In each minute it gets as many messages as it accepts.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300
@@ -107,7 +113,7 @@ def test_it_takes_nothing_for_a_while(after):
     """
     While the receiver accepts nothing, one job per second is tried.
 
-    Afterwards all jobs are sent at once, and not at the former pace.
+    Afterwards all jobs are sent at once, because the former pace is not used.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300
@@ -117,7 +123,7 @@ def test_it_takes_nothing_for_a_while(after):
 
 def test_a_pace_is_forgotten():
     """
-    The pace is forgotten after a minute in which nothing was refused and no message waited.
+    The pace is forgotten after a minute in which no message was refused or had to wait.
     """
     pace = Pace()
     pace.note_refused(100.0, 1)

@@ -1,5 +1,7 @@
 """
-Handlers in processes: if a process ends, only its own job loses an attempt.
+Handlers in worker processes.
+
+If a process ends, only its own job loses an attempt.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def handlers(monkeypatch):
 @pytest.fixture
 def started(make, handlers, events):
     """
-    Return a function that makes a started scheduler with every handler, and the record of its events.
+    Return a function that makes a started scheduler with every handler, and a record of the scheduler's events.
     """
 
     def start(clock=None, **kwargs):
@@ -64,7 +66,7 @@ def started(make, handlers, events):
 
 def lines(path):
     """
-    Return the noted process ids, and wait until there is one.
+    Return the process ids in the file *path*, once there is at least one.
     """
     give_up = time.monotonic() + 60
     while not (path.exists() and path.read_text().endswith("\n")):
@@ -84,9 +86,11 @@ def is_alive(pid):
     return True
 
 
-def test_it_runs_elsewhere(started, tmp_path):
+def test_a_handler_runs_in_another_process(started, tmp_path):
     """
-    A handler runs in another process, which is kept for the next call and ends with the scheduler.
+    A handler runs in another process.
+
+    The process is kept for the next call, and ends with the scheduler.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -104,7 +108,7 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze mean the same if a process returns them.
+    DeadLetter, Retry and Snooze have the same effect if a process returns them.
 
     Any other result is a success.
     """
@@ -133,7 +137,7 @@ def test_answers_travel(started, tmp_path):
 )
 def test_a_process_that_ends(started, tmp_path, payload, error):
     """
-    A crash, a kill and an exit are failed attempts of that job, with the cause.
+    A crash, a kill or an exit of a process is a failed attempt of its job, with the cause.
 
     Other jobs are not affected.
     """
@@ -160,7 +164,7 @@ def test_a_timeout_kills(started, tmp_path):
     """
     A process that runs past its timeout is killed.
 
-    The attempt has failed, and another job can run.
+    The attempt has failed, and the next job can run.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)
@@ -181,9 +185,11 @@ def test_a_timeout_kills(started, tmp_path):
         ("answer_oddly", "its answer cannot be sent: TypeError: cannot pickle '_thread.lock' object"),
     ],
 )
-def test_what_cannot_be_told(started, tmp_path, handler, error):
+def test_results_that_cannot_be_sent(started, tmp_path, handler, error):
     """
-    If an error has no text or a result cannot be sent, the attempt fails, and the process is kept.
+    If an error has no text, or a result cannot be sent, the attempt fails.
+
+    The process is kept.
     """
     scheduler, told = started()
     scheduler.set("odd", delay=0, handler=handler, retry=RetryPolicy(attempts=2, base_ms=0, jitter=0))
@@ -212,9 +218,9 @@ def has_ended(pid):
 
 @pytest.mark.needs("os.killpg")
 @pytest.mark.parametrize("how", ["hang", "crash"])
-def test_what_it_started_ends_with_it(started, tmp_path, how):
+def test_programs_of_a_handler_end_with_its_process(started, tmp_path, how):
     """
-    If a process is killed at a timeout or crashes, the programs that its handler has started end with it.
+    If a process is killed at a timeout or crashes, the programs that its handler started also end.
     """
     clock = ManualClock()
     scheduler, told = started(clock, timeout=5)
@@ -228,9 +234,9 @@ def test_what_it_started_ends_with_it(started, tmp_path, how):
 
 
 @pytest.mark.needs("os.killpg")
-def test_what_it_started_ends_with_a_stop(started, tmp_path):
+def test_programs_of_a_handler_end_with_a_stop(started, tmp_path):
     """
-    If a stop reaches its time limit, the programs that busy processes have started are ended, too.
+    If a stop reaches its time limit, the programs that the busy processes started are ended, too.
     """
     scheduler, _ = started()
     path = tmp_path / "pids"
