@@ -148,7 +148,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         "crash/test_kill9.py::test_nothing_is_lost",
         "crash/test_power_cut_of_a_node.py",
         "prove/test_short.py::test_power_cuts",
-        "scheduler/stores/test_failover.py::test_nothing_is_given_twice",
+        "scheduler/stores/test_failover.py::test_no_number_is_given_out_twice",
     ),
     "3 ordered": of_stores("test_order"),
     "6 bounded work": of_stores("test_cursor"),

@@ -198,7 +198,7 @@ def test_only_loads_see_what_is_stale(clock):
 
 def test_what_was_removed_is_not_answered(clock, source):
     """
-    A value that was removed or replaced is never returned again, whatever the refresh rules.
+    A value that was removed or replaced is never returned again, under any refresh rules.
     """
     cache = make(clock, stale_while_revalidate=50.0, stale_if_error=50.0)
     cache.take("a", source)

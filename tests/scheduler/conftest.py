@@ -29,7 +29,8 @@ class Record:
     """
     A list that other threads fill and on which a test waits.
 
-    A wait advances the manual clocks by 0, so that a job whose due time passed while it was staged fires, too.
+    A wait advances the manual clocks by 0. Otherwise a job whose due time passed while it was being staged would not
+    fire.
     """
 
     def __init__(self, clocks=()):
@@ -66,7 +67,7 @@ class Record:
 
     def of(self, kind, key=None):
         """
-        Return the items of *kind*, and of *key* if one is given, once there is an item.
+        Return the items of *kind* (and of *key*, if given), once there is at least one.
         """
 
         def chosen(items):
@@ -100,7 +101,7 @@ def until(clocks):
     """
     Return a function that calls its argument until the result is true, and returns that result.
 
-    It is for events without a signal: the end of a thread or process, or a change on a server or another node.
+    Use it for events without a signal: the end of a thread or process, or a change on a server or another node.
     Transient errors are ignored.
     """
 
@@ -132,7 +133,9 @@ def url(request, tmp_path):
 @contextmanager
 def served():
     """
-    Serve an empty store, whose scheduler fires nothing, and yield the address.
+    Serve an empty store and yield the address.
+
+    The store's scheduler fires nothing.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     import uvicorn  # noqa: PLC0415  an extra
@@ -158,7 +161,9 @@ def served():
 @pytest.fixture
 def service_url():
     """
-    Return the address of a service over an empty store, whose scheduler fires nothing.
+    Return the address of a service over an empty store.
+
+    The store's scheduler fires nothing.
     """
     with served() as url:
         yield url

@@ -35,7 +35,7 @@ def test_following_a_late_run(misfire, expected):
     """
     After a run that ended four minutes late, `once` and `skip` continue in the future.
 
-    `all` continues with the next missed run.
+    `all` continues with the missed run.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000, NOON + 240_000) == (expected, None)
 
@@ -71,9 +71,11 @@ def test_following_a_long_run(misfire, overlap, expected):
 
 
 @pytest.mark.parametrize("misfire", [Misfire.ONCE, Misfire.SKIP])
-def test_all_that_came_during_a_run(misfire):
+def test_all_due_times_that_pass_during_a_run(misfire):
     """
-    With `all`, each due time that came during a run gets its own run, and none counts as missed.
+    With `all`, each due time that passes during a run gets its own run.
+
+    None of these runs counts as missed.
     """
     series = Recurrence(MINUTELY, misfire, grace_ms=1_000, overlap=Overlap.ALL)
     due_at, begun, ended, runs = NOON, NOON, NOON + 200_000, []
@@ -88,7 +90,7 @@ def test_all_that_came_during_a_run(misfire):
 
 def test_instants_that_were_missed_are_no_overlap():
     """
-    Due times before the start of a late run were missed, and do not count as overlap.
+    Due times before the start of a late run count as missed, not as overlap.
 
     Due times between the attempts of a run count as overlap.
     """
@@ -100,9 +102,9 @@ def test_instants_that_were_missed_are_no_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    Only with `cancel` is a run stopped at the next due time.
+    Only `cancel` stops a run at the next due time.
 
-    A retry gets no later end than the first attempt.
+    A retry must end at the same time as the first attempt.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
@@ -116,7 +118,7 @@ def test_when_a_run_is_overtaken():
 
 def test_missed_runs():
     """
-    Only `skip` omits a late run, and only if it is later than the grace time.
+    Only `skip` omits a late run, and only if the run is later than the grace time.
     """
     assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
     assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
@@ -125,7 +127,7 @@ def test_missed_runs():
 
 def test_the_grace():
     """
-    With `skip`, a run may be late by up to the requested grace time.
+    With `skip`, a run is not omitted if it is late by at most the grace time of its recurrence.
     """
     patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
     assert not patient.is_missed(NOON, NOON + 3_600_000)
@@ -135,7 +137,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    A nominal time may equal the end of the series, whatever its jitter.
+    A nominal time may equal the end of the series, however large the jitter.
 
     After the end there is no run.
     """
@@ -163,7 +165,7 @@ def test_max_runs():
 
 def test_all_goes_on_from_the_run_that_was_retried():
     """
-    With `all`, the run after a retried one is the first due time that passed during the retries.
+    With `all`, the run after a retried run is the first due time that passed during the retries.
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
@@ -178,9 +180,9 @@ def test_all_goes_on_from_the_run_that_was_retried():
 
 
 @pytest.mark.parametrize("misfire", Misfire)
-def test_a_run_ahead_of_the_series(misfire):
+def test_a_run_now_before_the_pending_due_time(misfire):
     """
-    After a `run_now`, the due time that was pending before comes next, even if the rule has an earlier due time.
+    After a `run_now`, the due time that was already pending comes next, even if the rule has an earlier due time.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
@@ -206,11 +208,11 @@ def test_a_run_ahead_of_the_series(misfire):
         (Misfire.ALL, None, (NOON + 150_000, None)),
     ],
 )
-def test_a_run_ahead_that_lasts(misfire, overlap, expected):
+def test_a_run_now_that_lasts_past_the_pending_due_time(misfire, overlap, expected):
     """
-    If the run of a `run_now` lasts past the pending due time, that due time passes like any other.
+    A `run_now` may last past the pending due time.
 
-    Due times before it do not count.
+    That due time then counts as overlap. Earlier due times do not.
     """
     ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
     assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
@@ -219,7 +221,7 @@ def test_a_run_ahead_that_lasts(misfire, overlap, expected):
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time to expiry of a run counts from its first attempt, and the next run has the same length.
+    The time until a run expires counts from its first attempt, and is the same for the next run.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -230,7 +232,9 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    A clock step moves the phase and the pending run of an interval, but not a calendar rule or an end.
+    A clock step shifts the phase and the pending run of an interval.
+
+    It does not shift a calendar rule or the end of a series.
     """
     assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
@@ -285,7 +289,9 @@ def test_jitter_moves_each_run_alike():
 )
 def test_text(recurrence):
     """
-    The stored text is parsed to the same recurrence, and does not depend on how the recurrence was built.
+    The stored text is parsed to the same recurrence.
+
+    The text does not depend on how the recurrence was built.
     """
     text = recurrence.to_text()
     assert Recurrence.from_text(text) == recurrence
@@ -294,7 +300,7 @@ def test_text(recurrence):
 
 def test_the_zone_of_an_interval():
     """
-    The text of an interval has its zone if that is not UTC.
+    The text of an interval contains its zone if the zone is not UTC.
     """
     text = Recurrence(MINUTELY).to_text()
     assert "tz" not in text
@@ -307,7 +313,7 @@ def test_the_zone_of_an_interval():
 )
 def test_unreadable_text(text):
     """
-    A stored text that is not canonical is refused with the remedy.
+    A stored text that is not canonical raises an error that names the remedy.
     """
     with pytest.raises(RecurrenceError, match="set the job again"):
         Recurrence.from_text(text)
@@ -322,7 +328,9 @@ def berlin(*texts):
 
 def test_exclusions():
     """
-    Every kind of rule omits excluded instants, and its text keeps the exclusions with their zone.
+    Every kind of rule omits excluded instants.
+
+    The text of the rule contains the exclusions with their zone.
     """
     nine = Cron.parse("0 9 * * *", "Europe/Berlin")
     recurrence = Recurrence(nine, exclude=berlin("* * * * SAT,SUN", "2026-12-24/2027-01-02"))
@@ -342,7 +350,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
     An excluded instant never counts as missed.
 
-    After an outage, `all` begins with the first run that is not excluded.
+    After an outage, `all` begins with the first missed run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
@@ -362,7 +370,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
 )
 def test_a_long_stretch_is_passed(line, exclude):
     """
-    A series that excludes weekends continues on Monday after its last run on Friday, however the exclusion is written.
+    A series that excludes weekends continues on Monday after its run on Friday, however the exclusion is written.
     """
     rule = Interval(300_000, NOON - 500_000) if line is None else Cron.parse(line, "Europe/Berlin")
     zone = ZoneInfo("Europe/Berlin")
@@ -378,7 +386,7 @@ ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    A search for a next run that finds none ends soon, and does not count as the end of the series.
+    If a search for the next run finds none, the search ends soon, and the series does not count as over.
 
     A forecast lists the runs before the exclusions.
     """
@@ -394,9 +402,9 @@ def test_a_search_that_finds_nothing(exclude):
     assert found[-1] == int(monday.timestamp()) * 1000 - 1000
 
 
-def test_an_end_before_what_is_found():
+def test_exclusions_that_remove_all_remaining_runs():
     """
-    If exclusions remove all runs that remain before its end, a series is over.
+    A series is over if exclusions remove all runs before its end.
     """
     assert Recurrence(MINUTELY, exclude=berlin("2023-11-14/2023-11-20"), until=NOON + 1).nominal(NOON) is None
 

@@ -28,7 +28,7 @@ READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE 
 @pytest.fixture
 def rows_read(monkeypatch):
     """
-    Return a function whose list gets, for each later commit of a cursor's transaction, the number of jobs read in it.
+    Return a function whose list gets the number of jobs read, for each later commit of a cursor's transaction.
     """
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -75,7 +75,7 @@ def weighed(monkeypatch):
     """
     Return a list to which each commit appends its weight.
 
-    Stores that are owned from now on start no checkpoint thread.
+    Stores that get an owner from now on start no checkpoint thread.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)
@@ -137,7 +137,7 @@ def own_as_nobody():
     """
     Return a function that lets an unprivileged user open a file and set a thousand jobs in it.
 
-    The function returns the output of that user's process.
+    The function returns the output of the user's process.
     """
 
     def own(path):

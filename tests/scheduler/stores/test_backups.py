@@ -44,7 +44,7 @@ def busy(url):
 
 def restored(url, before):
     """
-    Fire a job of a restored store, and check that it has all jobs acknowledged *before*.
+    Fire a job of a restored store, and check that the store has all jobs that were acknowledged *before* the backup.
     """
     is_fired = threading.Event()
     with Scheduler(url) as scheduler:
@@ -58,7 +58,9 @@ def restored(url, before):
 
 def test_sqlite(tmp_path, until):
     """
-    A copy that SQLite makes while jobs are set has every job acknowledged before the copy, and its jobs fire.
+    A copy that SQLite makes while jobs are set contains every job acknowledged before the copy began.
+
+    The jobs in the copy fire.
     """
     path, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
     with busy(f"sqlite:///{path}") as answered:
@@ -76,7 +78,9 @@ def test_sqlite(tmp_path, until):
 @pytest.mark.parametrize("how", ["into a new database", "over the old one", "copied"])
 def test_postgres_on_the_same_server(postgres, database, caplog, how):
     """
-    If a dump or a copied database is restored on the same server, no generation is used twice.
+    A dump or a copied database is restored on the same server.
+
+    No generation is used twice.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -109,7 +113,9 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
 
 def test_postgres_restored_beneath_a_node(postgres, database, until):
     """
-    An open client notices with its next set that a dump has been restored over its tables.
+    A dump is restored over the tables of an open client.
+
+    The client notices this with its next set.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -124,7 +130,9 @@ def test_postgres_restored_beneath_a_node(postgres, database, until):
 
 def test_postgres(make_postgres, until):
     """
-    A base backup made while jobs are set has all jobs acknowledged before it, and no generation is used twice.
+    A base backup made while jobs are set contains all jobs that were acknowledged before it.
+
+    No generation is used twice.
     """
     server = make_postgres()
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")

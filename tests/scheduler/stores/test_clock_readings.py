@@ -36,7 +36,7 @@ class Readings:
 
     def wall_ns(self):
         """
-        Return the wall time in nanoseconds, set to the last nanosecond of its microsecond.
+        Return the wall time in nanoseconds, rounded up to the last nanosecond of its microsecond.
         """
         return self.us * 1000 + 999
 
@@ -44,7 +44,7 @@ class Readings:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_clock_of_this_machine(kind, tmp_path):
     """
-    A store that reads this machine's clock truncates it.
+    A store that reads this machine's clock truncates the time to milliseconds.
     """
     clock = Readings()
     store = MemoryStore(clock) if kind == "memory" else SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
@@ -54,7 +54,7 @@ def test_clock_of_this_machine(kind, tmp_path):
 
 def test_clock_of_postgres(postgres):
     """
-    Every statement that reads PostgreSQL's clock truncates it.
+    Every statement that reads PostgreSQL's clock truncates the time to milliseconds.
     """
     text = "\n".join(SQL.values())
     readings = re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
@@ -71,7 +71,7 @@ def test_clock_of_postgres(postgres):
 
 def test_clock_of_redis(redis_server):
     """
-    The scripts of the Redis store truncate its clock.
+    The scripts of the Redis store truncate the time of Redis' clock to milliseconds.
     """
     text = SCRIPTS["read"].text.decode()
     now_ms = text[text.index("local function now_ms()") :].partition("\nend\n")[0] + "\nend"
@@ -97,7 +97,7 @@ def test_clock_of_redis(redis_server):
 
 def test_clock_that_the_client_reads(redis_server, monkeypatch):
     """
-    A client's reading of Redis' clock is also truncated.
+    If the client reads Redis' clock, the time is truncated to milliseconds, too.
     """
     store = open_store(redis_server.url("?prefix=clock"))
     for us in instants_us()[:600]:

@@ -1,5 +1,7 @@
 """
-The columns of a job are declared in one list, from which the statements are made.
+One list declares the columns of a job.
+
+The statements are made from this list.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def test_statements_do_not_name_columns(path):
 
 def test_lists_of_columns_are_found():
     """
-    The test above recognises a list of columns in every form that occurs in statements.
+    The check in the test above recognises a list of columns in every form that occurs in statements.
     """
     for text in (
         "SELECT key, generation, due_at, payload FROM tickwheel_job",
@@ -103,7 +105,7 @@ def test_no_macro_is_left():
 
 def test_tables_have_the_columns_and_defaults():
     """
-    A row that gives only the columns of a plain job gets the defaults for all others.
+    A row inserted with only the columns of a plain job gets the defaults in all other columns.
 
     The tables have exactly the declared columns.
     """
@@ -146,7 +148,7 @@ def test_a_row_holds_every_value(column):
     """
     A job with a non-default value in one column is read back from its row unchanged.
 
-    The job counts as plain only if every plain job has this value.
+    It counts as plain only if every plain job has that value.
     """
     own = {
         "state": model.State.RUNNING,
@@ -178,7 +180,7 @@ def test_sqlite_prepares_every_statement(name):
     """
     SQLite can prepare every statement.
 
-    None refers to a table or column that does not exist.
+    So no statement refers to a table or column that does not exist.
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
@@ -214,7 +216,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 @pytest.mark.parametrize("name", ["set_new", "set_one"])
 def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    Each statement for plain sets takes from the set exactly the columns that a plain set may give.
+    Each statement for plain sets reads from the set exactly the columns that a plain set may give.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -223,7 +225,7 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_that_asks_for_more_is_not_plain(field):
     """
-    A write is plain only if none of its other fields has an effect on a key without a job.
+    A set counts as plain only if no other field of the set has an effect on a key without a job.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

@@ -17,7 +17,7 @@ class TestDurableSqlite(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return a function that opens the store on one file.
+        Return a function that opens the same SQLite file each time.
         """
         return make_store, (f"sqlite:///{self.folder / 'jobs.db'}",)
 
@@ -29,7 +29,7 @@ class TestDurableServer(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return a function that opens a store in one database, with short leases.
+        Return a function that opens the same database each time, with short leases.
         """
         return make_store, (f"{self.url}{'&' if '?' in self.url else '?'}lease_s=2",)
 
@@ -49,7 +49,7 @@ class TestDurableExclusive(TestDurableSqlite):
 class Forgetful(DurableStoreSuite):
     def recipe(self):
         """
-        Return a function that opens a store that forgets everything when it closes.
+        Return a function that opens a store which forgets everything when it closes.
         """
         return MemoryStore, ()
 
@@ -57,7 +57,7 @@ class Forgetful(DurableStoreSuite):
 @pytest.mark.parametrize("name", [name for name in dir(DurableStoreSuite) if name.startswith("test_")])
 def test_a_store_that_keeps_nothing_fails(name):
     """
-    Each test of the suite detects a store that keeps nothing.
+    Each test of the suite fails on a store that forgets everything, so the suite detects such a store.
     """
     with pytest.raises(AssertionError):
         getattr(Forgetful(), name)()

@@ -22,7 +22,7 @@ def store(request, tmp_path):
     """
     Return an empty store of each kind in turn.
 
-    If its leases can expire, they last one second.
+    If the store's leases can expire, they last one second.
     """
     if request.param == "memory":
         return make_store("memory://")
@@ -47,7 +47,7 @@ def down(*_args, **_kwargs):
 
 def test_each_reason(store, make, go_on, until, monkeypatch):
     """
-    Every store names each reason for as long as its cause lasts.
+    Every store gives each reason for as long as the cause of that reason lasts.
     """
     abilities = store.abilities
     scheduler = make(store, options=SchedulerOptions(workers=1, running_max=16))

@@ -1,5 +1,5 @@
 """
-After a failover to a standby that lagged behind, no number given out before is used again.
+After a failover to a standby that lagged behind, no number that was given out before is used again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RedisPair:
 
     def has_all(self):
         """
-        Return True if the standby has all writes of the primary.
+        Return True if the standby has received all writes of the primary.
         """
         facts = [server.execute("INFO", "replication") for server in (self.primary, self.standby)]
         return facts[0]["master_repl_offset"] == facts[1]["master_repl_offset"]
@@ -71,9 +71,11 @@ def write(store, name, count, until):
     ]
 
 
-def test_nothing_is_given_twice(pair, until):
+def test_no_number_is_given_out_twice(pair, until):
     """
-    Generations and epochs that only the lost primary knew are not given out again, and its leases have ended.
+    A failover loses generations and epochs that only the primary knew.
+
+    They are not given out again, and the leases of the lost primary have ended.
     """
     store = open_store(f"{pair.url}shards=3")
     epochs = [lease.epoch for lease in store.acquire("first")]

@@ -1,5 +1,5 @@
 """
-The example store of docs/write-a-store.md uses public names only and keeps the contract, also through kills.
+The example store of docs/write-a-store.md uses only public names, and keeps the contract even when it is killed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TestDurableFileStore(DurableStoreSuite):
 
     def recipe(self):
         """
-        Return a function that makes a store on the file.
+        Return a function that opens a store on the file.
         """
         return file_store.FileStore, (str(self.path),)
 
@@ -83,7 +83,9 @@ def test_it_imports_public_names_only():
 
 def test_a_scheduler_on_it(tmp_path):
     """
-    A scheduler opens the store by its URL, and a second scheduler on it fires the jobs of the first.
+    A scheduler opens the store by its URL.
+
+    A second scheduler on the store fires the jobs of the first.
     """
     url = f"file_store:FileStore?path={tmp_path / 'jobs.log'}"
     with Scheduler(url) as scheduler:
@@ -103,7 +105,7 @@ def test_a_scheduler_on_it(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     """
-    A second open is refused until the first is closed.
+    A second process cannot open the file until the first has closed it.
     """
     with closing(opened(tmp_path / "jobs.log")), pytest.raises(StoreInUseError, match="stop that process first"):
         opened(tmp_path / "jobs.log")
@@ -113,7 +115,7 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize("tail", [b"0", b"00000000 []\n", b'cafecafe [["job/x",null]]', b"\n", b"\xff" * 100])
 def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
     """
-    Bytes after the last complete line were not acknowledged and are dropped.
+    Bytes after the last complete line were never acknowledged, so they are dropped.
 
     Lines written later can be read.
     """
@@ -132,7 +134,9 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
 
 def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
     """
-    A log that is mostly outdated is rewritten with the same jobs, even while the store is open.
+    The store rewrites its log, with the same jobs, when most of the log is outdated.
+
+    It does so even while it is open.
     """
     monkeypatch.setattr(file_store, "ROOM", 10_000)
     path = tmp_path / "jobs.log"
@@ -148,7 +152,7 @@ def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_after_a_failed_flush_the_file_is_read_again(tmp_path, monkeypatch, is_written):
     """
-    If the flush of a commit fails, its outcome is unknown.
+    If the flush of a commit fails, the commit's outcome is unknown.
 
     The next call reads the file again, and the owner keeps its lease.
     """
@@ -176,7 +180,7 @@ def test_after_a_failed_flush_the_file_is_read_again(tmp_path, monkeypatch, is_w
 
 def test_a_damaged_entry_is_an_error(tmp_path):
     """
-    An entry with a valid checksum but contents that no store writes is refused with a remedy.
+    An entry with a valid checksum but contents that no store writes raises an error with a remedy.
 
     The file can be opened again later.
     """

@@ -100,9 +100,11 @@ def url(request, tmp_path):
 
 @pytest.mark.parametrize("state", ["opened", "started"])
 @pytest.mark.parametrize("story", [REFUSED, STOPPED, ENDED, DROPPED], ids=["refused", "stopped", "ended", "dropped"])
-def test_what_the_child_does(url, state, story):
+def test_a_child_leaves_the_parents_connections_alone(url, state, story):
     """
-    The child is refused, and its stop, exit and garbage collection leave the parent's connections alone.
+    Calls in the child raise an error.
+
+    A stop, an exit or a garbage collection in the child does not affect the parent's connections.
     """
     command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
@@ -140,7 +142,9 @@ scheduler.stop()
 
 def test_a_fork_while_another_thread_starts():
     """
-    A stop in the child does not wait for a lock that another thread of the parent held during the fork.
+    During the fork, another thread of the parent holds a lock.
+
+    A stop in the child does not wait for that lock.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
@@ -176,7 +180,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_the_name_of_a_child(tmp_path):
     """
-    A scheduler made before a fork, and first used in the child, has the child's process id in its name.
+    A scheduler that was made before a fork, and is first used in the child, has the child's process id in its name.
     """
     command = [sys.executable, "-W", "ignore", "-c", MADE_BEFORE, f"sqlite:///{tmp_path / 'jobs.db'}"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

@@ -25,7 +25,9 @@ EVER = 2**63 - 1
 @pytest.fixture
 def lease_s():
     """
-    Return a lease length in seconds that is longer than most stalls, for tests that do not wait for a lease to expire.
+    Return a lease length in seconds that is longer than most stalls.
+
+    It is for tests that do not wait for a lease to expire.
     """
     return 6
 
@@ -33,7 +35,7 @@ def lease_s():
 @pytest.fixture(params=["postgres", "redis"])
 def address(request, lease_s):
     """
-    Return the address of an empty store, ready for appended options, for each kind of store.
+    Return the address of an empty store, to which options can be appended, for each kind of store.
     """
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
@@ -80,7 +82,7 @@ def where(leases, store):
 
 def test_jobs_stay_where_they_are(make):
     """
-    A store has the largest number of shards ever requested.
+    A store has the largest number of shards that was ever requested.
 
     Jobs that already wait stay in their shards, and new jobs use all shards.
     """
@@ -106,9 +108,9 @@ def test_jobs_stay_where_they_are(make):
 
 def test_old_and_new_nodes_share_a_store(make):
     """
-    Nodes opened with the old and with the new number of shards fire each other's jobs.
+    Some nodes are opened with the old number of shards, others with the new.
 
-    Each is notified of the other's writes.
+    They fire each other's jobs, and are notified of each other's writes.
     """
     old, new = make(4), make(9)
     for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):
@@ -179,7 +181,9 @@ time.sleep(3600)
 @pytest.mark.parametrize("lease_s", [2])
 def test_a_node_is_killed_while_the_store_grows(make, address, until):
     """
-    If a node that knows only the old number of shards is killed, other nodes run all jobs.
+    A node that knows only the old number of shards is killed.
+
+    Other nodes run all jobs.
     """
     make(4)
     runs, there = [], []
@@ -202,7 +206,7 @@ def test_a_node_is_killed_while_the_store_grows(make, address, until):
 
 def test_a_store_that_has_grown_can_be_moved(make, tmp_path):
     """
-    A migration also moves jobs that are not in the shard of their key.
+    A migration also moves jobs that are in another shard than new jobs with their keys would be.
     """
     jobs = set_jobs(make(3), "old")
     source, target = make(8), make_store(f"sqlite:///{tmp_path}/jobs.db")

@@ -1,5 +1,5 @@
 """
-The history in each store: its cost, its records of interrupted attempts, and two processes that prune it.
+The history in each store: its cost, the records of interrupted attempts, and two processes that prune the history.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def served(request, server_url):
     return f"{server_url}&shards=1", lambda: server.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
 
 
-def test_who_cut_it_off(served):
+def test_an_interrupted_attempt_names_its_owner(served):
     """
-    An attempt whose owner lost its lease is recorded exactly once, with that owner's name.
+    If an owner loses its lease during an attempt, the history gets exactly one record, with that owner's name.
     """
     url, end_lease = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -59,7 +59,9 @@ def test_who_cut_it_off(served):
 
 def test_two_prune(served):
     """
-    Two processes that prune at the same time delete each old record once, and no other record.
+    Two processes prune the history at the same time.
+
+    Each old record is deleted once, and recent records stay.
     """
     url, _ = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -91,9 +93,9 @@ def test_two_prune(served):
 
 def test_a_success_costs_no_statement(tmp_path):
     """
-    Settling a job that fires once runs no statement on the history.
+    Settling a one-time job that succeeds runs no statement on the history.
 
-    Each record that is kept costs one statement.
+    Each record that is written costs one statement.
     """
     with noted_connections() as made, closing(SqliteStore(tmp_path / "jobs.db")) as store:
         store.open()
@@ -115,7 +117,7 @@ def test_a_success_costs_no_statement(tmp_path):
 
 def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatch):
     """
-    In PostgreSQL a batch takes one statement more if it has records for the history, however many.
+    In PostgreSQL a batch takes one statement more if it has any records for the history, whatever their number.
     """
     psycopg = pytest.importorskip("psycopg")
     statements, execute, send = [], psycopg.Connection.execute, Prepared.send
@@ -150,7 +152,7 @@ def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatc
 
 
 @pytest.mark.parametrize(("keep", "left"), [("none", []), ("usual", []), ("all", ["succeeded", "created"])])
-def test_what_a_success_leaves(server_url, make, events, keep, left):
+def test_what_a_success_records(server_url, make, events, keep, left):
     """
     A one-time job that succeeds leaves no record, unless all records are kept.
     """

@@ -1,5 +1,7 @@
 """
-An effect in the handler's own transaction takes place once, however often the job fires, on SQLite and PostgreSQL.
+An effect in the handler's own transaction takes place once, however often the job fires.
+
+The tests run on SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def connect(request, tmp_path):
 
 def bill(conn, each):
     """
-    Perform the effect of the firing *each*, unless it is recorded already.
+    Perform the effect of the firing *each*, unless a record shows that it has been performed.
     """
     is_first = first_time(conn, each)
     if is_first:
@@ -78,7 +80,7 @@ def test_a_repeat_has_no_effect(connect):
     """
     The first commit performs the effect, and later attempts of the same generation skip it.
 
-    Another generation performs its own effect.
+    A different generation performs its own effect.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -94,7 +96,7 @@ def test_a_repeat_has_no_effect(connect):
 
 def test_a_rollback_takes_it_back(connect):
     """
-    A rollback undoes the effect, so the next firing may perform it.
+    A rollback undoes the effect and its record, so the next firing may perform the effect.
     """
     conn = connect()
     assert bill(conn, firing())
@@ -132,7 +134,7 @@ def test_two_at_the_same_time(connect, ends):
 
 def test_prune(connect):
     """
-    Old records of effects are deleted, recent ones are kept.
+    Old records of effects are deleted, and recent records are kept.
     """
     conn = connect()
     bill(conn, firing())
@@ -157,7 +159,9 @@ def test_with_asyncio(postgres, database):
 
 def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
-    A connection in autocommit mode would commit the record without the effect, so it is refused with a remedy.
+    A connection in autocommit mode raises an error with a remedy.
+
+    Such a connection would commit the record without the effect.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 

@@ -1,5 +1,5 @@
 """
-One lane with far more jobs than fit into memory, on servers.
+One lane (the jobs of one handler or queue) with far more jobs than fit into memory, on servers.
 
 See also `tests/scheduler/test_lanes.py`.
 """
@@ -30,7 +30,9 @@ def server_url(request):
 @pytest.mark.slow
 def test_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of ten lanes run although many jobs of a limited lane are beside or before them, even after a takeover.
+    Jobs of ten lanes run although many jobs of a limited lane are due at the same time or earlier.
+
+    They also run after a takeover.
     """
     made = []
     for turn in range(2):
@@ -57,7 +59,7 @@ def test_beside_a_crowd(server_url, make, record, until):
 
 def test_many_queues_without_workers(server_url, make, record, until):
     """
-    Jobs of queues without workers leave room for a new handler, even after a takeover.
+    Jobs of queues without workers leave room for a new handler's jobs, even after a takeover.
 
     A worker gets the jobs of its queue.
     """
@@ -84,7 +86,7 @@ def test_many_queues_without_workers(server_url, make, record, until):
 
 def test_explained_by_another_node(server_url, make, until):
     """
-    A process that does not fire learns from the firing node's reports why a job waits.
+    A process that does not fire jobs can explain why a job waits: it reads the reports of the node that fires.
     """
     owner, client = make(server_url), make(server_url)
     owner.handler("crowd", rate=0.01)(print)
@@ -102,7 +104,9 @@ def test_explained_by_another_node(server_url, make, until):
 
 def test_takeovers_beside_a_crowd(server_url, make, record, until):
     """
-    Jobs of a full lane and of others run at a node that takes over some shards, and later at the last node.
+    One lane is full.
+
+    Its jobs and those of other lanes run at a node that takes over some shards, and later at the last remaining node.
     """
     go_on, nodes = threading.Event(), []
 

@@ -1,5 +1,5 @@
 """
-The memory store follows the protocol, so it is a verified fake.
+The memory store passes the contract suite, so tests may use it in place of a real store.
 """
 
 from tickwheel.stores import MemoryStore
@@ -13,6 +13,6 @@ class TestMemoryStore(StoreSuite):
 
     def make_store(self) -> MemoryStore:
         """
-        Return an empty store.
+        Return an empty memory store.
         """
         return MemoryStore()

@@ -56,7 +56,9 @@ Migration(open_store(source), open_store(target), batch=7, on_step=on_step).run(
 @pytest.fixture
 def lease_s():
     """
-    Return the length of a lease: longer than most stalls, in tests that do not wait for its end.
+    Return a lease length that is longer than most stalls.
+
+    It is for tests that do not wait for a lease to expire.
     """
     return 6
 
@@ -137,7 +139,9 @@ def is_due(job):
 
 def owned(store, owner="filler"):
     """
-    Return the leases on all shards, after a killed owner's leases have run out.
+    Return the leases on all shards.
+
+    The leases of a killed owner must expire first.
     """
     shards = {store.shard_of(str(i)) for i in range(2_000)}
     give_up = time.monotonic() + PATIENCE_S
@@ -190,7 +194,9 @@ def as_moved(job):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_all_is_moved(stores):
     """
-    Pending and dead jobs arrive unchanged, the source is empty, generations continue above, and scopes stay paused.
+    Pending and dead jobs arrive unchanged, and the source is empty.
+
+    New generations in the target are above those of the source, and paused scopes stay paused.
     """
     source, target, _, _ = stores
     before = fill(source)
@@ -214,7 +220,7 @@ def test_manifests_are_moved(stores):
     """
     Jobs arrive in their manifests.
 
-    The target copies the source's records of manifests that it does not have.
+    The target copies the records of manifests that it lacks from the source.
     """
     source, target, *urls = stores
     series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
@@ -243,7 +249,9 @@ def test_manifests_are_moved(stores):
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_more_shards(new_url, kind):
     """
-    Jobs that move to a store with more shards on the same server spread over these shards, and each job fires once.
+    Jobs move to a store with more shards on the same server.
+
+    They spread over these shards, and each job fires once.
     """
     with closing(open_store(f"{new_url(kind)}&shards=2")) as source:
         before = fill(source)
@@ -266,7 +274,7 @@ def test_more_shards(new_url, kind):
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
     """
-    After a kill at any step, both stores fire before the migration is resumed.
+    After a kill at any step, both stores fire jobs before the migration is resumed.
 
     Each job fires once, and the jobs that have not fired are moved.
     """
@@ -301,9 +309,11 @@ def test_pauses_outlast_every_break(stores):
     assert (source.count_paused(), target.count_paused()) == (0, 3)
 
 
-def test_a_mark_of_an_earlier_version(stores):
+def test_a_half_moved_job_of_an_earlier_version(stores):
     """
-    A job that a version without pauses left half moved arrives.
+    A version without pauses has left a job half moved.
+
+    The job arrives in the target.
     """
     source, target, _, _ = stores
     words = json.dumps([identity_of(source), identity_of(target), "pending", "why", 0])
@@ -316,7 +326,7 @@ def test_a_mark_of_an_earlier_version(stores):
 
 class Parking:
     """
-    A store that changes its writes as a test requires, once a migration begins to park jobs.
+    A store that changes its writes as a test requires, once a migration starts to park (reserve) jobs.
     """
 
     def __init__(self, store, change):
@@ -334,9 +344,11 @@ class Parking:
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
 
 
-def test_what_cannot_be_parked_ends_nothing(stores):
+def test_a_job_that_cannot_be_parked(stores):
     """
-    A job that the source never begins is reported, all others are moved, and the migration ends.
+    A job that the source never begins is reported.
+
+    All other jobs are moved, and the migration ends.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR)) for key in ("a", "b", "c")])
@@ -349,9 +361,11 @@ def test_what_cannot_be_parked_ends_nothing(stores):
     assert (report.moved, report.others, report.left) == (2, ["b"], 1)
 
 
-def test_a_lost_lease_resumes_nothing(stores):
+def test_a_lost_lease_leaves_jobs_paused(stores):
     """
-    If another owner takes the source over before a paused job is parked, the job stays paused.
+    Another owner takes the source over before a paused job is parked.
+
+    The job stays paused.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job("a", 0, DUE)), model.SetPause("a", "ops", "why")])
@@ -367,9 +381,11 @@ def test_a_lost_lease_resumes_nothing(stores):
     assert target.get("a").pause == pause
 
 
-def test_who_resumes_a_job_meanwhile_wins(stores):
+def test_a_resume_during_a_migration_holds(stores):
     """
-    A job that is resumed or paused just before it is parked arrives in the state that the caller chose.
+    A caller resumes or pauses a job just before it is parked.
+
+    The job arrives in the state that the caller chose.
     """
     source, target, _, _ = stores
     source.apply([*(model.Set(model.Job(key, 0, FAR)) for key in ("a", "b")), model.SetPause("a", "ops")])
@@ -386,9 +402,11 @@ def test_who_resumes_a_job_meanwhile_wins(stores):
 
 
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("postgres", "redis")], indirect=True, ids="-".join)
-def test_every_call_fails_once(stores):
+def test_any_write_fails_once(stores):
     """
-    If any write to either store fails, before or after its effect, the next run completes the migration.
+    Any write to either store fails once, before or after its effect.
+
+    The next run completes the migration.
     """
     source, target, _, _ = stores
     for turn in itertools.count(1):
@@ -408,7 +426,9 @@ def test_every_call_fails_once(stores):
 
 class Breaking:
     """
-    Makes one write fail: an odd one before it takes effect, an even one after.
+    Makes one write fail.
+
+    A write with an odd number fails before it takes effect, and one with an even number fails after it.
     """
 
     def __init__(self, turn):
@@ -417,7 +437,7 @@ class Breaking:
 
     def over(self, store):
         """
-        Return *store* with the fault in it.
+        Return *store* with the fault installed.
         """
         outer = self
 
@@ -438,9 +458,11 @@ class Breaking:
 
 
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
-def test_owner_is_found(stores):
+def test_a_live_owner_prevents_a_migration(stores):
     """
-    A source with a live owner is refused, at once if so requested, and stays unchanged.
+    A migration from a source with a live owner raises an error, immediately if so requested.
+
+    The source stays unchanged.
     """
     source, target, url, _ = stores
     before = fill(source)
@@ -454,9 +476,11 @@ def test_owner_is_found(stores):
     other.close()
 
 
-def test_what_callers_do_meanwhile_holds(stores):
+def test_changes_during_a_migration_hold(stores):
     """
-    A job that is set, replayed or cancelled in either store while it is moved ends as the caller wanted.
+    While a job is moved, a caller sets, replays or cancels it in either store.
+
+    The job ends as the caller wanted.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("a", "b", "c", "d", "e")])
@@ -481,11 +505,11 @@ def test_what_callers_do_meanwhile_holds(stores):
 
 
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
-def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
+def test_callers_that_continue_do_not_prevent_the_end(stores):
     """
     A migration ends although callers set a new job for each moved job.
 
-    It reports the late jobs, and a second run moves them.
+    The migration reports these late jobs, and a second run moves them.
     """
     source, target, _, _ = stores
     numbers = itertools.count()
@@ -506,9 +530,9 @@ def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key that is live in both stores is left alone in both, paused or not, and reported.
+    A key with live jobs in both stores, paused or not, is reported and both jobs are left alone.
 
-    A dead letter is replaced.
+    A dead letter in the target is replaced.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])
@@ -525,9 +549,9 @@ def test_conflicts_stay(stores):
     assert target.get("both").pause == pause
 
 
-def test_one_store_is_not_two(stores):
+def test_one_store_under_two_names(stores):
     """
-    A store that is given under two names is recognised as the same store, and stays unchanged.
+    A store that is given under two names is recognised as one store, and stays unchanged.
     """
     source, _, url, _ = stores
     before = fill(source)
@@ -540,7 +564,9 @@ def test_one_store_is_not_two(stores):
 
 def test_another_migration_is_left_alone(stores, new_url):
     """
-    Jobs on their way to a third store are reported, and wait for their own migration.
+    Jobs on their way to a third store are reported.
+
+    They wait until their own migration continues.
     """
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))
@@ -557,7 +583,9 @@ def test_another_migration_is_left_alone(stores, new_url):
 @pytest.mark.parametrize("stores", [("sqlite", "postgres"), ("postgres", "redis"), ("redis", "sqlite")], indirect=True)
 def test_each_column_is_moved(stores):
     """
-    A job with a value of its own in one column has the same value in the other store, near or far.
+    A job with a non-default value in one column has the same value in the target store.
+
+    The job is due soon or in the far future.
     """
     source, target, _, _ = stores
     now = source.now_ms()

@@ -1,5 +1,7 @@
 """
-The promises that hold when several nodes share a store, on every store that permits this, with real servers.
+The promises that hold when several nodes share a store.
+
+They are tested with real servers, on every store that permits several nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def postgres_url(postgres, database):
 @pytest.fixture
 def redis_url(redis_server):
     """
-    Return an address with a new prefix.
+    Return the URL of an empty Redis store, under a new prefix.
     """
     yield redis_server.url(f"?prefix=nodes-{next(NUMBERS)}&")
     redis_server.execute("FLUSHALL")
@@ -43,7 +45,7 @@ def redis_url(redis_server):
 @pytest.fixture(params=["postgres_url", "redis_url"])
 def address(request):
     """
-    Return the address of an empty store, ready for appended options, for each kind of store.
+    Return the address of an empty store, to which options can be appended, for each kind of store.
     """
     return request.getfixturevalue(request.param)
 
@@ -68,7 +70,7 @@ def make(address):
 
 def test_new_store_has_sixteen_shards(make):
     """
-    A new store has sixteen shards, whichever node creates it.
+    A new store has sixteen shards, whichever node opens it first.
     """
     store = make()
     assert len(store.acquire("owner")) == len(store.shards()) == 16
@@ -77,9 +79,9 @@ def test_new_store_has_sixteen_shards(make):
 
 def test_shards_are_shared(make):
     """
-    A new node gets its share of the shards when the node that has all of them renews its leases.
+    A new node gets its share of the shards when the node that owns all of them renews its leases.
 
-    When the new node stops, it returns its shards.
+    When the new node stops, it releases its shards.
     """
     first, second = make("shards=4"), make()
     assert len(first.acquire("first")) == 4
@@ -93,9 +95,9 @@ def test_shards_are_shared(make):
     assert len(first.acquire("first")) == 4
 
 
-def test_every_node_is_seen_with_its_figures(make):
+def test_every_node_is_listed_with_its_report(make):
     """
-    All clients can read each node's last report until the node releases its leases.
+    All clients can read each node's last report until that node releases its leases.
 
     Only nodes can report.
     """
@@ -117,9 +119,9 @@ def test_every_node_is_seen_with_its_figures(make):
     assert [node.owner for node in third.nodes()] == ["first"]
 
 
-def test_a_node_that_ended_is_seen_for_a_while(make):
+def test_a_killed_node_is_listed_for_a_while(make):
     """
-    A killed node stays in the list for a while, with its last report and a lease that has expired.
+    A killed node stays in the list of nodes for a while, with its last report and an expired lease.
     """
     killed, other = make("shards=2&lease_s=1"), make("lease_s=1")
     killed.acquire("killed")
@@ -136,7 +138,7 @@ def test_a_node_that_ended_is_seen_for_a_while(make):
 @pytest.mark.parametrize(("shards", "nodes"), [(4, 3), (5, 3), (2, 3)])
 def test_no_node_has_two_more_than_another(make, shards, nodes):
     """
-    No node has two shards more than another.
+    The numbers of shards of any two nodes differ by at most one.
     """
     stores = [make(f"shards={shards}") for _ in range(nodes)]
     for _ in range(3):
@@ -159,7 +161,9 @@ def test_epochs_are_unique(make):
 
 def test_node_that_does_not_renew(make, until):
     """
-    A node that is suspended until its lease expires loses its shards, and its writes are refused when it continues.
+    A node is suspended until its lease expires.
+
+    It loses its shards, and its writes are rejected when it continues.
     """
     paused, heir = make("shards=2&lease_s=1"), make("lease_s=1")
     epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
@@ -204,7 +208,7 @@ def set_clock_back(request, address):
 
 def test_a_clock_that_was_set_back(make, until, set_clock_back):
     """
-    If the server's clock is set back, an earlier lease still expires within its length.
+    If the server's clock is set back, a lease granted before still expires within its length.
 
     A living node keeps its lease.
     """
@@ -234,7 +238,7 @@ def test_a_clock_that_was_set_back(make, until, set_clock_back):
 
 def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
     """
-    Nodes with leases of different lengths do not change each other's leases.
+    Nodes whose leases have different lengths do not shorten each other's leases.
     """
     long, short = make("shards=2&lease_s=60"), make("lease_s=1")
     (lease, _) = long.acquire("long")
@@ -244,9 +248,11 @@ def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
     assert {shard.until for shard in short.shards() if shard.owner == "long"} == {lease.until}
 
 
-def test_what_an_owner_writes_after_its_lease(make, until):
+def test_a_set_after_the_lease_has_expired(make, until):
     """
-    If a node sets a job after its lease has expired without its knowledge, the shard's new owner learns of the job.
+    A node whose lease has expired without its knowledge sets a job.
+
+    The shard's new owner learns of the job.
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")
@@ -258,7 +264,9 @@ def test_what_an_owner_writes_after_its_lease(make, until):
 
 def test_two_schedulers_of_one_process(address, until):
     """
-    Two schedulers in one process have the same host and process id, but are two owners and share the shards.
+    Two schedulers in one process have the same host and process id.
+
+    They are still two owners and share the shards.
     """
     with Scheduler(f"{address}shards=4&lease_s=1") as first, Scheduler(f"{address}lease_s=1") as second:
         for scheduler in (first, second):
@@ -272,7 +280,7 @@ def test_two_schedulers_of_one_process(address, until):
 
 def test_one_question_for_all_shards(address, until, monkeypatch):
     """
-    Writes by other clients in many shards are found by one query for all shards.
+    One query for all shards finds the writes of other clients.
     """
     store, looks, others, fired = make_store(address), [], [], set()
     look = store.look
@@ -294,9 +302,9 @@ def test_one_question_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    If a node joins while attempts run, each attempt runs once and on the same node.
+    A node joins while attempts run.
 
-    Its owner still reports it as started.
+    Each attempt runs once, stays on its node, and is still reported as started.
     """
     runs, goes_on = [], threading.Event()
     stores = [make_store(f"{address}shards=4&lease_s=6") for _ in range(2)]
@@ -332,11 +340,11 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     assert all(event.is_handed_over for event in lost)
 
 
-def test_what_workers_pulled_before_another_node_took_over(address, until):
+def test_pulled_jobs_after_another_node_took_over(address, until):
     """
     A node that loses its shards drops its pull workers' leases and notifies the workers.
 
-    The new owner fires these jobs.
+    The new owner fires the pulled jobs.
     """
     store, is_awake = make_store(f"{address}shards=1&lease_s=3"), threading.Lock()
 
@@ -382,9 +390,9 @@ time.sleep(3600)
 
 def test_restarted_in_place(address, record, until):
     """
-    A container that is killed and restarted in place fires the interrupted jobs again.
+    A container is killed and restarted in place, with the same host name and process id.
 
-    It has the same host name and process id as before.
+    It fires the interrupted jobs again.
     """
     url = f"{address}shards=2&lease_s=1"
     with subprocess.Popen([sys.executable, "-c", BEGINS_AND_HANGS, url], stdout=subprocess.PIPE, text=True) as former:
@@ -400,7 +408,9 @@ def test_restarted_in_place(address, record, until):
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres_url", "redis_url"])
 def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
     """
-    If the answer that grants a lease at the start is lost, the start can be repeated, and jobs fire at once.
+    The answer that grants a lease is lost during the start.
+
+    The start can be repeated, and jobs fire at once.
     """
     urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
     store = make_store(urls.get(kind) or request.getfixturevalue(kind))
@@ -437,7 +447,7 @@ os._exit(0)
 @pytest.mark.needs("os.fork")
 def test_forked_before_the_start():
     """
-    Processes forked from a scheduler that had not started become owners with different names.
+    Processes that were forked from a scheduler before its start become owners with different names.
     """
     answer = subprocess.run(
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
@@ -447,7 +457,7 @@ def test_forked_before_the_start():
 
 def test_progress_on_another_node(address, until):
     """
-    A process that fires nothing reads a job's progress from the report of the node that runs it.
+    A process that does not fire reads a job's progress from the report of the node that runs the job.
     """
     ended = threading.Event()
     owner, client = Scheduler(f"{address}lease_s=3"), Scheduler(address)
@@ -465,7 +475,7 @@ def test_progress_on_another_node(address, until):
         until(lambda: client.progress("k") is None)
 
 
-def test_what_another_node_runs_is_stopped(address, until):
+def test_a_job_on_another_node_can_be_stopped(address, until):
     """
     A node can stop a job that another node runs, and neither node retries it.
     """

@@ -1,5 +1,7 @@
 """
-Answers stored for repeatable requests expire and are deleted a few at a time.
+Stored answers to repeatable requests expire.
+
+Expired answers are deleted a few at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tickwheel.stores import open_store
 
 def marked(number, lasts_ms):
     """
-    Return a set with the idempotency key of request *number*, stored for *lasts_ms*.
+    Return a set with the idempotency key of request *number*, whose answer is stored for *lasts_ms*.
     """
     return Set(Job("k", 0, 5), once=Once(f"{number:032x}", "0:k", "0" * 32, lasts_ms))
 
@@ -23,7 +25,7 @@ def marked(number, lasts_ms):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
 def kept(request, tmp_path):
     """
-    Return an open store, and a function that counts the stored answers, expired or not.
+    Return an open store, and a function that counts its stored answers, expired or not.
     """
     if request.param == "memory":
         with closing(open_store("memory://")) as store:
@@ -46,9 +48,11 @@ def kept(request, tmp_path):
             yield store, lambda: len(connection.keys(f"{{{prefix}}}:once:*"))
 
 
-def test_lapsed_answers_go(kept):
+def test_expired_answers_are_deleted(kept):
     """
-    For each new answer, a commit deletes at most two expired answers, and none that has not expired.
+    For each new answer, a commit deletes at most two expired answers.
+
+    It deletes no answer that has not expired.
     """
     store, count = kept
     store.apply([marked(number, 3_600_000) for number in range(5)])

@@ -22,9 +22,9 @@ def test_memory():
     store.close()
 
 
-def test_a_store_of_the_users(tmp_path, monkeypatch):
+def test_a_class_of_the_user(tmp_path, monkeypatch):
     """
-    A URL can name a class of the user's by module and name.
+    A URL can name a user's class by module and name.
 
     An error raised by that module is passed on unchanged.
     """
@@ -42,7 +42,9 @@ def test_a_store_of_the_users(tmp_path, monkeypatch):
 
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
-    In a SQLite URL three slashes begin a relative path, four slashes begin an absolute path, and the path is literal.
+    In a SQLite URL, three slashes begin a relative path and four slashes an absolute path.
+
+    The path is not unescaped.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (
@@ -59,7 +61,7 @@ def test_sqlite_paths(tmp_path, monkeypatch):
 
 def test_sqlite_options(tmp_path):
     """
-    A URL can ask for the faster mode of SQLite.
+    The option `synchronous` of a URL selects the faster mode of SQLite.
     """
     for mode, loses in (("full", False), ("normal", True), ("NORMAL", True)):
         store = open_store(f"sqlite:///{tmp_path}/{mode}.db?synchronous={mode}")
@@ -92,7 +94,9 @@ def test_sqlite_options(tmp_path):
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):
     """
-    A URL that names no store is refused with the fault and the remedy, and creates no file.
+    For a URL that names no store, the error has the fault and the remedy.
+
+    No file is created.
     """
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message):
@@ -148,7 +152,7 @@ def test_passwords_are_masked(url):
 )
 def test_passwords_that_are_not_escaped(url):
     """
-    A URL that a driver would misread is refused before the driver sees it.
+    A URL that the driver would misread is refused before the driver sees it.
 
     The driver's message could show a part of the password.
     """
@@ -161,7 +165,7 @@ def test_passwords_that_are_not_escaped(url):
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 def test_escaped_passwords_are_understood(scheme):
     """
-    A password with %-escaped characters reaches the driver decoded.
+    A password with %-escaped characters is decoded before it reaches the driver.
     """
     with pytest.raises(StoreError, match="the connection failed"):
         open_store(f"{scheme}://app:%40%2F%3F%23%25%5B@127.0.0.1:1/0")
@@ -181,9 +185,9 @@ def test_nothing_is_masked_without_a_password():
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
-def test_opened_once(kind, request, tmp_path):
+def test_a_store_is_opened_once(kind, request, tmp_path):
     """
-    A scheduler on a store that is already open uses the store's connections, and leaves none open.
+    A scheduler on an open store uses that store's connections, and leaves no connection open.
     """
     if kind == "postgres":
         url = request.getfixturevalue("postgres_url")

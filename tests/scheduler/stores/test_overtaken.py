@@ -1,5 +1,5 @@
 """
-After the answer `cancelled`, `moved`, `replaced` or `paused` the old job never starts, however close its due time is.
+After the answer `cancelled`, `moved`, `replaced` or `paused`, the old job never starts, however close its due time is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sqlite_url(tmp_path):
 @pytest.fixture
 def redis_url(redis_server):
     """
-    Return an address with a new prefix.
+    Return the URL of an empty Redis store, under a new prefix.
     """
     yield redis_server.url(f"?prefix=overtaken-{next(NUMBERS)}")
     redis_server.execute("FLUSHALL")
@@ -101,9 +101,9 @@ def owner(url):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_race(url, owner, begin, is_same, is_busy):
     """
-    2,500 jobs are changed, cancelled or paused within 5 ms of their due time.
+    2,500 jobs are changed, cancelled or paused at most 5 ms before or after their due time.
 
-    None of them starts after the answer.
+    No old job starts after the answer.
     """
     starts = Starts(is_open=not is_busy)
     scheduler = owner(starts, workers=2)
@@ -137,7 +137,7 @@ def test_race(url, owner, begin, is_same, is_busy):
 
 def is_overtaken(times, key, generation, facts):
     """
-    Return True if the older generation of *key* started although it was withdrawn, or after it was replaced.
+    Return True if the older generation of *key* started after its withdrawal or replacement was answered.
     """
     outcome, _, answered_at = facts
     started = times.get((key, generation), [])
@@ -149,9 +149,9 @@ def is_overtaken(times, key, generation, facts):
 @pytest.fixture
 def begin():
     """
-    Return a function that starts a process that waits for its plan.
+    Return a function that starts a process. The process waits for its plan.
 
-    The fixture stops it at the end.
+    The fixture stops the process at the end.
     """
     started = []
 
@@ -172,7 +172,7 @@ def begin():
 
 def end_child(child, steps):
     """
-    Send the child its plan, and return its answers.
+    Send the child process its plan, and return the child's answers.
     """
     told, _ = child.communicate(json.dumps(steps) + "\n", timeout=PATIENCE_S)
     assert child.returncode == 0
@@ -190,9 +190,9 @@ def wait_until(is_true):
 
 
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
-def test_what_waits_is_shown_as_waiting(url, until):
+def test_a_job_without_a_worker_is_shown_as_waiting(url, until):
     """
-    A job that waits for a worker is shown as waiting by the scheduler that fires it, until it starts.
+    While a job waits for a worker, the scheduler that fires it shows it as waiting, until the job starts.
     """
     go_on, begun = threading.Event(), threading.Event()
     with Scheduler(url, options=SchedulerOptions(workers=1)) as scheduler:

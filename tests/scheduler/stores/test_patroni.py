@@ -15,7 +15,7 @@ from processes import lent
 @pytest.fixture
 def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its driver is missing
     """
-    Return a function that makes two servers, of which the second replicates synchronously.
+    Return a function that makes two servers. The second replicates synchronously from the first.
     """
     for program in ("patroni", "etcd"):
         if not shutil.which(program):
@@ -29,7 +29,7 @@ def test_the_leader_is_switched_and_lost_under_load(make_group, until):
     """
     A planned switchover, and then the death of the leader's machine, lose no acknowledged write.
 
-    No job fires early, twice or after its cancel. The caller gets only transient errors, and at most the calls in
+    No job fires early, twice or after its cancel. The caller gets only transient errors, and only calls that were in
     flight have an unknown outcome. Everything recovers without an operator.
     """
     group = make_group()

@@ -1,5 +1,5 @@
 """
-The PostgreSQL store behind a pooler that assigns a session of the server for one transaction at a time.
+The PostgreSQL store behind a pooler that assigns a server session to one transaction at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PooledTests:
 
     def opened_by(self, name):
         """
-        Return a store in the database *name* that listens on a separate connection to the server.
+        Return a store in the database *name*. It listens on a separate connection to the server.
         """
         listen = quote(self.server.url(name), safe="")
         store = make_store(f"{self.pooler.url(name)}&pooler=transaction&shards={self.shards}&listen={listen}")
@@ -70,14 +70,16 @@ class TestSharedPooledStore(PooledTests, SharedStoreSuite):
 @pytest.fixture(scope="module")
 def pooler(make_pgbouncer):
     """
-    Return a pooler that refuses startup settings, as poolers do by default.
+    Return a pooler that refuses startup settings (the default of most poolers).
     """
     return make_pgbouncer()
 
 
 def test_a_pooler_that_refuses_settings(pooler, database):
     """
-    Without the option `pooler=`, the pooler's refusal is a permanent error that names the remedy.
+    The pooler refuses the session's settings.
+
+    Without the option `pooler=`, this is a permanent error that names the remedy.
     """
     with pytest.raises(StoreError, match="add pooler=transaction to the URL") as caught:
         open_store(pooler.url(database))
@@ -96,7 +98,9 @@ def test_a_pooler_that_drops_settings(make_pgbouncer, database):
 
 def test_settings_come_with_each_transaction(pooler, database):
     """
-    The settings of a session apply to each transaction alone, and none remains for the pooler's next client.
+    The settings of a session apply only within each transaction.
+
+    No setting remains for the pooler's next client.
     """
     store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
@@ -111,7 +115,9 @@ def test_settings_come_with_each_transaction(pooler, database):
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
-    A due job set by another process fires soon, whether the node polls or listens on a direct connection to the server.
+    A due job that another process sets fires soon.
+
+    The node polls, or it listens on a direct connection to the server.
     """
     url = f"{pooler.url(database)}&pooler=transaction"
     if is_direct:
@@ -133,9 +139,9 @@ def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
         ("listen=no", "write poll, or the URL of the server itself"),
     ],
 )
-def test_options_that_mean_nothing(options, expected):
+def test_unknown_values_of_options(options, expected):
     """
-    An unknown value of an option is refused before any connection is made.
+    An unknown value of an option raises an error before any connection is made.
     """
     with pytest.raises(StoreError, match=expected):
         make_store(f"postgres://host/jobs?{options}")
@@ -143,7 +149,7 @@ def test_options_that_mean_nothing(options, expected):
 
 def test_the_password_of_the_server_itself_is_masked():
     """
-    The URL of the direct connection has its own password, which no message shows.
+    The URL of the direct connection has its own password, and no message shows this password.
     """
     store = make_store("postgres://a:one@host/jobs?pooler=transaction&listen=postgres%3A%2F%2Fa%3Atwo%40host%2Fjobs")
     assert store.url == "postgres://a:***@host/jobs?pooler=transaction&listen=***"

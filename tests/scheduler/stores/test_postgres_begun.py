@@ -1,5 +1,7 @@
 """
-The lists of begun jobs on PostgreSQL, by which a takeover finds the running jobs and reads no other.
+The lists of begun jobs on PostgreSQL.
+
+With these lists, a takeover finds the running jobs and reads no other job.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def new(store, keys, due_at=1):
 
 def begin(store, jobs, epoch):
     """
-    Begin *jobs* and return the answers.
+    Claim *jobs* and return the answers.
     """
     return store.apply([model.Begin(job, epoch) for job in jobs])
 
@@ -51,7 +53,7 @@ def expire(postgres, database):
 
 def unlisted(postgres, database):
     """
-    Return the keys of the running jobs that no list has.
+    Return the keys of the running jobs that are in no list.
     """
     found = "SELECT key FROM tickwheel_job WHERE state = 1 AND key NOT IN (SELECT unnest(keys) FROM tickwheel_begun)"
     return postgres.execute(found, database)
@@ -62,7 +64,7 @@ def test_a_takeover_reads_the_begun_jobs(postgres, database, rows_read, statisti
     """
     A takeover reads a few rows for each job that it recovers, however many other jobs are pending.
 
-    The server's statistics are missing, of an empty table, or of a table in which all jobs run.
+    The server has no statistics, or statistics of an empty table, or of a table in which all jobs run.
     """
     url = f"{postgres.url(database)}&shards=1&lease_s=60"
     with closing(open_store(url)) as first, closing(open_store(url)) as second:
@@ -111,7 +113,9 @@ def test_a_hand_over_reads_the_begun_jobs(postgres, database, rows_read):
 
 def test_released_jobs_are_found(postgres, database):
     """
-    Jobs that run when their owner releases its shards are recovered by the next owner.
+    An owner releases its shards while jobs run.
+
+    The next owner recovers these jobs.
     """
     url = f"{postgres.url(database)}&shards=2"
     with closing(open_store(url)) as first, closing(open_store(url)) as second:
@@ -125,7 +129,9 @@ def test_released_jobs_are_found(postgres, database):
 
 def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database):
     """
-    A job that is locked during a takeover is listed as the new owner's, so the owner after that recovers it.
+    A running job is locked during a takeover.
+
+    The job is listed as the new owner's, so the owner after that recovers it.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as first, closing(open_store(url)) as second, closing(open_store(url)) as third:
@@ -147,7 +153,7 @@ def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database
 @pytest.mark.parametrize("seed", range(3))
 def test_every_running_job_is_listed(postgres, database, monkeypatch, seed):
     """
-    Every running job is in a list, even if begin, settle and cancel operations fail or have an unknown outcome.
+    Every running job is in a list, even if claims, acknowledgements and cancels fail or have an unknown outcome.
     """
     chance = random.Random(seed)
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
@@ -196,7 +202,7 @@ def lists(clock):
 
 def write(lists, begun=(), ended=()):
     """
-    Note a transaction, and return its slot.
+    Record a transaction in *lists*, and return its slot.
     """
     with lists.writing() as entry:
         entry.begun, entry.ended = begun, ended
@@ -205,7 +211,7 @@ def write(lists, begun=(), ended=()):
 
 def fail(lists, begun):
     """
-    Note a transaction of unknown outcome, and return its slot.
+    Record a transaction with an unknown outcome in *lists*, and return its slot.
     """
     with suppress(OSError), lists.writing() as entry:
         entry.begun = begun
@@ -215,7 +221,7 @@ def fail(lists, begun):
 
 def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
     """
-    A slot with a running job is not lent.
+    A slot is not used for another transaction while one of its jobs runs.
     """
     assert write(lists, [1, 2]) == 0
     assert write(lists, [3], [1]) == 1
@@ -225,9 +231,11 @@ def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
     assert {write(lists, [6]), write(lists, [7]), write(lists, [8])} == {1, 2, 3}
 
 
-def test_a_transaction_that_wrote_nothing_gives_its_slot_back(lists):
+def test_a_rejected_claim_frees_its_slot(lists):
     """
-    The slot of a refused begin is free at once, and the job stays where it was listed before.
+    If a claim is rejected, its slot is free at once.
+
+    The job stays in the slot that listed it before.
     """
     assert write(lists, [1]) == 0
     assert fail(lists, ()) == 1
@@ -235,11 +243,11 @@ def test_a_transaction_that_wrote_nothing_gives_its_slot_back(lists):
     assert write(lists, [3]) == 0
 
 
-def test_an_unknown_begin_is_listed_until_the_server_is_asked(lists, clock):
+def test_an_unknown_claim_is_listed_until_the_server_is_asked(lists, clock):
     """
-    The server is asked a minute later.
+    A claim has an unknown outcome.
 
-    A job that does not run then leaves its slot.
+    After a minute the server is asked, and jobs that do not run leave their slot.
     """
     assert fail(lists, [1, 2]) == 0
     assert lists.doubtful() == {}
@@ -254,7 +262,9 @@ def test_an_unknown_begin_is_listed_until_the_server_is_asked(lists, clock):
 
 def test_withdrawn_jobs_are_noticed(lists):
     """
-    With many slots in use the server is asked, and slots whose jobs have all gone are used again.
+    If many slots are in use, the server is asked which jobs run.
+
+    A slot whose jobs have all ended is used again.
     """
     slots = [write(lists, [generation]) for generation in range(32)]
     asked = lists.doubtful()
@@ -266,7 +276,9 @@ def test_withdrawn_jobs_are_noticed(lists):
 
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
-    A slot that was lent again while the server was asked keeps its new jobs, even of the same generation.
+    A slot is given to new jobs while the server is asked about the old jobs.
+
+    The slot keeps the new jobs, even if their generation is the same.
     """
     for generation in range(32):
         write(lists, [generation])

@@ -77,7 +77,9 @@ def reader(postgres):
 
 def nodes_of(plan):
     """
-    Yield a plan's nodes, outer ones before the nodes inside them.
+    Yield the nodes of a plan.
+
+    An outer node comes before the nodes inside it.
     """
     yield plan
     for inner in plan.get("Plans", ()):
@@ -112,7 +114,7 @@ def nodes_of(plan):
 )
 def test_reads_what_it_returns(reader, name, values, at_most):
     """
-    No query reads more than one row beyond the rows that it returns, however many jobs are in the future.
+    A query reads at most one row more than it returns, however many jobs are in the future.
     """
     ((explained,),) = reader.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
@@ -121,9 +123,9 @@ def test_reads_what_it_returns(reader, name, values, at_most):
     assert {node["Node Type"] for node in nodes}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
 
 
-def test_no_write_is_planned_again(postgres, database):
+def test_statements_are_planned_only_at_first(postgres, database):
     """
-    After its first executions, a statement of single writes, firings and scans is executed without being planned.
+    After its first executions, a statement for single writes, firings or scans is no longer planned.
     """
     plans = "SELECT name, generic_plans, custom_plans FROM pg_prepared_statements"
     with noted_sessions() as sessions, closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
@@ -146,7 +148,9 @@ def test_no_write_is_planned_again(postgres, database):
 )
 def test_a_repeated_page_goes_by_an_index(postgres, database, rows_read, filters):
     """
-    Each filter of a list has an index, and a list that is read often still uses it.
+    Each filter of a list has an index.
+
+    A list that is read often still uses this index.
     """
     with filled(postgres, database), closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         read = rows_read()
@@ -156,9 +160,11 @@ def test_a_repeated_page_goes_by_an_index(postgres, database, rows_read, filters
         assert max(read) <= 12 * 5  # the server's counter includes the earlier pages
 
 
-def test_statements_of_a_look(postgres, database, monkeypatch):
+def test_statements_of_a_scan(postgres, database, monkeypatch):
     """
-    A scan of sixteen shards is one statement, plus one if other clients may have written.
+    A scan of sixteen shards is one statement.
+
+    It is two statements if other clients may have written.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=16")) as store:
         cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in store.acquire("owner")]
@@ -194,9 +200,11 @@ def pages(monkeypatch):
     return read
 
 
-def test_what_is_settled_is_passed_once(postgres, database, pages):
+def test_dead_rows_are_read_once(postgres, database, pages):
     """
-    Dead rows in front of pending jobs, which an old snapshot keeps from removal, are read by the first scan only.
+    An old snapshot keeps dead rows in front of pending jobs.
+
+    Only the first scan reads these dead rows.
     """
     store = open_store(f"{postgres.url(database)}&shards=1")
     (lease,) = store.acquire("owner")
@@ -222,9 +230,11 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 
 
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
-def test_writes_of_a_firing_go_by_instant(reader, name):
+def test_writes_of_a_firing_use_the_index_of_due_jobs(reader, name):
     """
-    Claims and acknowledgements find their jobs in the index of due jobs, where jobs with one due time are adjacent.
+    Claims and acknowledgements find their jobs in the index of due jobs.
+
+    Jobs with the same due time are adjacent there.
     """
     ((explained,),) = reader.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
@@ -273,9 +283,9 @@ def test_statistics_of_another_moment(session, statement, state, past):
 
 
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
-def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
+def test_the_check_of_a_draining_shard_reads_one_row(session, past):
     """
-    With any statistics, the check whether jobs remain in a draining shard reads at most one row of the shard.
+    The check for jobs in a draining shard reads at most one row of the shard, with any statistics.
     """
     with session.transaction(force_rollback=True):
         session.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
@@ -290,11 +300,11 @@ def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(session, past):
 
 
 @pytest.mark.parametrize("shards", [1, 64])
-def test_a_takeover_takes_as_many_round_trips_for_many_shards(postgres, database, monkeypatch, shards):
+def test_a_takeover_of_many_shards_takes_one_round_trip(postgres, database, monkeypatch, shards):
     """
     A standby takes over any number of shards in one round trip.
 
-    So a takeover over a slow link takes less time than the lease.
+    So even over a slow link a takeover takes less time than the lease lasts.
     """
     store = open_store(f"{postgres.url(database)}&shards={shards}")
     asked = []

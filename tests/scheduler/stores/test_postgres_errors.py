@@ -103,7 +103,9 @@ def error_of(state):
 
 def test_every_class_is_known():
     """
-    The table contains every error class that the driver knows, and classifies it as this test does.
+    The table contains every error class that the driver knows.
+
+    Its classification agrees with the one in this test.
     """
     known = {
         kind.sqlstate[:2] for kind in vars(psycopg.errors).values() if isinstance(getattr(kind, "sqlstate", None), str)
@@ -119,7 +121,7 @@ def test_every_class_is_known():
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_states(state, is_connected):
     """
-    An error is classified by its SQLSTATE, even if the connection was lost with it.
+    An error is classified by its SQLSTATE, even if the same error ended the connection.
     """
     is_transient, what = STATES[state]
     found = store_error(error_of(state), "db", is_connected=is_connected)
@@ -133,7 +135,7 @@ def test_states(state, is_connected):
 )
 def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
-    If the connection is lost during a commit, or the server does not know how it ended, the outcome is unknown.
+    The outcome of a commit is unknown if the connection is lost during it, or if the server does not know how it ended.
     """
     found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)
@@ -144,7 +146,7 @@ def test_refused_connections(text):
     """
     A refused connection is a permanent error only if the whole message says so.
 
-    Any refusal that may pass is transient.
+    A refusal that may be temporary is a transient error.
     """
     assert (
         state_of_refusal(f'connection failed: connection to server on socket "/database/role": {text}')
@@ -170,7 +172,7 @@ def test_server_that_shuts_down(make_postgres):
     """
     A server that is shutting down refuses new sessions.
 
-    The refusal is not reported as a missing database.
+    This is not reported as a missing database.
     """
     server = make_postgres()
     with psycopg.connect(host=str(server.folder), user="tick", dbname="postgres"):

@@ -1,5 +1,5 @@
 """
-Low watermarks: as far as the scans know, no pending job is below them.
+Low watermarks: according to the earlier scans, no pending job is due before them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def clock():
 @pytest.fixture
 def floors(clock):
     """
-    Return empty watermarks on *clock*.
+    Return an empty set of watermarks on *clock*.
     """
     return Floors(clock.monotonic)
 
@@ -35,14 +35,18 @@ def of(floors, *shards):
 
 def learn(floors, *firsts):
     """
-    Record in *floors* a scan of everything up to now that found these first pending due times.
+    Record in *floors* a scan of everything up to now.
+
+    The scan found these due times as the first pending ones.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 
 
 def test_learnt(floors):
     """
-    A scan sets the watermark to the first pending due time, or to some seconds before the end of the scan.
+    A scan sets the watermark to the first pending due time.
+
+    If nothing is pending, it is some seconds before the end of the scan.
     """
     learn(floors, (0, 5), (1, None), (2, NOW - 1))
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
@@ -50,7 +54,9 @@ def test_learnt(floors):
 
 def test_lowered(floors):
     """
-    A new pending job lowers all watermarks above it, even watermarks that a scan begun earlier would raise.
+    A new pending job lowers all watermarks above its due time.
+
+    A scan that began earlier does not raise them again.
     """
     turn = floors.of()[1]
     learn(floors, (0, 500), (1, 5))
@@ -63,7 +69,7 @@ def test_lowered(floors):
 
 def test_forgotten(floors, clock):
     """
-    After a minute, or if anything is uncertain, a scan starts from the beginning.
+    After a minute, or if anything is uncertain, the watermarks are forgotten and a scan starts from the beginning.
     """
     learn(floors, (0, 5))
     clock.advance(50)

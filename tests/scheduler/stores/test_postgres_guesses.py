@@ -59,7 +59,7 @@ def set_all(store, keys):
 
 def test_what_was_guessed_right_is_stored(make):
     """
-    If the guess is right, every field of a new job is stored with the value in the answer.
+    If the guess is right, every field of a new job is stored as in the answer.
     """
     store = make()
     answers = store.apply([model.Set(job) for job in JOBS])
@@ -83,9 +83,9 @@ def test_what_was_guessed_right_is_stored(make):
 )
 def test_columns_of_one_value_and_of_several(make, values):
     """
-    A column that has the same value in all rows is sent once.
+    A column with the same value in all rows is sent once.
 
-    Any other column is sent with a value for each row.
+    A column with different values is sent with a value for each row.
     """
     store = make()
     jobs = [
@@ -101,7 +101,9 @@ def test_columns_of_one_value_and_of_several(make, values):
 
 def test_a_job_under_another_key_is_an_error(make, postgres, database):
     """
-    A conflict with a row of another key is an error and not a wrong guess, so the store does not try again.
+    A conflict with a row of another key is not a wrong guess.
+
+    The store raises the error and does not try again.
     """
     store = make()
     postgres.execute("CREATE UNIQUE INDEX theirs ON tickwheel_job (handler)", database)
@@ -112,7 +114,9 @@ def test_a_job_under_another_key_is_an_error(make, postgres, database):
 
 def test_wrong_guess(make):
     """
-    If keys exist, occur twice or are set conditionally, the guess is wrong, and the answers are still right.
+    The guess is wrong if keys exist, occur twice or are set conditionally.
+
+    The answers are still right.
     """
     store = make()
     assert set_all(store, ["a"]) == [CREATED]
@@ -127,7 +131,9 @@ def test_wrong_guess(make):
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
 def test_what_cannot_be_stored(make, bad):
     """
-    A batch with a value that does not fit its column is refused as permanent, and nothing of it is stored.
+    A batch with a value that does not fit its column is refused with a permanent error.
+
+    Nothing of the batch is stored.
     """
     store = make()
     with pytest.raises(StoreError) as caught:
@@ -137,7 +143,7 @@ def test_what_cannot_be_stored(make, bad):
     assert set_all(store, ["plain"]) == [CREATED]
 
 
-def test_two_who_set_the_same_new_keys(make):
+def test_two_nodes_set_the_same_new_keys(make):
     """
     Two nodes set the same new keys at the same moment, in opposite orders.
 
@@ -165,7 +171,9 @@ def test_two_who_set_the_same_new_keys(make):
 
 def test_begins_and_sets_of_the_same_jobs(make):
     """
-    An owner that claims jobs and a caller that sets them again at the same moment never deadlock.
+    An owner claims jobs while a caller sets the same jobs again.
+
+    The two never deadlock.
     """
     owner, caller = make(), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
@@ -204,7 +212,9 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    The answer and the table have the fields that the rules give a new plain job, even if its due time is relative.
+    For a plain set, the answer and the table have the fields that the rules give a new job.
+
+    This holds even if the due time is relative.
     """
     jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
     store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
@@ -265,7 +275,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, monkeypatch, change):
     """
-    A move or cancel of one job has the answer and the effect that the rules say.
+    A move or cancel of one job has the answer and the effect that the rules prescribe.
 
     For a plain job it is one statement.
     """
@@ -301,7 +311,9 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
 
 def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
-    A move gets a new generation if its generation was drawn before the generation of a write that the move waited for.
+    A move may have to wait for another write, which draws a later generation than the move did.
+
+    The move then gets a new generation.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         store.acquire("owner")
@@ -347,7 +359,7 @@ def fired(store, epoch, keys):
 
 def unlisted(postgres, database):
     """
-    Return the keys of the running jobs that no owner's list of begun jobs has.
+    Return the keys of the running jobs that are in no owner's list of begun jobs.
     """
     found = "SELECT key FROM tickwheel_job WHERE state = 1 AND key NOT IN (SELECT unnest(keys) FROM tickwheel_begun)"
     return postgres.execute(found, database)
@@ -357,7 +369,7 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
     A batch of sets is one statement, and so is a batch of acknowledgements and claims.
 
-    The counts match the jobs.
+    The stored counts match the jobs.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -405,7 +417,7 @@ def test_a_wrong_guess_among_firings(postgres, database, wrong):
 
 def test_a_firing_after_a_takeover_is_refused(postgres, database):
     """
-    If another node has taken the shard over, the former owner's statement changes nothing.
+    If another node has taken the shard over, a statement of the former owner changes nothing.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
@@ -422,7 +434,9 @@ def test_a_firing_after_a_takeover_is_refused(postgres, database):
 
 def test_counts_of_sessions_are_gathered(postgres, database):
     """
-    At the next renewal the counts of the sessions are added to the shared rows, and the sums stay the same.
+    At the next renewal, the counts of the sessions are added to the shared rows.
+
+    The totals stay the same.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")

@@ -1,5 +1,5 @@
 """
-Writes to the PostgreSQL store that coincide with a hand-over of their shard.
+Writes to the PostgreSQL store that happen during a hand-over of their shard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tickwheel.stores.postgres import _ownership
 
 def test_an_end_that_waits_for_a_hand_over(postgres, database, until):
     """
-    An attempt that ends while its shard is handed over is settled in the draining part of the shard.
+    An attempt ends while its shard is handed over.
+
+    It is settled in the draining part of the shard.
     """
     url = f"{postgres.url(database)}&shards=2"
     owner, joining = open_store(url), open_store(url)

@@ -34,7 +34,7 @@ def asked(monkeypatch):
     """
     Return a counter of statements by name, and of the rows that searches for jobs returned.
 
-    Searches are frequent.
+    The store searches more often than by default.
     """
     monkeypatch.setattr("tickwheel.engine._watcher._LOOK_S", 0.2)
     names, execute = {text: name for name, text in SQL.items()}, psycopg.Connection.execute
@@ -56,7 +56,9 @@ def asked(monkeypatch):
 @pytest.fixture(params=[10_000, 200], ids=["in memory", "most in the store"])
 def idle(postgres, database, make, record, request):
     """
-    Start a scheduler with jobs that wait for workers, in memory or mostly in the store.
+    Start a scheduler with jobs that wait for workers.
+
+    The jobs are in memory, or most of them are only in the store.
     """
     options = SchedulerOptions(staged_max=request.param)
     scheduler = make(f"{postgres.url(database)}&shards=16", options=options)
@@ -68,14 +70,14 @@ def idle(postgres, database, make, record, request):
 @pytest.mark.usefixtures("idle")
 def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
     """
-    Jobs that wait for workers are not read again, in few statements for all shards.
+    Jobs that wait for workers are not read again, and all shards together need few statements.
 
-    A job that appears is found.
+    A new job is found.
     """
 
     def sweep():
         """
-        Wait for a whole sweep, and return the numbers of searches and of rows in it.
+        Wait for a whole sweep, and return the numbers of its searches and of the rows that they returned.
         """
         versions = asked["version"]
         until(lambda: asked["version"] > versions)
@@ -100,7 +102,7 @@ def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
 @pytest.fixture
 def changes(postgres, database):
     """
-    Return a check that a call changes the version of a store if it changes any job or scope.
+    Return a check that a call changes the version of a store if the call changes any job or scope.
     """
 
     def check(store, call, *, is_change=True):
@@ -124,7 +126,7 @@ def jobs_of(store, keys, **fields):
 
 def test_each_write_changes_the_version(postgres, database, changes):
     """
-    The version differs after each kind of write, even after writes that change no count.
+    Each kind of write changes the version, even a write that changes no count.
 
     A read does not change the version.
     """

@@ -69,9 +69,9 @@ def set_in(store, shard):
     return store.apply([model.Set(model.Job(key_in(store, shard), 0, 0))])[0].job
 
 
-def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
+def test_owners_of_other_shards_do_not_scan(postgres, database, monkeypatch, until):
     """
-    A client's set wakes only the owner of its shard, which reads it once.
+    A client's set wakes only the owner of the job's shard, and that owner reads the shard once.
 
     The other three owners do not scan.
     """
@@ -102,7 +102,9 @@ def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
     """
-    An owner reads a payload that names one of its shards or unroutable jobs, and the empty payload of older nodes.
+    An owner reads a payload that names one of its shards, or unroutable jobs.
+
+    It also reads the empty payload of older nodes.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -130,11 +132,11 @@ def test_each_write_names_its_shards(make, payload):
     assert payload() == f"{ASIDE}"
 
 
-def test_jobs_without_hurry_are_announced_together(make, payload, monkeypatch):
+def test_jobs_due_later_are_announced_together(make, payload, monkeypatch):
     """
-    Single sets and moves of jobs that are due in an hour share notifications.
+    Single sets and moves of jobs that are due in an hour share a notification.
 
-    A job that is due soon ends the wait.
+    The notification is delayed until a job that is due soon is set.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", PATIENCE_S * 100)
     _, client = make("&shards=16"), make()
@@ -153,7 +155,7 @@ def test_jobs_without_hurry_are_announced_together(make, payload, monkeypatch):
 
 def test_the_wait_for_more_jobs_ends(make, payload, monkeypatch):
     """
-    A job that is not due soon is announced after the interval, even if no other write follows.
+    A job that is not due soon is announced after the delay, even if no other write follows.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", 0.01)
     _, client = make("&shards=1"), make()
@@ -178,9 +180,9 @@ def test_a_callers_transaction_names_its_shards(make, postgres, database, payloa
 
 def test_more_shards_than_a_payload_can_name(make, payload):
     """
-    A payload cannot name more than a limited number of shards.
+    A payload can name a limited number of shards.
 
-    With more, all owners are woken.
+    A write to more shards wakes all owners.
     """
     store = make()
     store._notify({*range(1_000)})
@@ -191,9 +193,11 @@ def test_more_shards_than_a_payload_can_name(make, payload):
     assert len(payloads) <= 2
 
 
-def test_what_moves_to_another_owner_wakes_that_one(make, until):
+def test_notifications_follow_the_owner(make, until):
     """
-    After a hand-over or a takeover, writes wake the new owner, and the former owner only for shards that it still has.
+    After a hand-over or a takeover, writes wake the new owner.
+
+    The former owner is woken only for shards that it still has.
     """
     former, heir, client = make("&shards=2&lease_s=2"), make("&lease_s=60"), make()
     former.acquire("former")
@@ -209,7 +213,9 @@ def test_what_moves_to_another_owner_wakes_that_one(make, until):
 
 def test_a_listener_that_lost_its_session(make, postgres, database, until):
     """
-    An owner whose session ended scans and subscribes again, and then hears the notifications of its own shards only.
+    An owner whose session ended scans and subscribes again.
+
+    Afterwards it gets the notifications of its own shards only.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -248,18 +254,18 @@ builtins.kept = Closing()
 
 def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
-    A close after the end of the daemon threads does not wait for the listening thread.
+    At the end of the interpreter, daemon threads have ended.
 
-    This happens, for example, in a destructor at the end of the interpreter.
+    A close then, for example in a destructor, does not wait for the listening thread.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)
     assert ended.stdout == b"closed"
 
 
-def test_who_polls_hears_nothing(make, postgres, database):
+def test_an_owner_that_polls_does_not_listen(make, postgres, database):
     """
-    With `listen=poll` an owner does not listen, but still announces its writes to others.
+    With `listen=poll` an owner does not listen, but it still announces its writes to other owners.
     """
     polling, other = make("&shards=2&listen=poll"), make()
     polling.acquire("polling")

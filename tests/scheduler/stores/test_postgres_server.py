@@ -1,5 +1,5 @@
 """
-The PostgreSQL store with faults of the server, the connection or another node.
+The PostgreSQL store during faults of the server, the connection or another node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 
 def test_no_such_database(postgres):
     """
-    The error for a missing database names it and the remedy.
+    If the database does not exist, the error names it and the remedy.
     """
     with pytest.raises(StoreError, match=r"there is no such database .*: create it, or name another") as caught:
         open_store(postgres.url("nowhere"))
@@ -55,9 +55,9 @@ def test_a_silent_host(postgres, database):
         ("&options=-c%20search_path%3Dnosuch", "there is no such schema .*: create the one that search_path names"),
     ],
 )
-def test_options_that_lead_nowhere(open_database, options, said):
+def test_options_that_the_driver_cannot_apply(open_database, options, said):
     """
-    An option that the driver cannot apply is named in a permanent error.
+    If the driver cannot apply an option, a permanent error names the option.
     """
     with pytest.raises(StoreError, match=said) as caught:
         open_database(options)
@@ -66,7 +66,7 @@ def test_options_that_lead_nowhere(open_database, options, said):
 
 def test_dropped_tables(postgres, database, open_database):
     """
-    Tables dropped under an open store are reported as missing, not as forbidden.
+    If the tables are dropped under an open store, the error says that they are missing, not that access is forbidden.
     """
     store = open_database()
     postgres.execute("DROP TABLE tickwheel_job", database)
@@ -76,7 +76,7 @@ def test_dropped_tables(postgres, database, open_database):
 
 def test_wrong_password(postgres, database):
     """
-    A wrong password is reported without being shown, and is not retried.
+    A wrong password is a permanent error, which does not show the password.
     """
     postgres.guard("guarded", "right")
     url = f"postgresql://guarded:hush-hush@/{database}?host={postgres.folder}"
@@ -87,7 +87,7 @@ def test_wrong_password(postgres, database):
     assert "guarded:***@" in str(caught.value)
 
 
-def test_nobody_listens(tmp_path):
+def test_an_unreachable_server(tmp_path):
     """
     An unreachable server is a transient error.
     """
@@ -109,7 +109,7 @@ def test_nobody_listens(tmp_path):
 )
 def test_wrong_options(open_database, options, message):
     """
-    An unknown option is named.
+    The error for an unknown option names it.
     """
     with pytest.raises(StoreError, match=message):
         open_database(options)
@@ -117,7 +117,7 @@ def test_wrong_options(open_database, options, message):
 
 class TooSlowError(Exception):
     """
-    An exception raised by a signal handler, as task queues do to stop slow tasks.
+    An exception that a signal handler raises, as task queues do to stop slow tasks.
     """
 
 
@@ -180,7 +180,7 @@ def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_d
 
 def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     """
-    A node whose start fails releases all shards to the other nodes.
+    A node whose start fails releases all its shards to the other nodes.
     """
     scheduler = Scheduler(postgres.url(database))
 
@@ -195,9 +195,11 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     scheduler.stop()
 
 
-def test_key_that_postgres_does_not_take(open_database):
+def test_a_key_that_postgres_cannot_store(open_database):
     """
-    A key with a NUL character is refused as permanent, and nothing else fails.
+    A key with a NUL character is refused with a permanent error.
+
+    Other keys still work.
     """
     store = open_database()
     with pytest.raises(StoreError, match="a value cannot be stored") as caught:
@@ -208,7 +210,9 @@ def test_key_that_postgres_does_not_take(open_database):
 
 def test_lost_connections(postgres, open_database, until):
     """
-    After the server has ended all sessions, calls fail as transient until new sessions are open, and nothing is lost.
+    After the server has ended all sessions, calls raise transient errors until new sessions are open.
+
+    No job is lost.
     """
     store = open_database()
     (job,) = [set_one(store)]
@@ -223,9 +227,9 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    The first call on a session that the server has ended fails, and drops all idle sessions.
+    The server has ended all idle sessions.
 
-    So no other call fails.
+    The first call fails and drops all of these sessions, so no other call fails.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -240,7 +244,9 @@ def test_lost_connections_that_waited(postgres, open_database):
 
 def test_crash_of_the_server(postgres, open_database, until):
     """
-    After a crash and a restart of the server all acknowledged writes exist, and the owner keeps its epochs.
+    After a crash and a restart of the server, all acknowledged writes exist.
+
+    The owner keeps its epochs.
     """
     store = open_database("&lease_s=120")  # the lease must outlast a slow restart of the server
     leases = store.acquire("owner")
@@ -263,9 +269,11 @@ def test_crash_of_the_server(postgres, open_database, until):
     assert until(lambda: store.wait_for_change(PATIENCE_S))
 
 
-def test_begin_between_two_leases(postgres, database, open_database):
+def test_a_claim_between_two_leases(postgres, database, open_database):
     """
-    An attempt that begins after one lease has expired and before the next is recovered by the next owner.
+    An attempt begins after its owner's lease has expired and before the next owner has a lease.
+
+    The next owner recovers it.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
@@ -283,9 +291,10 @@ def test_begin_between_two_leases(postgres, database, open_database):
 
 def test_node_that_is_paused_in_a_transaction(open_database, until):
     """
-    The server ends a transaction that stays idle past the node's lease.
+    A node is suspended within a transaction.
 
-    Otherwise the transaction would keep the shards from other nodes.
+    The server ends the transaction after the node's lease has expired. Otherwise other nodes could not take over the
+    shards.
     """
     paused, heir = open_database("&shards=1&lease_s=1"), open_database("&lease_s=1")
     (lease,) = paused.acquire("paused")
@@ -305,11 +314,11 @@ def test_node_that_is_paused_in_a_transaction(open_database, until):
     assert [answer.outcome for answer in paused.apply([model.Begin(job, lease.epoch)])] == [model.Outcome.NOT_OWNER]
 
 
-def test_begins_rewrite_in_place(postgres, database, open_database, until):
+def test_claims_rewrite_in_place(postgres, database, open_database, until):
     """
-    A claim changes no index, even if all jobs of a page are claimed.
+    A claim changes no index, even if all jobs on a page are claimed.
 
-    PostgreSQL counts these updates as HOT.
+    PostgreSQL counts such updates as HOT (heap-only tuples).
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -346,9 +355,9 @@ def test_retries_after_a_lease(open_database, monkeypatch):
 
 def test_what_a_server_may_lose(open_database, make_postgres):
     """
-    A server that waits for its disk loses no acknowledged write.
+    If a server waits for its disk, no acknowledged write is lost.
 
-    For a server that does not wait, the store states the possible loss and the remedy.
+    If it does not wait, the store states the possible loss and the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
@@ -360,7 +369,9 @@ def test_what_a_server_may_lose(open_database, make_postgres):
 
 def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
-    With an asynchronous standby, a scheduler warns that a failover may lose writes, at its start or later.
+    With an asynchronous standby, a scheduler warns that a failover may lose writes.
+
+    It warns at its start, or once the standby becomes asynchronous.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client does not warn
@@ -380,9 +391,9 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
-def test_a_server_gone_without_a_word_is_noticed(make_postgres):
+def test_a_silent_server_is_detected(make_postgres):
     """
-    Over TCP a silent server is detected within seconds, unless the URL sets other limits.
+    A silent server on a TCP connection is detected within seconds, unless the URL sets other limits.
     """
     number = os.getpid()
     # an address of this machine on which no server listens
@@ -416,7 +427,9 @@ def truncate(postgres, database):
 
 def test_emptied_tables(postgres, database, until, caplog):
     """
-    After the tables were emptied, new sets fire, and their numbers were never given out before.
+    After the tables were emptied, new sets fire.
+
+    Their generations were never given out before.
     """
     url, ran = f"{postgres.url(database)}&lease_s=2", []
     with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:
@@ -444,9 +457,9 @@ def test_emptied_tables(postgres, database, until, caplog):
         assert again.stats()["pending"] == 0
 
 
-def test_emptied_tables_that_nobody_made_again(open_database, postgres, database):
+def test_a_start_on_emptied_tables(open_database, postgres, database):
     """
-    A store that starts on emptied tables reports that the version is missing, and the remedy.
+    A store that starts on emptied tables raises an error: the schema's version is missing. The error names the remedy.
     """
     open_database().close()
     truncate(postgres, database)

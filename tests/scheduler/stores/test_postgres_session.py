@@ -16,11 +16,11 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip i
 PATIENCE_S = 30.0
 
 
-def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
+def test_session_options_of_the_url(postgres, database, open_database, until):
     """
-    The store uses the session options of the URL, except for options that it sets itself, such as `jit`.
+    The session options in the URL apply, except for options that the store sets itself, such as `jit`.
 
-    Its tables are in the schema that `search_path` names, and its owners are notified of writes there.
+    Its tables are in the schema that `search_path` names, and owners are notified of writes to these tables.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()
@@ -38,9 +38,11 @@ def test_what_the_url_says_of_the_session(postgres, database, open_database, unt
     assert shown == ["shop", "off", "jobs"]
 
 
-def test_what_the_environment_says_of_the_session(postgres, database, open_database, monkeypatch):
+def test_session_options_of_the_environment(postgres, database, open_database, monkeypatch):
     """
-    The options in PGOPTIONS apply if the URL has none, so that all programs use the same schema.
+    The options in PGOPTIONS apply if the URL has no options.
+
+    So all programs use the same schema.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
@@ -61,7 +63,7 @@ def encoded(postgres, database, encoding):
 @pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
 def test_keys_of_any_script(postgres, database, open_database, monkeypatch, encoding):
     """
-    Text is read back unchanged, with any encoding of the database, the environment and the URL.
+    Text is read back unchanged, whatever encoding the database, the environment and the URL have.
     """
     encoded(postgres, database, encoding)
     monkeypatch.setenv("PGCLIENTENCODING", "latin1")
@@ -76,7 +78,7 @@ def test_keys_of_any_script(postgres, database, open_database, monkeypatch, enco
 @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
 def test_a_database_that_lacks_characters(postgres, database, open_database, encoding):
     """
-    A database that cannot store every text is refused before any table is created.
+    A database whose encoding cannot store every text is refused before any table is created.
     """
     encoded(postgres, database, encoding)
     with pytest.raises(StoreError, match=f"the database is in {encoding}, .*: name one in UTF8") as caught:

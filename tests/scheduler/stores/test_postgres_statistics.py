@@ -48,7 +48,9 @@ SELECT i %% {shards}, i, i, 1, md5(i::text), {ever} FROM generate_series(%s::int
 
 def running(rows):
     """
-    Return the number of the last running job: `fill` lets the jobs from 1 to this number run.
+    Return the number of the last running job.
+
+    `fill` makes the jobs from 1 to this number run.
     """
     return rows // 10
 
@@ -332,9 +334,9 @@ def forget_statistics(connection, reltuples):
 
 def set_statistics(connection, state, rows):
     """
-    Bring the server into *state*, one of the `STATES`, which come in order.
+    Bring the server into *state*, one of the `STATES`.
 
-    The rows exist from the first state on.
+    The states are set in order, and the rows exist from the first state on.
     """
     if state == "small":
         fill(connection, 1, 100)
@@ -353,7 +355,7 @@ def set_statistics(connection, state, rows):
 
 def numbered(text, values):
     """
-    Return the statement *text* with numbered parameters, and their values in order.
+    Return the statement *text* with numbered parameters, and the parameters' values in order.
     """
     given = []
 
@@ -416,7 +418,7 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state, a statement touches at most three times as many pages as in the best state, plus a hundred.
+    In each state, a statement touches at most three times as many pages as in its best state, plus a hundred.
 
     The same limit holds for the rows that it reads.
     """
@@ -434,7 +436,7 @@ def test_statistics_change_no_cost(connection, rows):
 
 def is_dear(costs, margin):
     """
-    Return True if one of *costs* exceeds three times another plus *margin*, in pages or in rows.
+    Return True if one of *costs* exceeds three times another one plus *margin*, in pages or in rows.
     """
     pages, looked_at = zip(*costs, strict=True)
     return max(pages) > 3 * min(pages) + margin or max(looked_at) > 3 * min(looked_at) + 10 * margin

@@ -1,5 +1,5 @@
 """
-A takeover of shards on PostgreSQL does not wait for locked rows in them.
+A takeover of shards on PostgreSQL does not wait for rows in them that are locked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def left(postgres, database, open_database):
     """
     Return two stores and a connection.
 
-    The first store had one shard and left three running jobs and a note in it.
+    The first store owned one shard, and left three running jobs and a note there.
     """
     first, second = open_database("&shards=1"), open_database("&shards=1")
     (lease,) = first.acquire("first")
@@ -46,9 +46,9 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    Jobs whose rows were locked during the takeover are recovered by the first renewal after the lock ends.
+    The rows of jobs are locked during a takeover.
 
-    The owner is notified of them.
+    The first renewal after the lock has ended recovers the jobs and notifies the owner.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -77,7 +77,9 @@ def test_locked_jobs_are_rescued_later(left, paused):
 
 def test_locked_notes_are_left(left):
     """
-    Notes locked by a former owner do not delay the next owner.
+    A former owner has locked some notes.
+
+    The next owner does not wait for them.
     """
     first, second, other = left
     other.execute("DELETE FROM tickwheel_note")
@@ -89,9 +91,9 @@ def test_locked_notes_are_left(left):
     assert first.renew("first") == []
 
 
-def test_notes_of_one_look_are_limited(open_database, monkeypatch):
+def test_notes_of_one_scan_are_limited(open_database, monkeypatch):
     """
-    One scan reads a limited number of notes, and reports if more are left.
+    One scan reads a limited number of notes, and reports whether more notes are left.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -110,7 +112,9 @@ def test_notes_of_one_look_are_limited(open_database, monkeypatch):
 
 def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
     """
-    Each scan also takes the newest notes of a shard, because a million old ones may have gathered without an owner.
+    Each scan also takes the newest notes of a shard.
+
+    Otherwise a new note would wait behind a million old notes of a time without an owner.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -138,9 +142,9 @@ KILLED = """
 """
 
 
-def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, until):
+def test_the_shards_of_a_killed_owner_are_taken_over_at_once(postgres, database, open_database, until):
     """
-    The first node that asks gets the shards of a killed process, long before their lease expires.
+    The first node that asks gets the shards of a killed process at once, long before the leases expire.
     """
     url = f"{postgres.url(database)}&shards=4&lease_s=3600"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), url]
@@ -158,7 +162,7 @@ def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, u
 
 def test_a_restarted_server_frees_no_lease(make_postgres):
     """
-    After a server restart no owner has a session, but living owners keep their leases.
+    After a server restart no owner has a session, but living owners still keep their leases.
     """
     server = make_postgres()
     with closing(open_store(f"{server.url('postgres')}&shards=4&lease_s=3600")) as first:
@@ -172,11 +176,11 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
             assert [lease.epoch for lease in first.renew("first")] == [lease.epoch for lease in leases][:2]
 
 
-def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_database):
+def test_an_owner_without_a_subscription_keeps_its_leases(postgres, database, open_database):
     """
     An owner that lost its subscription keeps its leases.
 
-    After its next renewal other nodes wait until they expire.
+    After its next renewal, other nodes must wait until these leases expire.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4
@@ -188,7 +192,7 @@ def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_datab
 
 def test_a_takeover_deletes_few_of_many_notes(postgres, database, open_database):
     """
-    However many notes clients have left, a takeover deletes at most 10,000 of them, over all shards.
+    However many notes clients have left, a takeover deletes at most 10,000 of them in all shards together.
     """
     store = open_database("&shards=4&lease_s=60")
     notes = (

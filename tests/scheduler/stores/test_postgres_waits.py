@@ -1,5 +1,7 @@
 """
-The functions with which the driver waits return a descriptor's events as numbers of `selectors`.
+The driver waits with these functions.
+
+They return a descriptor's events as numbers of `selectors`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ BOTH = EVENT_READ | EVENT_WRITE
 @pytest.fixture(params=["poll", "select"])
 def ready(request, monkeypatch):
     """
-    Return the function that waits by `poll`, and the function that waits by `select` on systems without `poll`.
+    Return the wait function that uses `poll`, and the one that uses `select` on systems without `poll`.
     """
     if request.param == "select":
         monkeypatch.setattr(_timed, "_poll", None)
@@ -35,7 +37,7 @@ def ends():
 
 def test_events(ready, ends):
     """
-    A wait returns the requested events that occurred, and 0 at the timeout.
+    A wait returns those of the requested events that occurred, and 0 at the timeout.
     """
     here, there = ends
     assert [ready(here.fileno(), events, 0.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [
@@ -54,7 +56,9 @@ def test_events(ready, ends):
 
 def test_a_full_pipe_and_a_hang_up(ready, ends):
     """
-    A descriptor with a full buffer is not writable, and a hang-up is reported with the same events as by a selector.
+    A descriptor with a full buffer is not writable.
+
+    For a hang-up, the wait returns the same events as a selector.
     """
     here, there = ends
     here.setblocking(False)

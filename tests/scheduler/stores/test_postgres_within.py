@@ -63,7 +63,9 @@ def test_commit_and_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join the transaction like set, and see its earlier writes.
+    Move, cancel and the bulk forms join the transaction like set.
+
+    They see the earlier writes of the transaction.
     """
     first = client.set("a", **LATER).job
     again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -97,9 +99,11 @@ def test_it_fires(url, conn, make, record, is_elsewhere):
     assert record.items == ["yes"]
 
 
-def test_an_open_transaction_stops_nobody(url, make, record):
+def test_open_transactions_do_not_block_the_scheduler(url, make, record):
     """
-    The scheduler continues while any number of transactions with jobs stay open, and the counts are right in the end.
+    The scheduler continues while any number of transactions with jobs stay open.
+
+    The counts are right in the end.
     """
     owner = make(url)
     owner.handler("h")(record)
@@ -131,9 +135,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(url, conn, make, record, when):
     """
-    A process killed before its commit leaves neither the order nor the job.
+    A process killed before its commit leaves neither its order nor its job.
 
-    A process killed after it leaves both.
+    A process killed after the commit leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -146,9 +150,11 @@ def test_crash(url, conn, make, record, when):
         record.wait(1)
 
 
-def test_an_error_leaves_the_transaction(client, conn):
+def test_an_error_does_not_end_the_transaction(client, conn):
     """
-    A failed write undoes its own changes and nothing else of the transaction.
+    A failed write undoes its own changes.
+
+    The other changes of the transaction stay.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute("ALTER TABLE tickwheel_job ADD CHECK (key <> 'bad')")
@@ -166,7 +172,7 @@ class TooSlowError(Exception):
 @pytest.mark.needs("signal.setitimer")
 def test_a_signal_in_the_middle_of_a_write(client, url, conn):
     """
-    An exception of a signal handler reaches the caller unchanged.
+    An exception that a signal handler raises during a write reaches the caller unchanged.
     """
 
     def too_slow(*_):
@@ -195,7 +201,7 @@ class Shouting(psycopg.adapt.Loader):
 
 def test_rows_of_any_kind(client, conn):
     """
-    A write within the caller's transaction does not use the caller's row factory and loaders, and leaves them in place.
+    A write within the caller's transaction ignores the caller's row factory and loaders, and leaves them in place.
     """
     job = client.set("k", **LATER).job
     conn.row_factory = psycopg.rows.dict_row
@@ -211,7 +217,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    Check that a write on *connection* is refused with these *words*, and that nothing was written.
+    Check that a write on *connection* raises an error with these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", conn=connection, **LATER)
@@ -220,7 +226,7 @@ def refused(client, connection, words):
 
 def test_connections_that_cannot_be_joined(client, url, conn, postgres):
     """
-    A connection that a write cannot join is refused with the reason and the remedy.
+    If a write cannot join a connection, the error gives the reason and the remedy.
     """
     refused(client, url, r"conn is a builtins.str: pass a psycopg.Connection")
     with closing(psycopg.connect(postgres.url("postgres"))) as other:
@@ -248,7 +254,9 @@ def test_connections_that_cannot_be_joined(client, url, conn, postgres):
 
 def test_async(url):
     """
-    The scheduler for asyncio joins an AsyncConnection, and refuses a blocking one.
+    The scheduler for asyncio joins an AsyncConnection.
+
+    A blocking connection raises an error.
     """
 
     async def main():

@@ -18,9 +18,9 @@ EVERY_MS = 500
 @pytest.mark.parametrize(("overlap", "least", "most"), [("skip", 0, 0), ("once", 1, 1), ("all", 3, 99)])
 def test_what_follows_a_long_run(server_url, make, events, until, overlap, least, most):  # noqa: PLR0917  fixtures
     """
-    After a run that lasts past three due times, the policy decides whether none, one or all of them run.
+    A run lasts past three due times.
 
-    The series then continues.
+    The overlap policy decides whether none, one or all of these due times get a run. Then the series continues.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -43,9 +43,11 @@ def test_what_follows_a_long_run(server_url, make, events, until, overlap, least
     assert {record.note for record in scheduler.history("k") if record.outcome == "succeeded"} == {"done"}
 
 
-def test_cancel_the_other(server_url, make, events, until):
+def test_overlap_cancel(server_url, make, events, until):
     """
-    A run that is still running when the next run is due is asked to stop, and the next run then begins.
+    If a run still lasts when the next run is due, it is asked to stop.
+
+    The next run begins after it has ended.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -65,7 +67,9 @@ def test_cancel_the_other(server_url, make, events, until):
 @pytest.mark.parametrize("bound", ["until", "max_runs"])
 def test_the_end_of_a_series(server_url, make, events, bound):
     """
-    A series ends and its job is removed after the run at its last due time, or after its last counted run.
+    A series ends after the run at its last due time, or after its last counted run.
+
+    Its job is then removed.
     """
     scheduler = make(server_url)
     told, rules = events(scheduler), []
@@ -86,9 +90,9 @@ def test_the_end_of_a_series(server_url, make, events, bound):
 
 def test_skip_with_grace(server_url, make, events, until):
     """
-    Of two missed runs, only the run that is late by less than its grace time starts.
+    Two series have each missed a run.
 
-    Both series keep their schedule.
+    With `skip`, only the run that is late by less than its grace time starts. Both series keep their schedule.
     """
     scheduler = make(server_url)
     told = events(scheduler)
@@ -108,7 +112,9 @@ def test_skip_with_grace(server_url, make, events, until):
 
 def test_all_after_a_failed_run(server_url, make, events):
     """
-    Runs that came due while an earlier run was retried each run once, with their own due times.
+    With `all`, due times pass while an earlier run is retried.
+
+    Each of them gets its own run, with its own due time.
     """
     scheduler = make(server_url)
     told, outcomes = events(scheduler), iter((ValueError("no"), None, None, None, None))

@@ -76,7 +76,7 @@ class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
     The contract suite on one store object with several partitions.
 
-    Tests of limits per partition are left out.
+    Tests of limits per partition are not run.
     """
 
     shards = 5
@@ -96,7 +96,7 @@ class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
 
     def make_peer(self, store):
         """
-        Return another store with the same prefix.
+        Return another store object with the same prefix.
         """
         return self.opened_by(self.made[store])
 
@@ -110,7 +110,7 @@ class TestSharedRedisStore(RedisTests, SharedStoreSuite):
 
     def make_peer(self, store: RedisStore) -> RedisStore:
         """
-        Return another store with the same prefix.
+        Return another store object with the same prefix.
         """
         return self.opened_by(self.made[store])
 
@@ -129,7 +129,9 @@ def test_unix_socket(redis_server):
 
 def test_dead_of_a_former_version(redis_server):
     """
-    Dead jobs of a former version, which did not record their order, are listed too.
+    A former version did not record the order of dead jobs.
+
+    Such jobs are listed, too.
     """
     store = open_store(redis_server.url("?prefix=former"))
     jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]

@@ -37,7 +37,7 @@ def store(server):
 
 def look(store, limit):
     """
-    Scan for changes and for at most *limit* due jobs, up to the far jobs.
+    Scan for changes and for at most *limit* due jobs, before the first far job.
     """
     return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
 
@@ -68,7 +68,7 @@ def commands_of(server, call):
         (lambda store: look(store, 20), {"get": 1, "hmget": 2, "zremrangebyscore": 1, "zrange": 2}),
     ],
 )
-def test_commands_of_a_look(server, store, call, commands):
+def test_commands_of_a_scan(server, store, call, commands):
     """
     The commands of a scan depend on how many jobs it returns, not on how many exist.
     """

@@ -38,7 +38,9 @@ REPLIES = {
 @pytest.mark.parametrize("reply", REPLIES)
 def test_replies(reply):
     """
-    Each error reply is transient or permanent as the table says. Its outcome is known, because the server has refused.
+    The table says whether each error reply is transient or permanent.
+
+    The outcome of the call is known, because the server has refused it.
     """
     error = redis._parsers.base.BaseParser.parse_error(reply)
     found = store_error(error, "redis", is_sent=True)

@@ -46,7 +46,7 @@ def test_a_lost_primary(group, until):
     """
     After the loss of its primary, the store finds the promoted replica, which has all data.
 
-    It acknowledges a write within ten seconds. All errors before that are transient, and no generation is used twice.
+    It acknowledges a write within ten seconds. All earlier errors are transient, and no generation is used twice.
     """
     careful, store = open_store(f"{group.url}replicas=1"), open_store(group.url)
     jobs = [set_one(careful, f"key {number}") for number in range(100)]
@@ -65,7 +65,9 @@ def test_a_lost_primary(group, until):
 
 def test_another_store_object_finds_it_at_once(group, until):
     """
-    A store opened after a failover finds the new primary by the same URL, although some hosts in the URL are gone.
+    A store that is opened after a failover finds the new primary by the same URL.
+
+    Some hosts in the URL no longer exist.
     """
     store = open_store(group.url)
     set_one(store, "before")
@@ -79,9 +81,9 @@ def test_another_store_object_finds_it_at_once(group, until):
 
 def test_a_slot_that_moves(cluster):
     """
-    While the keys of a slot move, calls are refused as transient and not executed.
+    While a slot moves, calls on its keys raise transient errors and are not executed.
 
-    Afterwards they go to the new node.
+    Afterwards calls go to the slot's new node.
     """
     store = open_store(cluster.url)
     before = {key: set_one(store, key) for key in ("one", "two")}
@@ -104,9 +106,9 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    A set by another process wakes the owner before and after the slot moves.
+    A set by another process wakes the owner, both before and after the slot moves.
 
-    Only the nodes of the slot forward notifications.
+    Only the slot's master and replicas forward notifications.
     """
     url = f"{cluster.url}prefix=news"
     owner, other = open_store(url), open_store(url)
@@ -127,7 +129,7 @@ def test_news_from_another_process(cluster, until):
 
 def is_heard(owner, other, until):
     """
-    Return True if *owner* is woken, while it waits, by the sets of *other*.
+    Return True if sets by *other* wake *owner* while it waits.
     """
     heard = threading.Event()
     listening = threading.Thread(target=lambda: owner.wait_for_change(30) and heard.set())
@@ -165,9 +167,9 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas confirm is refused as possibly lost, with a remedy.
+    A write that too few replicas confirm raises an error: the write may be lost. The error names a remedy.
 
-    The primary has stored it.
+    The primary has stored the write.
     """
     server = make_redis()
     store = open_store(server.url("?replicas=1&prefix=alone"))
@@ -201,9 +203,9 @@ def test_wrong_urls(url, message):
         open_store(url)
 
 
-def test_nobody_listens():
+def test_no_host_answers():
     """
-    If no host answers, the error is transient and shows no password of any kind.
+    If no host answers, the error is transient, and shows neither the server's nor the sentinels' password.
     """
     pytest.importorskip("redis")
     ports = [free_port() for _ in range(2)]
@@ -216,7 +218,7 @@ def test_nobody_listens():
 
 def test_no_sentinel_knows_it(make_redis):
     """
-    If no sentinel knows the service name, the error names it.
+    If no sentinel knows the service, the error has the service's name.
     """
     sentinel = make_redis("--sentinel")
     with pytest.raises(StoreError, match="no sentinel knows a master named 'nosuch'"):

@@ -20,7 +20,7 @@ def move_slot(cluster, load, until, *, is_slow):
     """
     Move the store's slot to another master.
 
-    If *is_slow*, pause halfway until a call has been refused.
+    If *is_slow*, pause halfway until a call has failed.
     """
     source = cluster.holder()
     target = next(node for node in cluster.masters() if node is not source)
@@ -38,8 +38,8 @@ def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     While the slot moves, no acknowledged write is lost, and no job fires early or after its cancel.
 
     No attempt begins twice. Calls are refused as transient, with a known outcome. A generation runs again only if its
-    attempt could not be settled while the slot moved. Such an attempt counts as interrupted, as in a failover, and the
-    history says so.
+    attempt could not be settled while the slot moved. As in a failover, the history records such an attempt as
+    interrupted.
     """
     with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):

@@ -83,7 +83,7 @@ def test_the_number_is_kept(redis_server):
     """
     A store keeps its number of partitions.
 
-    If a URL gives another number, the error names the right one.
+    If a URL gives a different number, the error names the store's number.
     """
     url = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
     store = open_store(f"{url}&partitions=3")
@@ -126,7 +126,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    A node that brings the missing handler claims the waiting jobs of every partition.
+    A node that has the missing handler claims the waiting jobs of every partition.
 
     A pause of the handler's scope covers all partitions.
     """
@@ -145,7 +145,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
     assert sorted(record.wait(30)) == list(range(30))
 
 
-def test_what_is_set_after_a_mark_is_above_it(redis_url):
+def test_generations_after_an_adoption(redis_url):
     """
     After an adoption, a new generation is above all generations that any partition gave out before.
     """
@@ -181,7 +181,7 @@ def keys_of(store, number):
 
 def silent(make, store, url):
     """
-    Return the partitions in which a job set by another process stays overdue for too long.
+    Return the partitions in which a job of another process stays overdue for too long.
     """
     node = make(url)
     node.handler("h")(print)
@@ -193,9 +193,11 @@ def silent(make, store, url):
     return {store.partition_of(job.key) for job in found}
 
 
-def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
+def test_partitions_fire_in_time_and_share_no_generation(make, redis_url):
     """
-    Every partition fires its jobs in time, and no two partitions give out the same generation.
+    Every partition fires its jobs in time.
+
+    No two partitions give out the same generation.
     """
     store = open_store(redis_url)
     assert len(set(given(store))) == 20 * PARTITIONS
@@ -203,9 +205,9 @@ def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
     store.close()
 
 
-def test_a_generation_that_two_give_is_found(redis_url):
+def test_a_generation_that_two_partitions_give_is_detected(redis_url):
     """
-    The check of generations detects a store whose partitions draw generations independently.
+    The check of generations detects a store whose partitions give out the same generations.
     """
 
     def draw(self):
@@ -218,9 +220,9 @@ def test_a_generation_that_two_give_is_found(redis_url):
     store.close()
 
 
-def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
+def test_a_partition_that_is_not_scanned_is_detected(make, redis_url):
     """
-    The check of late jobs detects a node that does not prefetch from one of the partitions.
+    The check of late jobs detects a node that does not prefetch from one partition.
     """
     store, own = open_store(redis_url), Prefetcher.own
     with mock.patch.object(
@@ -232,7 +234,7 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
 
 def test_pages(redis_url):
     """
-    A listing covers all partitions in the order of keys and has each job once, with any limit.
+    A listing covers all partitions in the order of keys, and has each job once, with any limit.
     """
     store = open_store(redis_url)
     keys = [f"key {number:03}" for number in range(100)]
@@ -269,9 +271,11 @@ def test_history_is_pruned_in_each(redis_url):
     store.close()
 
 
-def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatch):
+def test_a_partition_without_notifications(make, record, redis_url, monkeypatch):
     """
-    If one partition sends no notifications, its requests are found by polling, even while the others send theirs.
+    One partition sends no notifications, but the others do.
+
+    Requests in the silent partition are found by polling.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -301,10 +305,10 @@ def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatc
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_master_is_away(make, record, cluster, events, how):
     """
-    While one partition does not answer, jobs of the others are set and fire in time.
+    While one partition does not answer, jobs of the other partitions are set and fire in time.
 
-    After its return its own jobs fire. Writes to its keys are refused as transient. Its running attempts count as
-    interrupted and run again, under a new epoch.
+    Writes to keys of the silent partition raise transient errors. After its return, its jobs fire. Its running attempts
+    count as interrupted and run again, under a new epoch.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)
@@ -373,9 +377,10 @@ def test_a_master_hangs(make, record, cluster, until, number):
 
 def test_a_master_is_lost_under_load(make_redis, until):
     """
-    If one of three masters with a replica each is killed, no write that its replica had is lost, and no job runs twice.
+    One of three masters, each with a replica, is killed.
 
-    Calls are refused as transient, and the replica takes over within ten seconds.
+    No write that its replica had is lost, and no job runs twice. Calls raise transient errors, until the replica takes
+    over within ten seconds.
     """
     cluster = redis_servers.RedisCluster(make_redis)
     try:

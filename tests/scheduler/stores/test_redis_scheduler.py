@@ -1,5 +1,5 @@
 """
-Schedulers on one Redis: several nodes that come and go, and a store on which each call fails once.
+Schedulers on one Redis: nodes that join and leave, and a store on which each call fails once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def redis_url(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once, whichever node sets the job and whichever node leaves.
+    Three nodes fire each job once, whichever node sets the job.
+
+    This holds even after a node leaves.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):
@@ -52,7 +54,9 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 @pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
-    After a server has lost all data, new sets fire, and their numbers were never given out before.
+    After a server has lost all data, new sets fire.
+
+    Their generations were never given out before.
     """
     server = make_redis()
     opened = open_store(server.url("?shards=2"))
@@ -82,9 +86,11 @@ def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     assert "is empty, and is made again: all jobs that were in it are lost" in caplog.text
 
 
-def test_all_shards_are_told(make, events, redis_url):
+def test_all_shards_are_listed(make, events, redis_url):
     """
-    Every node, and a client that fires nothing, lists all shards with their owners, epochs and lease ends.
+    Every node lists all shards with their owners, epochs and lease ends.
+
+    So does a client that fires nothing.
     """
     nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
     asker, told = make(redis_url), events(nodes[1])
@@ -106,7 +112,9 @@ def test_all_shards_are_told(make, events, redis_url):
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_fails_once(make, record, redis_url, call, after):
     """
-    If any call fails, before or after it took effect, every job still fires exactly once.
+    Any call fails once, before or after it takes effect.
+
+    Every job still fires exactly once.
     """
     store = FaultyStore(open_store(redis_url))
     scheduler = make(store)

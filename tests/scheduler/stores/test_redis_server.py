@@ -49,9 +49,9 @@ def make(redis_server):
         store.close()
 
 
-def test_nobody_listens():
+def test_an_unreachable_server():
     """
-    An unreachable server is a transient error, and the outcome is known: nothing was written.
+    An unreachable server is a transient error with a known outcome: nothing was written.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -62,7 +62,9 @@ def test_nobody_listens():
 
 def test_many_connections(redis_server):
     """
-    A store works however many connections were opened before it, although some drivers count only to a hundred.
+    A store works however many connections were opened before.
+
+    Some drivers can count only a hundred connections.
     """
     connections = _connections.Connections(redis_server.url(), "redis", "{many}")
     for _ in range(150):
@@ -93,7 +95,9 @@ def test_newer_schema(redis_server, make):
 @pytest.mark.parametrize("change", [("HDEL", "layout"), ("HSET", "layout", "0123456789abcdef")])
 def test_a_layout_before_the_first_release(redis_server, make, change):
     """
-    A store with an unknown blob layout is refused with its version and a remedy, and stays unchanged.
+    A store with an unknown blob layout is refused and stays unchanged.
+
+    The error has the layout's version and a remedy.
     """
     with closing(make()) as store:
         set_one(store)
@@ -108,9 +112,11 @@ def test_a_layout_before_the_first_release(redis_server, make, change):
 
 
 @pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])
-def test_keys_of_somebody_else(redis_server, make, name):
+def test_keys_of_another_program(redis_server, make, name):
     """
-    A key of another type or another program stays unchanged, and the error names the remedy.
+    If a key of the store has another type or belongs to another program, it stays unchanged.
+
+    The error names the remedy.
     """
     redis_server.execute("SET", f"{make.prefix}:{name}", "theirs")
     with pytest.raises(StoreFormatError, match=r"holds something else .*: choose another prefix="):
@@ -120,7 +126,9 @@ def test_keys_of_somebody_else(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    If Redis is out of memory, a set fails with a permanent error and stores nothing, but running jobs can be settled.
+    If Redis is out of memory, a set raises a permanent error and stores nothing.
+
+    Running jobs can still be settled.
     """
     store = make("&shards=1", server)
     (lease,) = store.acquire("owner")
@@ -141,9 +149,9 @@ def test_no_memory(server, make):
 
 def test_a_store_is_opened_without_memory(server, make):
     """
-    If Redis is out of memory, another process can open the store, list, cancel, take over and fire.
+    If Redis is out of memory, another process can open the store.
 
-    These calls free memory.
+    It can list, cancel, take over and fire jobs, which frees memory.
     """
     first = make("&shards=1", server)
     jobs = [set_one(first, key) for key in ("a", "b")]
@@ -175,7 +183,9 @@ def test_scripts_are_lost(redis_server, make):
 
 def test_lost_connections(redis_server, make, until):
     """
-    After the server has closed all connections, the next calls open new connections, and nothing is lost.
+    After the server has closed all connections, the next calls open new connections.
+
+    No job is lost.
     """
     store = make()
     job = set_one(store)
@@ -186,7 +196,7 @@ def test_lost_connections(redis_server, make, until):
 
 def test_replica(make_redis):
     """
-    A replica is refused as transient, because it may be promoted.
+    A write to a replica raises a transient error, because the replica may be promoted.
     """
     primary = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -201,9 +211,10 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make, until):
     """
-    After a kill and a restart of the server all acknowledged writes exist, and the owner claims its shards again.
+    After a kill and a restart of the server, all acknowledged writes exist.
 
-    It has to, because a restarted server looks like a promoted replica, which may lack the last lease.
+    The owner must claim its shards again, because a restarted server looks like a promoted replica, which may lack the
+    last lease.
     """
     store = make("&lease_s=120", server)  # the lease must outlast a slow restart of the server
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -236,7 +247,9 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    If the server syncs before each answer and is killed during writes, it has every acknowledged job.
+    A server that syncs before each answer is killed during writes.
+
+    Afterwards it has every acknowledged job.
     """
     make("", server)
     answered, lost = set(), []
@@ -316,7 +329,7 @@ def test_node_of_a_cluster(make_redis, until):
     """
     In a cluster, the store works through the node that holds its slot.
 
-    Any other node is refused with the right address.
+    At any other node, the error gives the right address.
     """
     ports = [free_port(), free_port()]
     holder, other = (make_redis("--cluster-enabled", "yes", "--cluster-port", port) for port in ports)
@@ -345,7 +358,9 @@ def free_port():
 
 def refused_by(server):
     """
-    Return the refusal of a node that does not hold the store; raise its error until it knows the node that does.
+    Return the error of a node that does not hold the store.
+
+    If the node does not yet know the right node, raise its error.
     """
     try:
         open_store(server.url()).close()
@@ -356,9 +371,11 @@ def refused_by(server):
     return None
 
 
-def test_writers_in_each_others_way(make):
+def test_conflicting_batches_all_succeed(make):
     """
-    Threads that write large batches to the same few keys at once, through one or two store objects, all succeed.
+    Several threads write large batches to the same few keys at once, through one or two store objects.
+
+    All writes succeed.
     """
     first = make("&shards=1")
     stores, generations = (first, first, make()), []

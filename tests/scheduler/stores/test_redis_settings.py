@@ -33,7 +33,7 @@ from tickwheel.testing.store_suite._base import changes_of
 )
 def test_wrong_urls(url, message):
     """
-    Each fault of a URL is named.
+    The error for a wrong URL names each fault.
     """
     with pytest.raises(StoreError, match=message):
         open_store(url)
@@ -57,7 +57,7 @@ def guarded(make_redis):
 )
 def test_wrong_password(guarded, account, message):
     """
-    A wrong or missing password is reported, without being shown, and is not retried.
+    A wrong or missing password is reported but not shown, and the connection is not retried.
     """
     with pytest.raises(StoreError, match=message) as caught:
         open_store(guarded.url("", account))
@@ -78,7 +78,9 @@ def test_no_such_database(redis_server):
 
 def test_settings_may_not_be_read(make_redis):
     """
-    A user who may not read the server's settings can use the store, which then assumes the worst settings.
+    A user who may not read the server's settings can still use the store.
+
+    The store then assumes the worst settings.
     """
     server = make_redis("--appendonly", "yes")
     server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
@@ -88,9 +90,11 @@ def test_settings_may_not_be_read(make_redis):
     store.close()
 
 
-def test_rights_are_looked_at_first(make_redis):
+def test_rights_are_checked_first(make_redis):
     """
-    If the user lacks the right to one command, the store refuses to open, before it could write anything in part.
+    If the user lacks the right to one command, the store refuses to open.
+
+    Otherwise a write could be done in part.
     """
     server = make_redis()
     server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")
@@ -115,7 +119,7 @@ def test_rights_are_looked_at_first(make_redis):
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_eviction_is_refused(make_redis, policy):
     """
-    A server whose settings allow it to evict keys is refused, with a remedy.
+    A server that may evict keys according to its settings is refused, with a remedy.
     """
     server = make_redis("--maxmemory-policy", policy)
     with pytest.raises(StoreError, match=f"has maxmemory-policy {policy}, .*: CONFIG SET maxmemory-policy noeviction"):
@@ -136,7 +140,9 @@ def test_eviction_is_refused(make_redis, policy):
 )
 def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
     """
-    The possible loss of a server is among the store's abilities, and a scheduler that fires logs it as a warning.
+    `loss_window` says which writes a server may lose.
+
+    A scheduler that fires logs this as a warning.
     """
     server = make_redis(*settings)
     with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
@@ -152,7 +158,9 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
 
 def test_a_replica_may_lag_behind(make_redis, until):
     """
-    Redis answers before it replicates, so a failover may lose writes even if they are on the primary's disk.
+    Redis answers before it replicates.
+
+    So a failover may lose writes, even writes that are on the primary's disk.
     """
     primary = make_redis("--appendonly", "yes", "--appendfsync", "always")
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -166,9 +174,9 @@ def test_a_replica_may_lag_behind(make_redis, until):
 
 def test_loss_window_of_any_settings():
     """
-    Only a server that is known to sync before each answer loses nothing.
+    Only a server that certainly syncs before each answer loses nothing.
 
-    If the settings cannot be read, it may lose writes.
+    A server whose settings cannot be read may lose writes.
     """
     for aof, fsync, save in itertools.product(("yes", "no", None), ("always", "everysec", "no", None), ("", "60 1")):
         facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
@@ -183,7 +191,7 @@ def test_loss_window_of_replicas(connected, replicas, loses):
     """
     A write that must reach all replicas survives the loss of the primary.
 
-    With fewer replicas it may be lost.
+    A write that must reach only some of them may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -19,7 +19,7 @@ DEFAULT = RetryPolicy(attempts=3)
 @pytest.fixture(params=["postgres", "redis"])
 def address(request):
     """
-    Return the address of an empty store that many nodes may share, for each kind of store.
+    Return the address of an empty store that several nodes may share, for each kind of store.
     """
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
@@ -74,7 +74,9 @@ class Deployment:
 @pytest.fixture
 def deployment(address, until):
     """
-    Return a deployment, which the fixture stops at the end.
+    Return a deployment.
+
+    The fixture stops it at the end.
     """
     made = Deployment(address, until)
     yield made
@@ -91,7 +93,9 @@ def owners(deployment):
 
 def test_two_versions_on_three_nodes(deployment, until):
     """
-    While three nodes change from one version to the next, jobs of both versions run on nodes that have their handler.
+    Three nodes change from one version to the next.
+
+    Jobs of both versions run on nodes that have their handlers.
     """
     numbers = itertools.count()
     expected = []
@@ -135,9 +139,9 @@ def test_two_versions_on_three_nodes(deployment, until):
     assert deployment.troubles == []
 
 
-def test_a_retry_goes_where_its_handler_is(deployment, until):
+def test_a_retry_runs_where_its_handler_is(deployment, until):
     """
-    A job's retries and next runs take place on the node that has its handler.
+    The retries and the next runs of a job take place on the node that has its handler.
     """
     deployment.start("old", "other")
     until(lambda: owners(deployment) == {"old"})

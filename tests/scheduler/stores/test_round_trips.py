@@ -1,5 +1,5 @@
 """
-The round trips that each step of a node takes on a server: few, however many shards and jobs there are.
+Each step of a node takes few round trips to the server, however many shards and jobs there are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Counted:
     """
     Counts the round trips of calls.
 
-    A test uses the minimum of several turns, because the store's own threads also make calls.
+    The store's own threads also make calls. So a test repeats a step and uses the minimum.
     """
 
     def __init__(self, line):
@@ -64,7 +64,9 @@ class Counted:
 
 def turn(store, heir, counted, turn, size):
     """
-    Take *size* jobs through all steps, including a takeover by *heir* while they run.
+    Take *size* jobs through all steps.
+
+    *heir* takes them over while they run.
     """
     leases = counted.call("take over", store.acquire, "store")
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -110,7 +112,7 @@ def turn(store, heir, counted, turn, size):
 @pytest.mark.parametrize(("shards", "size"), [(1, 2), (64, 90)])
 def test_steps_take_a_few_round_trips(line_and_url, shards, size):
     """
-    Each step takes as many round trips for many shards and jobs as for one.
+    A step with many shards and jobs takes as many round trips as a step with one.
     """
     line, url = line_and_url
     url = url.replace("?shards=4", "?listen=poll")
@@ -127,7 +129,7 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
 
 class Ahead(BootClock):
     """
-    A clock that a test may set forward, so that nothing waits.
+    A clock that a test may set forward, so that it need not wait.
     """
 
     moved_ns = 0
@@ -144,7 +146,7 @@ class Ahead(BootClock):
 
 def test_a_rare_write_takes_no_more_round_trips(line_and_url):
     """
-    A set or move with a delay takes no extra round trip to read the time, even long after the last write.
+    A set or move with a delay takes no extra round trip to read the time, even if the last write was long ago.
     """
     _, url = line_and_url
     clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))
@@ -167,7 +169,7 @@ def test_a_rare_write_takes_no_more_round_trips(line_and_url):
 @pytest.fixture
 def partitions(redis_server):
     """
-    Return a proxy to a Redis, and the URL of a store in three partitions behind it.
+    Return a proxy to a Redis, and the URL of a store with three partitions behind it.
     """
     line = Line(redis_server.port)
     yield line, f"redis://127.0.0.1:{line.port}/0?prefix=apart{next(NUMBERS)}&partitions=3"
@@ -200,15 +202,15 @@ def test_partitions_are_asked_at_once(partitions):
 
 def hold(partition, name, together):
     """
-    Make each call of *name* on *partition* wait until all partitions were called.
+    Make each call of *name* on *partition* wait until all partitions have been called.
 
-    Calls one after another would time out.
+    Calls that are made one after another time out.
     """
     call = getattr(type(partition), name)
 
     class Held(type(partition)):
         """
-        A partition whose calls wait until all partitions are called.
+        A partition whose calls wait until all partitions have been called.
         """
 
     def held(self, *arguments, **more):
@@ -240,9 +242,10 @@ def far(request):
 @pytest.mark.parametrize("trip_s", [0.05, 0.15])
 def test_a_store_far_away(far, trip_s, until):
     """
-    A node with a slow link to its store fires 20 jobs a second, each once and half of them within half a second.
+    A node with a slow link to its store fires 20 jobs a second, each once.
 
-    No renewal fails and no call is refused. If the node dies, another takes over within the lease and three seconds.
+    Half of them fire within half a second. No renewal and no call fails. If the node dies, another takes over at most
+    three seconds after the lease has expired.
     """
     line, url, other, other_url = far
     line.delay_s = other.delay_s = trip_s / 2

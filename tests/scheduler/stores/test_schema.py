@@ -79,7 +79,7 @@ def version(tables):
 
 def make(tables):
     """
-    Create the tables with one job in them.
+    Create the tables and one job.
     """
     with closing(open_store(tables.url)) as store:
         set_one(store)
@@ -87,7 +87,9 @@ def make(tables):
 
 def assert_refused(tables, said):
     """
-    Assert that the store is refused with the words *said*, and that its job and its version stay unchanged.
+    Assert that opening the store raises an error with the words *said*.
+
+    Its job and its version must stay unchanged.
     """
     before = tables.execute("SELECT * FROM tickwheel_schema"), tables.execute("SELECT * FROM tickwheel_job")
     with pytest.raises(StoreFormatError, match=said) as caught:
@@ -101,7 +103,7 @@ def test_migrates_forward(tables):
     """
     The tables of an older version are migrated in place, step by step, and keep their jobs.
 
-    A program of that version stops.
+    A running program of the older version stops.
     """
     make(tables)
     newer = [*tables.migrations, *SECOND]
@@ -132,7 +134,7 @@ def test_failed_migration_leaves_the_old_version(tables):
 @pytest.mark.parametrize("number", [1, 3, 12, 15])
 def test_a_schema_before_the_first_release_is_refused(tables, number):
     """
-    A schema whose version has no checksum is older than the first release and is refused, with a remedy.
+    A schema whose version has no checksum is older than the first release, so it is refused with a remedy.
     """
     make(tables)
     tables.execute("ALTER TABLE tickwheel_schema DROP COLUMN checksum")
@@ -142,7 +144,7 @@ def test_a_schema_before_the_first_release_is_refused(tables, number):
 
 def test_a_schema_that_was_edited_in_place_is_refused(tables):
     """
-    If another script made the tables of the same version, or a later step was edited, the tables are refused.
+    The tables are refused if a different script made the same version, or if a later step was edited.
     """
     edited = [script.replace("trace text", "traced text") for script in tables.migrations]
     edited = [script.replace("trace TEXT", "traced TEXT") for script in edited]
@@ -155,7 +157,9 @@ def test_a_schema_that_was_edited_in_place_is_refused(tables):
 @pytest.mark.parametrize("number", [2, 99, -1])
 def test_a_newer_schema_is_refused(tables, number):
     """
-    A schema of a newer version is refused with both versions, and the newer program can still use it.
+    A schema of a newer version is refused, and the error has both versions.
+
+    The newer program can still use the schema.
     """
     make(tables)
     tables.execute(f"UPDATE tickwheel_schema SET version = {number}")  # noqa: S608 - a number of the test's own
@@ -165,7 +169,9 @@ def test_a_newer_schema_is_refused(tables, number):
 @pytest.mark.parametrize("statement", ["DELETE FROM tickwheel_schema", "UPDATE tickwheel_schema SET version = 0"])
 def test_tables_without_a_version_are_refused(tables, statement):
     """
-    If the tables lost their version, they are refused, and not created again over their jobs.
+    Tables without a version are refused.
+
+    Otherwise they would be created again over their jobs.
     """
     make(tables)
     tables.execute(statement)
@@ -182,7 +188,7 @@ def test_comments_and_spaces_are_free():
 
 def test_an_older_owner_keeps_its_schema(path):
     """
-    While an older version fires from a file, a newer one does not migrate it.
+    While an older version fires from a file, a newer version does not migrate the file.
     """
     tables = SqliteTables(path)
     make(tables)
@@ -198,9 +204,9 @@ def test_an_older_owner_keeps_its_schema(path):
     assert version(tables)[0] == len(newer)
 
 
-def test_a_node_goes_on_while_another_migrates(postgres, database):
+def test_a_node_continues_while_another_migrates(postgres, database):
     """
-    While a newer node migrates the store, an older running node continues.
+    A newer node migrates the store, and a running older node continues.
 
     Afterwards no older node can start.
     """
@@ -216,7 +222,9 @@ def test_a_node_goes_on_while_another_migrates(postgres, database):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_migrations_are_numbered_in_order(store):
     """
-    The n-th migration script has number n, so that two changes with one number are detected.
+    The n-th migration script has the number n.
+
+    So two changes with the same number are detected.
     """
     folder = files(f"tickwheel.stores.{store}") / "migrations"
     numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))

@@ -1,5 +1,5 @@
 """
-Every node on a server's store honours a pause, whichever process made it.
+Every node on a server's store honours a pause, whichever process set it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ COUNT = 16
 """Number of jobs of each kind: enough for both nodes to have some."""
 
 
-def test_two_nodes_heed_what_a_third_process_pauses(server_url, make, events, until):
+def test_two_nodes_honour_the_pauses_of_a_third_process(server_url, make, events, until):
     """
-    Neither of two nodes starts jobs that are paused by handler, by target or all together.
+    A third process pauses jobs by handler, by target and all together.
 
-    These jobs keep their attempts and fire later.
+    Neither node starts them. They keep their attempts and fire later.
     """
     client, stores = make(server_url), [FaultyStore(make_store(server_url)) for _ in range(2)]
     nodes = [make(store, options=SchedulerOptions(owner=f"node {n}")) for n, store in enumerate(stores)]

@@ -1,5 +1,5 @@
 """
-A server that is silent for longer than a lease makes no living node lose a shard.
+If a server is silent for longer than a lease, no living node loses a shard.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from tickwheel.stores import open_store
 @pytest.fixture
 def nodes(server_url):
     """
-    Return two open stores, whose owners hold two shards each with leases of one second, and the epochs by shard.
+    Return two open stores, and the epochs by shard.
+
+    The owner of each store holds two shards, with leases of one second.
     """
     between = "&" if "?" in server_url else "?"
     stores = [open_store(f"{server_url}{between}shards=4&lease_s=1") for _ in range(2)]
@@ -37,7 +39,7 @@ def has_expired(store):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_living_nodes_keep_their_shards(nodes, until, order):
     """
-    Each node keeps its shards under the same epochs, whichever node is answered first after the silence.
+    Each node keeps its shards under the same epochs, whichever node gets the first answer after the silence.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))
@@ -52,7 +54,7 @@ def test_living_nodes_keep_their_shards(nodes, until, order):
 
 def test_shards_of_a_node_that_died_in_the_silence(nodes, until):
     """
-    A node that does not return loses its shards soon after the silence.
+    A node that died during the silence loses its shards soon after it.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))

@@ -1,5 +1,5 @@
 """
-If the connection goes silent, every call on a store ends in time, because the client enforces the timeout itself.
+If the connection goes silent, every call on a store ends in time, because the client enforces the timeout.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ CALLS = {
 @pytest.mark.slow
 def test_calls_on_silent_connections_end_in_time(line_and_url):
     """
-    If its connections are silent, each method of a store raises a transient error in time, and the next call works.
+    On silent connections, each method of a store raises a transient error in time.
+
+    The next call works.
     """
     line, url = line_and_url
     with closing(open_store(f"{url}&lease_s={LEASE_S}")) as store:
@@ -111,7 +113,7 @@ def test_metrics_without_the_store(line_and_url, until):
 @pytest.mark.parametrize("name", ["page", "count_due", "prune"])
 def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
     """
-    A call that reads many rows gets a longer timeout than a call for one row.
+    The timeout of a call that reads many rows is longer than the timeout of a call for one row.
     """
     psycopg = pytest.importorskip("psycopg")
     with (
@@ -161,7 +163,7 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
     """
     After its connections went silent, the only node recovers within seconds.
 
-    It answers sets, and a series continues.
+    It answers sets, and its series continues.
     """
     line, url = line_and_url
     with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:
@@ -231,7 +233,9 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    A close also ends, at the server, a statement that another thread waits for.
+    Another thread waits for a statement while the store is closed.
+
+    The close also ends the statement at the server.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []
@@ -257,9 +261,7 @@ def test_a_close_ends_the_statements_that_run(postgres, database):
 @pytest.mark.parametrize("lease_s", [1, 3, 10, 3_600])
 def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s):
     """
-    The server's own time limits are shorter than the lease and the client's timeout.
-
-    So the server's error comes first.
+    The server's own time limits are shorter than the lease and the client's timeout, so the server's error comes first.
     """
     url = f"{postgres.url(database)}&lease_s={lease_s}"
     with noted_sessions() as sessions, closing(open_store(url)) as store:
@@ -296,7 +298,9 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
 
 class Deaf:
     """
-    A subscription on which nothing arrives, which its second check detects.
+    A subscription on which nothing arrives.
+
+    Its second check detects this.
     """
 
     def __init__(self):
@@ -319,9 +323,9 @@ class Deaf:
             end.close()
 
 
-def test_a_long_wait_is_no_reason_to_check_later(monkeypatch):
+def test_a_long_wait_does_not_delay_checks(monkeypatch):
     """
-    A subscription is checked twice within the promised time, even if its owner waits longer.
+    A subscription is checked twice within the promised time, even while its owner waits longer.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -368,7 +372,7 @@ DROPPING = """
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_dropped_packets_end_calls_in_time(request, kind):
     """
-    If the server's packets are dropped, because its network is down, calls fail in time as transient.
+    If the network of a server drops all its packets, calls raise transient errors in time.
     """
     alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
     if (
@@ -391,9 +395,9 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    A client goes silent in the middle of a pipeline, with locks that leases need.
+    A client goes silent in the middle of a pipeline, and holds locks that leases need.
 
-    The next renewals end its session.
+    The next renewals end the client's session.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

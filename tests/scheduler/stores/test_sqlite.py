@@ -1,5 +1,5 @@
 """
-The SQLite store follows the protocol.
+The SQLite store passes the contract suite.
 """
 
 import itertools

@@ -1,5 +1,7 @@
 """
-Tombstones: rows of far jobs that were moved or cancelled. They stay in place, and no query counts them.
+Tombstones are rows of far jobs that were moved or cancelled.
+
+They stay in place, and no query counts them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ EVER = 2**63 - 1
 
 def rows(store):
     """
-    Return three counts: far rows, the tombstones among them, and the tombstones by the meta row.
+    Return three counts: far rows, tombstones among them, and tombstones according to the meta row.
     """
     return (
         value(store.path, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
@@ -30,7 +32,7 @@ def rows(store):
 
 def set_far(store, count, seed=1):
     """
-    Set *count* jobs in the next month except its first two days.
+    Set *count* jobs at times in the next month, but not in its first two days.
     """
     dice, now = random.Random(seed), store.now_ms()
     writes = [
@@ -42,7 +44,7 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A thousand moves or cancels, spread over twenty thousand jobs, log only a few pages more than a thousand sets.
+    A thousand moves or cancels, spread over twenty thousand jobs, log only a few more pages than a thousand sets.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)
@@ -55,9 +57,11 @@ def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     assert rows(store) == (21_000, 2_000, 2_000)
 
 
-def test_what_is_gone_is_found_nowhere(store, clock):
+def test_no_query_finds_a_tombstone(store, clock):
     """
-    No query finds a tombstone, neither before its slot is sorted nor after, and its key can be set again.
+    No query finds a tombstone, before or after its slot is sorted.
+
+    Its key can be set again.
     """
     moved, cancelled, again = set_far(store, 3)
     answers = store.apply(
@@ -81,7 +85,7 @@ def test_what_is_gone_is_found_nowhere(store, clock):
 
 def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
     """
-    However often the same jobs are moved, the tombstones are not many more than the jobs.
+    However often the same jobs are moved, there are not many more tombstones than jobs.
     """
     monkeypatch.setattr(_far, "_GONE_MAX", 100)
     jobs = set_far(store, 500)
@@ -99,7 +103,7 @@ def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
 
 def test_jobs_that_keep_their_generation_leave_no_row(store):
     """
-    A job that is paused and resumed keeps its generation, so no tombstone is written.
+    A job that is paused and resumed keeps its generation, so it leaves no tombstone.
     """
     (job,) = set_far(store, 1)
     store.apply([model.SetPause(job.key, "somebody", "")])
@@ -109,9 +113,11 @@ def test_jobs_that_keep_their_generation_leave_no_row(store):
     assert store.due(0, EVER, None, 9) == [store.get(job.key)]
 
 
-def test_others_bury_as_well(store, tmp_path, clock):
+def test_other_processes_write_tombstones(store, tmp_path, clock):
     """
-    A process that is not the owner cancels far jobs, also within its caller's transaction, and the owner sees it.
+    A process that is not the owner cancels far jobs, also within a caller's transaction.
+
+    The owner learns of the cancels.
     """
     path = tmp_path / "jobs.db"
     first, second, third, fourth = set_far(store, 4)
@@ -128,7 +134,9 @@ def test_others_bury_as_well(store, tmp_path, clock):
 
 def test_far_jobs_weigh_what_they_change(weighed, store):
     """
-    A commit counts towards the next checkpoint by the pages that it changes: fewer for a far job than for a near one.
+    A commit counts towards the next checkpoint by the pages that it changes.
+
+    A far job changes fewer pages than a near one.
     """
     jobs = set_far(store, 2_000)
     store.apply([model.Set(model.Job(f"near {i}", 0, store.now_ms() + i)) for i in range(2_000)])
@@ -141,9 +149,11 @@ def test_far_jobs_weigh_what_they_change(weighed, store):
     assert moves < 400
 
 
-def test_a_full_disk_takes_no_records(store):
+def test_a_full_disk_gets_no_tombstones(store):
     """
-    While the reserve for a full disk is in use, cancelled rows are deleted, because tombstones would use more space.
+    While the disk is full and its reserve is in use, cancelled rows are deleted.
+
+    Tombstones would use more space.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -1,5 +1,7 @@
 """
-Notifications by a FIFO and by a port: the tests cover the kind that this system uses, and the other kind.
+Notifications through a FIFO and through a port.
+
+The tests cover both kinds, whichever of them this system uses.
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ def wait():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_ring_is_heard(kind, path, wait):
+def test_a_notification_ends_a_wait(kind, path, wait):
     """
-    A notification ends a wait, several pending ones count as one, and each is consumed once.
+    A notification ends a wait, and is consumed by it.
+
+    Several pending notifications count as one.
     """
     channel = kind.make(path, 0o600)
     assert wait.wait(0, channel.fileno()) == set()
@@ -50,7 +54,9 @@ def test_a_ring_is_heard(kind, path, wait):
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_last_is_named(kind, path):
     """
-    A new channel takes over the file name of a dead owner's channel, but never replaces any other file.
+    A new channel takes over the file of a dead owner's channel.
+
+    It never replaces any other file.
     """
     old = kind.make(path, 0o600)
     new = kind.make(path, 0o600)
@@ -64,9 +70,9 @@ def test_only_the_last_is_named(kind, path):
     new.close()
 
 
-def test_a_stranger_is_not_heard(path, wait):
+def test_a_datagram_without_the_secret_is_ignored(path, wait):
     """
-    A datagram without the secret word from the channel's file is read and ignored.
+    A datagram without the secret in the channel's file is read and ignored.
     """
     channel = PortChannel.make(path, 0o600)
     assert path.stat().st_mode & 0o077 == 0
@@ -80,7 +86,7 @@ def test_a_stranger_is_not_heard(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends the current wait or the next wait, once.
+    A token ends one wait: the current wait or the next.
 
     A withdrawn token ends no wait.
     """
@@ -98,7 +104,9 @@ def test_a_wait_is_ended_by_another_thread(wait):
 
 def test_nothing_is_closed_that_a_wait_may_use(wait):
     """
-    A channel that is retired or closed during a wait is closed when that wait ends, and no new wait begins.
+    If a channel is retired or closed during a wait, it is closed when that wait ends.
+
+    No new wait begins.
     """
     ends: list[str] = []
     channel = mock.Mock(close=lambda: ends.append("channel"))

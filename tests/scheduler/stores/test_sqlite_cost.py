@@ -49,7 +49,7 @@ def store(tmp_path, made, weighed):  # noqa: ARG001  no thread beside it takes s
 
 def add_far(store, count, first=FAR):
     """
-    Set *count* jobs, due far in the future.
+    Set *count* jobs that are due far in the future.
     """
     store.apply([model.Set(model.Job(f"far {i}", 0, first + i)) for i in range(count)])
 
@@ -88,7 +88,9 @@ def add_far(store, count, first=FAR):
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
 def test_future_costs_nothing(store, made, call, first):
     """
-    A call takes as many steps with ten thousand future jobs as with ten, except for a lookup in a run of keys.
+    With ten thousand future jobs, a call takes as many steps as with ten.
+
+    Only a lookup in a run of keys takes more.
     """
     store.count()
     add_far(store, 10, first)
@@ -131,7 +133,7 @@ def test_near_jobs_share_pages(tmp_path):
 
 def test_running_cost_nothing(store, made):
     """
-    The query for due jobs does not read running jobs that were due before them.
+    The query for due jobs does not read jobs that already run, although these were due earlier.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
@@ -202,9 +204,9 @@ def change_hands(store, _first, _path):
     ],
     ids=["set", "recurring", "move", "retry", "replay", "take up", "elsewhere", "rescue"],
 )
-def test_nothing_pending_is_passed_over(store, tmp_path, call):
+def test_every_pending_job_is_found(store, tmp_path, call):
     """
-    If a job becomes pending and is due before all others, the next scan finds it, whatever made it pending.
+    If a job becomes pending before all other pending jobs, the next scan finds it, however it became pending.
     """
     first, *others = store.due(0, 7, None, 10)
     store.apply([model.Begin(job, 1) for job in (first, *others)])
@@ -218,7 +220,9 @@ def test_nothing_pending_is_passed_over(store, tmp_path, call):
 
 def test_a_scan_costs_the_rows_that_it_passes(store, made):
     """
-    The steps of a scan that passes over a crowded lane depend on its row limit, not on the size of the lane.
+    A scan passes over the jobs of a crowded lane.
+
+    Its steps depend on its row limit, not on the size of the lane.
     """
     (lease,) = store.renew("owner")
     crowd = LaneSet(names=("handler:crowd",))
@@ -240,7 +244,7 @@ def test_no_statement_scans(store):
     """
     Every statement finds its jobs by a key.
 
-    No plan scans a table of jobs, keys or notes.
+    No plan contains a full scan of the jobs, keys or notes.
     """
     partial_ones = {"page", "end_of_reach", "keys_of_shelf", "jobs_by_key", "delete_keys", "delete_stale_keys"}
     named = [sql for name, sql in SQL.items() if name not in partial_ones]
@@ -256,9 +260,9 @@ def test_no_statement_scans(store):
     assert [plan for plan in plans if re.match(r"SCAN tickwheel_(job|key|note)", plan)] == []
 
 
-def test_jobs_that_come_back_have_an_index(store):
+def test_recurring_jobs_have_an_index(store):
     """
-    Recurring jobs are listed through an index of their own, which contains no one-time job.
+    Recurring jobs are listed through their own index, which contains no one-time job.
     """
     far = [model.Job(f"every {i}", 0, FAR + i, recurrence="every 5 s") for i in range(3)]
     store.apply([model.Set(job) for job in far])
@@ -284,7 +288,9 @@ def anything(sql):
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
 def test_many_at_once(store, count):
     """
-    However many plain and other jobs one commit sets, each is stored as given, and each can be settled.
+    However many plain and other jobs one commit sets, each is stored as given.
+
+    Each can be settled.
     """
     plain = [model.Job(f"plain {i}", 0, 7_000 + i, b"[1]", "log", "h", first_set_at=5) for i in range(count)]
     others = [replace(job, key=f"other {i}", expires_at=job.due_at + 1, trace="t") for i, job in enumerate(plain)]
@@ -302,7 +308,9 @@ def test_many_at_once(store, count):
 @pytest.mark.parametrize("missing", [0, 25, 49])
 def test_jobs_side_by_side(store, missing):
     """
-    Jobs with one due time are claimed and settled together, except for one of them that was cancelled.
+    Jobs with one due time are claimed and settled together.
+
+    If one of them was cancelled, only that one is left out.
     """
     answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
     jobs = [answer.job for answer in answers]
@@ -316,9 +324,9 @@ def test_jobs_side_by_side(store, missing):
     assert store.count() == {"pending": 101, "running": 0, "dead": 0}
 
 
-def test_side_by_side_costs_less(store, made):
+def test_adjacent_jobs_cost_less(store, made):
     """
-    Adjacent jobs are claimed in fewer steps than the same number of scattered jobs.
+    Claiming adjacent jobs takes fewer steps than claiming the same number of scattered jobs.
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]

@@ -1,7 +1,7 @@
 """
 The far level of the SQLite store.
 
-Jobs wait in slots, in the order in which they were set, and are sorted when their slot comes near.
+Its jobs wait in slots in the order in which they were set. A slot is sorted when its time comes near.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ while True:
 
 class CascadingStore(SqliteStore):
     """
-    Sorts a few far jobs, near or not, after every other commit, and removes some tombstones.
+    A store that sorts a few far jobs, near or not, after every other commit.
+
+    It also removes some tombstones.
     """
 
     turn = 0
@@ -88,7 +90,9 @@ class AllFar:
 
 class TestFarStore(AllFar, StoreSuite):
     """
-    The contract suite without any sorting: due jobs are found and claimed in their slots.
+    The contract suite without any sorting.
+
+    Due jobs are found and claimed in their unsorted slots.
     """
 
 
@@ -129,7 +133,9 @@ def spread(store, count, first=DAY_MS, span=30 * DAY_MS, name="job"):
 
 def check(store, jobs):
     """
-    Check that every query finds exactly *jobs*, which are in order of due time.
+    Check that every query finds exactly *jobs*.
+
+    The order of *jobs* must be by due time.
     """
     first, last = jobs[0].due_at, jobs[-1].due_at
     assert store.due(0, EVER, None, len(jobs) + 1) == jobs
@@ -153,7 +159,7 @@ def test_far_jobs_share_pages(weighed, store):
     assert levels(store) == {-4: 21_000}
 
 
-def test_owner_sorts_what_comes_near(store, clock):
+def test_the_owner_sorts_slots_that_come_near(store, clock):
     """
     Each commit sorts 5,000 jobs of a slot that begins within the hour.
 
@@ -177,7 +183,9 @@ def test_owner_sorts_what_comes_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    The next scan finds a job that was sorted to a place before jobs that are already running or pending.
+    A job is sorted to a place before jobs that are already running or pending.
+
+    The next scan finds it.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -193,7 +201,7 @@ def test_sorted_jobs_are_not_passed_over(store, clock):
 
 def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     """
-    A file that was closed for a week fires the jobs from its slots in order, and loses or repeats none.
+    A file that was closed for a week fires the overdue jobs of its slots in order, each once.
     """
     jobs = spread(store, 300, span=DAY_MS)
     monkeypatch.setattr(_far, "_STRETCH", 20)
@@ -240,9 +248,9 @@ def test_far_jobs_of_every_kind(store, clock):
     assert store.due(0, EVER, None, 9) == jobs
 
 
-def test_others_are_never_far(store):
+def test_other_jobs_are_never_far(store):
     """
-    Recurring, dead, paused and large jobs are never on the far level.
+    Recurring, dead, paused and large jobs are never stored on the far level.
     """
     due_at = store.now_ms() + DAY_MS
     writes = [model.Set(model.Job(key, 0, due_at)) for key in ("paused", "dead")]
@@ -260,7 +268,7 @@ def test_others_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    Far jobs that are on level 0, as after a clock step, stay on level 0.
+    After a clock step, level 0 may contain far jobs, which stay there.
 
     Each can be found, moved, cancelled and fired.
     """
@@ -299,7 +307,7 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    While owners sort and are killed, another process sets, moves and cancels.
+    Owners sort and are killed, while another process sets, moves and cancels jobs.
 
     Every job exists exactly once.
     """

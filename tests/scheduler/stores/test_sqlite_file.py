@@ -1,5 +1,5 @@
 """
-The SQLite store with faults of its file.
+The SQLite store during faults of its file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ NOBODY = 65534
 
 def test_text_file_is_refused_and_left_alone(path, open_file):
     """
-    A file that is not a database is refused by name, and stays byte for byte the same.
+    A file that is not a database is refused, and the error names it.
+
+    The file does not change.
     """
     path.write_text("these are not the jobs you are looking for\n" * 100)
     before = path.read_bytes()
@@ -43,7 +45,7 @@ def test_text_file_is_refused_and_left_alone(path, open_file):
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db"]
 
 
-def test_damaged_file_is_told(path, open_file):
+def test_a_damaged_file_is_reported(path, open_file):
     """
     A database with overwritten pages is reported as damaged, with a remedy.
     """
@@ -62,7 +64,7 @@ def test_emptied_and_damaged_rows(path, open_file):
     """
     A file without its meta row is refused.
 
-    Text that cannot be decoded is reported as damage of the file, not as the caller's error.
+    Text that cannot be decoded is reported as damage to the file, not as the caller's error.
     """
     store = open_file()
     set_one(store)
@@ -86,7 +88,7 @@ def test_links_in_a_circle(path):
 
 def test_lives_beside_other_tables(path, open_file):
     """
-    The store adds its tables to a file that has an application's own tables.
+    The store adds its tables to a file that already has the tables of an application.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
@@ -101,7 +103,9 @@ def test_lives_beside_other_tables(path, open_file):
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_another_encoding_is_refused(path, open_file, encoding):
     """
-    A file in UTF-16 is refused and stays unchanged, because a prefix would match other keys there.
+    A file in UTF-16 is refused, because a prefix would match other keys there.
+
+    The file stays unchanged.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA encoding = '{encoding}'")
@@ -131,7 +135,7 @@ def test_missing_directory_is_refused(tmp_path):
 
 def test_disk_full(open_file):
     """
-    A full disk is a transient error that says so.
+    A full disk is a transient error, and the message says that the disk is full.
 
     Nothing of the batch is stored, and writes work once there is room.
     """
@@ -154,7 +158,7 @@ def test_disk_full(open_file):
 
 def test_a_disk_that_is_full_when_a_file_is_opened():
     """
-    If there is no room for the log's index, the error reports a full disk, not a damaged file.
+    If there is no room for the index of the log, the error reports a full disk, not a damaged file.
     """
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
@@ -163,7 +167,7 @@ def test_a_disk_that_is_full_when_a_file_is_opened():
 
 def test_statements_number_no_value():
     """
-    No statement contains ?1, because Python 3.12 and 3.13 take it for a name and warn each time.
+    No statement contains ?1, because Python 3.12 and 3.13 take ?1 for a name and warn each time.
     """
     texts = [file.read_text("utf-8") for file in Path(_schema.__file__).parent.glob("*.sql")]
     assert len(texts) >= 2
@@ -172,7 +176,9 @@ def test_statements_number_no_value():
 
 def test_first_use_in_a_transaction(path):
     """
-    If a scheduler cannot create its tables because a transaction locks the file, the error says how to create them.
+    A scheduler cannot create its tables while a transaction locks the file.
+
+    The error says how to create them.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -188,9 +194,9 @@ def test_first_use_in_a_transaction(path):
 
 def test_writer_that_does_not_end(path, open_file):
     """
-    While another connection holds the write lock, writes wait and then fail as transient.
+    Another connection holds the write lock.
 
-    Reads continue.
+    Writes wait, and then raise transient errors. Reads continue.
     """
     store = open_file(busy_s=0.05)
     set_one(store)
@@ -205,11 +211,12 @@ def test_writer_that_does_not_end(path, open_file):
     assert store.apply([a_set()])[0].outcome is model.Outcome.REPLACED
 
 
-def test_writer_beside_one_that_hardly_pauses(path, open_file):
+def test_a_write_beside_a_connection_that_commits_without_pause(path, open_file):
     """
-    A write takes place in one of the short pauses of a connection that commits one batch after the other.
+    Another connection commits one batch after the other.
 
-    SQLite's own polls are up to 100 ms apart, and would meet one of these pauses of a millisecond only by chance.
+    A write takes place in one of the short pauses. SQLite itself polls up to 100 ms apart, and would meet such a pause
+    of a millisecond only by chance.
     """
     store, is_over, commits = open_file(busy_s=5.0), threading.Event(), []
     set_one(store)
@@ -238,7 +245,9 @@ def test_writer_beside_one_that_hardly_pauses(path, open_file):
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
-    An owner whose lock file was deleted gives up its shards, because other processes can no longer see its lock.
+    If an owner's lock file was deleted, the owner gives up its shards.
+
+    Other processes can no longer see its lock.
     """
     store = open_file()
     store.acquire("owner")
@@ -247,9 +256,11 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
     assert store.renew("owner") == []
 
 
-def test_taken_over_behind_its_back(path, open_file):
+def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     """
-    An owner whose lock file was deleted is refused to write once another process has acquired the shards.
+    An owner's lock file was deleted.
+
+    Once another process has acquired the shards, writes of the old owner are rejected.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -264,7 +275,7 @@ def test_taken_over_behind_its_back(path, open_file):
 
 def test_one_file_by_two_names(tmp_path, path, open_file):
     """
-    A symbolic link to the file uses the same lock.
+    A store that is opened through a symbolic link uses the same lock as the file itself.
     """
     open_file().acquire("owner")
     link = tmp_path / "link.db"
@@ -290,11 +301,11 @@ def test_crash_leftovers_are_taken_over(path, open_file):
     assert store.wait_for_change(20.0) is True
 
 
-def test_another_file_where_the_owner_listens(path, open_file):
+def test_another_file_in_the_place_of_the_fifo(path, open_file):
     """
     If another file is in the place of its FIFO, the store keeps that file and works.
 
-    It reports that it cannot be notified.
+    The store reports that it cannot be notified.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
@@ -311,7 +322,9 @@ def test_another_file_where_the_owner_listens(path, open_file):
 
 def test_release_leaves_no_fifo(path, open_file):
     """
-    The owner removes its FIFO, and the lock file stays empty.
+    A release removes the owner's FIFO.
+
+    The lock file stays, and is empty.
     """
     store = open_file()
     store.acquire("owner")
@@ -323,7 +336,7 @@ def test_release_leaves_no_fifo(path, open_file):
 
 def test_clean_close_leaves_one_file(path, open_file):
     """
-    The log is merged into the database as the last store closes.
+    The last store to close merges the log into the database.
     """
     store = open_file()
     store.acquire("owner")
@@ -348,7 +361,9 @@ def test_synchronous_is_labelled(path, open_file):
 @pytest.mark.needs("os.fork")
 def test_fork(open_file):
     """
-    A forked child can use neither the store nor its lock, and the parent keeps both.
+    A forked child can use neither the store nor the store's lock.
+
+    The parent keeps both.
     """
     store = open_file()
     (lease,) = store.acquire("owner")
@@ -372,7 +387,9 @@ def test_fork(open_file):
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
 def test_without_rights(path, open_file, let_through, own_as_nobody, file_mode, folder_mode):  # noqa: PLR0917  fixtures
     """
-    A user who may not read the file, or not write it or its folder, gets an error that says so, without a traceback.
+    A user may not read the file, or may not write to the file or its folder.
+
+    The error says so, without a traceback.
     """
     open_file().close()
     let_through(path)
@@ -435,7 +452,7 @@ def test_read_only_mount(path, open_file):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount_after_a_crash(path, open_file):
     """
-    On a read-only disk, a file whose log was not merged is refused, because a read would miss the log.
+    On a read-only disk, a file whose log was not merged is refused, because a read would miss the contents of the log.
     """
     set_one(open_file())
     said, *_ = mounted_read_only(path)

@@ -96,8 +96,8 @@ def test_full_disk(tmp_path, disk, sizes):
     """
     On a full disk jobs can be cancelled, in reserved room.
 
-    New jobs are refused until there is room again. This holds however many of the jobs are only in the log when the
-    disk becomes full.
+    New jobs are refused until there is room again. This holds however many jobs were only in the log when the disk
+    became full.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first
@@ -112,7 +112,9 @@ def test_full_disk(tmp_path, disk, sizes):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_full_disk_beside_the_owner(tmp_path):
     """
-    A process that is not the owner can also cancel there, and accepts new jobs as soon as there is room.
+    On a full disk, a process that is not the owner can also cancel.
+
+    It accepts new jobs as soon as there is room.
     """
     cancelled, full, last = run_on("4m", tmp_path, FULL + BY_ANOTHER, "500 400 100000 90000000")
     assert cancelled == "50"

@@ -1,5 +1,5 @@
 """
-A SQLite file, or one of its side files, that was deleted, moved or replaced while it was open.
+A SQLite file, or one of its side files, is deleted, moved or replaced while it is open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def beside(path, suffix):
 
 def replace(path):
     """
-    Replace *path* by a copy, as a restore of a backup does.
+    Replace *path* by a copy, as restoring a backup does.
     """
     copy = path.with_name("copy")
     shutil.copy(path, copy)
@@ -57,7 +57,7 @@ LOSSES = {
 @pytest.fixture(params=LOSSES)
 def lose(request, path):
     """
-    Return a function that removes the file in one way, and the words of the resulting error.
+    Return a function that removes the file in one of several ways, and the words of the error that follows.
     """
     part = {"log": "its -wal ", "index": "its -shm "}.get(request.param.split()[0], "")
     return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
@@ -65,7 +65,7 @@ def lose(request, path):
 
 def test_clients_notice_before_they_write(open_file, lose):
     """
-    If the file is gone, a client refuses every write, every read and the start of an owner.
+    If the file is gone, a client raises an error for every write, every read and the start of an owner.
     """
     take_away, words = lose
     store = open_file()
@@ -79,7 +79,9 @@ def test_clients_notice_before_they_write(open_file, lose):
 
 def test_owner_notices_on_its_own(path, lose):
     """
-    An idle owner detects without a call that its file is gone, reports it, and releases its shard.
+    An idle owner detects without any call that its file is gone.
+
+    It reports this and releases its shard.
     """
     take_away, words = lose
     seen, is_over = [], threading.Event()
@@ -119,7 +121,7 @@ def test_a_file_that_comes_back(path, until):
 
 def test_a_reader_makes_no_file(path, open_file, monkeypatch):
     """
-    A connection that opens just after the file was moved away does not create a new file.
+    A connection that opens just after the file was moved away creates no new file.
 
     A new file would lose the log.
     """
@@ -143,9 +145,9 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    While the owner of a deleted file has not noticed it, the new file gets no owner.
+    As long as the owner of a deleted file has not noticed this, the new file gets no owner.
 
-    Then the old owner gives way.
+    Then the old owner gives up, and the new file can get an owner.
     """
     store = open_file()
     store.acquire("first")
@@ -163,7 +165,7 @@ def test_no_second_owner(path, open_file):
 
 def test_joined_transaction(path, open_file):
     """
-    A store of the old file refuses to join a transaction on a new file of the same name.
+    A store of a deleted file refuses to join a transaction on a new file with the same name.
     """
     store = open_file()
     replace(path)
@@ -173,7 +175,9 @@ def test_joined_transaction(path, open_file):
 
 def test_deleted_fifo_is_made_again(path, open_file):
     """
-    An owner whose FIFO was deleted makes another at its next renewal, which then notifies it of writes.
+    An owner whose FIFO was deleted makes a new FIFO at its next renewal.
+
+    The new FIFO then notifies it of writes.
     """
     store, peer = open_file(), open_file()
     store.acquire("owner")
@@ -186,7 +190,7 @@ def test_deleted_fifo_is_made_again(path, open_file):
 
 def test_fifo_of_the_heir_stays(path, open_file):
     """
-    An owner that lost its lock does not remove the next owner's FIFO.
+    An owner that has lost its lock does not remove the FIFO of the next owner.
     """
     store, heir = open_file(), open_file()
     store.acquire("owner")
@@ -199,7 +203,7 @@ def test_fifo_of_the_heir_stays(path, open_file):
 
 def test_hard_link_is_refused(path, open_file):
     """
-    A file with two names (a hard link) is refused, because each name would get its own log.
+    A file with two names (a hard link) is refused, because each name would have its own log.
 
     A symbolic link is accepted.
     """

@@ -21,7 +21,9 @@ from tickwheel.stores.sqlite import _file_lock, _schema
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
 def test_migration_whose_transaction_is_over(path, error):
     """
-    If SQLite has already ended the transaction, as on a full disk, a failed migration still reports its original cause.
+    On a full disk, SQLite may end the transaction of a migration itself.
+
+    The migration still reports its original error.
     """
 
     class Ended(sqlite3.Connection):
@@ -39,7 +41,9 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    On a full disk the lock is taken, kept and released, although the owner's name cannot be written.
+    On a full disk the owner's name cannot be written.
+
+    The lock is still taken, kept and released.
     """
     first, second = open_file(), open_file()
 
@@ -55,9 +59,11 @@ def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     assert second.acquire("two")
 
 
-def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
+def test_ctrl_c_during_the_release_of_the_lock(open_file, monkeypatch):
     """
-    A close completes a release of the lock that was interrupted.
+    The release of the lock is interrupted.
+
+    A close completes the release.
     """
     first, second = open_file(), open_file()
     first.acquire("one")
@@ -73,9 +79,11 @@ def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
     assert second.acquire("two")
 
 
-def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
+def test_listing_the_nodes_blocks_no_owner(path, open_file, monkeypatch):
     """
-    A process that holds the lock for a moment to list the nodes does not keep an owner from taking it.
+    A process that lists the nodes holds the lock for a moment.
+
+    This does not keep an owner from taking the lock.
     """
     store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
@@ -98,7 +106,7 @@ def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
-    A write that is interrupted at its begin or end leaves no transaction open.
+    A write that is interrupted at its begin or at its end leaves no transaction open.
     """
     signals = []
 

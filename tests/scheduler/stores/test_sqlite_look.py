@@ -10,9 +10,11 @@ from tickwheel.jobs import model
 from tickwheel.stores import Cursor, open_store
 
 
-def test_what_is_written_after_the_scan_of_a_look(tmp_path, monkeypatch):
+def test_writes_after_a_scan_are_found_by_the_next(tmp_path, monkeypatch):
     """
-    A scan notes its position before it reads, so that the next scan returns writes made after the reads.
+    A scan records its position before it reads.
+
+    So the next scan returns the writes that were made after these reads.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     with closing(open_store(url)) as store, closing(open_store(url)) as peer:

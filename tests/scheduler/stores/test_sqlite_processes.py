@@ -32,7 +32,7 @@ def start(store):
     """
     Return a function that starts a process with a program on the store's file.
 
-    The fixture stops all of them.
+    The fixture stops all these processes.
     """
     started = []
 
@@ -76,7 +76,7 @@ def test_owner_that_is_killed(store, start):
     """
     While an owner lives, no other process becomes owner.
 
-    A killed owner is no longer listed, and the next process takes over.
+    Once the owner is killed, it is not listed any more, and the next process takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())
@@ -118,7 +118,9 @@ def test_owner_that_ends(store, start):
 @pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
-    An orphaned process that the owner forked does not keep the next owner from locking the file.
+    An owner forked a process, which is now an orphan.
+
+    The next owner can lock the file.
     """
     child = start(
         """
@@ -139,9 +141,9 @@ def test_childs_child_does_not_keep_the_lock(store, start):
 
 def test_others_write_while_one_owns(store, start):
     """
-    While an owner runs, several processes set, move and cancel at once.
+    While an owner runs, several processes set, move and cancel jobs at once.
 
-    Nothing is lost, and the owner is notified.
+    No job is lost, and the owner is notified.
     """
     store.acquire("the parent")
     mark = changes_of(store, 0, 1, 2**62, None).mark
@@ -176,7 +178,9 @@ def test_others_write_while_one_owns(store, start):
 
 def test_killed_while_writing(store, start):
     """
-    A process that is killed while it writes leaves only whole batches, and the counts agree with the jobs.
+    A process that is killed while it writes leaves only whole batches.
+
+    The stored counts agree with the jobs.
     """
     child = start(
         """

@@ -46,7 +46,9 @@ while True:
 
 def small(monkeypatch, shelf, part):
     """
-    Lower the limits: a key partition is full with *shelf* keys, and a slice of a merge has *part* keys.
+    Lower the limits.
+
+    A key partition is full with *shelf* keys, and a slice of a merge has *part* keys.
     """
     monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
     monkeypatch.setattr(_runs, "_SLICE", part)
@@ -54,7 +56,7 @@ def small(monkeypatch, shelf, part):
 
 class MergingStore(SqliteStore):
     """
-    Moves a slice of keys after each commit.
+    A store that moves a slice of keys after each commit.
     """
 
     def apply(self, writes):
@@ -116,7 +118,7 @@ def merge_all(store):
 
 def runs(store):
     """
-    Return for each run how many keys it was made of.
+    Return for each run the number of keys from which it was made.
     """
     return sorted(size for _, size in rows(store.path, SQL["runs"]))
 
@@ -143,7 +145,7 @@ def listed(store, limit=1_000):
 
 def check(store, jobs):
     """
-    Check that *jobs*, by key, are listed, counted and looked up.
+    Check that *jobs* (by key) are listed, counted and looked up correctly.
     """
     assert listed(store, 100) == [jobs[key] for key in sorted(jobs)]
     assert store.count()["pending"] == len(jobs)
@@ -174,7 +176,7 @@ def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
     """
     While keys are moved into runs, two processes set, move and cancel jobs.
 
-    Each key has one job, and every query finds it.
+    Each key has one job, which every query finds.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
@@ -210,7 +212,9 @@ def test_far_keys_share_pages(weighed, store, monkeypatch):
 
 def test_shelf_stays_small(store, clock, monkeypatch):
     """
-    Commits move the keys that the owner wrote into runs, and renewals move the keys that other processes wrote.
+    Commits move the owner's keys into runs.
+
+    Renewals move the keys that other processes wrote.
     """
     small(monkeypatch, 200, 100)
     day = store.now_ms() + DAY_MS
@@ -230,7 +234,9 @@ def test_shelf_stays_small(store, clock, monkeypatch):
 
 def test_stale_keys_go(store, clock, monkeypatch):
     """
-    A merge drops the keys of jobs that were moved or have finished, and other stale keys once there are many.
+    A merge drops the keys of jobs that were moved or have finished.
+
+    It drops other stale keys once there are many.
     """
     small(monkeypatch, 100, 50)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
@@ -311,7 +317,9 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
     """
-    A file with 20,000 keys in one partition opens unchanged and stays complete while the partition becomes a run.
+    A file has 20,000 keys in one partition.
+
+    It opens unchanged, and stays complete while the partition becomes a run.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -337,7 +345,7 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    While owners move keys and are killed, another process sets, moves and cancels.
+    Owners move keys and are killed, while another process sets, moves and cancels jobs.
 
     Every job exists exactly once.
     """
@@ -360,7 +368,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    A failed commit leaves the runs and their copy in memory unchanged, even if it had moved a slice.
+    A failed commit, which had moved a slice of keys, leaves the runs and their copy in memory unchanged.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}
@@ -396,9 +404,9 @@ def test_filters_know_what_they_have():
             assert filters.within(connection, [keys[5]]) == [(7, [keys[5]])]
 
 
-def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
+def test_the_owner_reads_filters_when_it_opens(store, clock, monkeypatch):
     """
-    The owner reads the filters of existing keys when it opens.
+    The owner reads the Bloom filters of existing keys when it opens.
 
     Otherwise the first set among ten million keys would be slow.
     """
@@ -416,9 +424,11 @@ def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
     assert not any("FROM tickwheel_filter" in each for each in statements)
 
 
-def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
+def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
     """
-    A job that gets another due time but keeps its number and slot is not found by its former key.
+    A job gets another due time but keeps its number and slot.
+
+    It is not found by its former key.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -441,7 +451,9 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    A page that ends between two keys of one job does not omit the job.
+    A job may have two keys.
+
+    A page that ends between them does not omit the job.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS
@@ -455,9 +467,9 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
         assert [job.key for job in listed(store, 40)] == keys
 
 
-def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, clock, monkeypatch):
+def test_a_slice_adds_no_more_than_the_reserve(store, clock, monkeypatch):
     """
-    A slice of the longest possible keys adds at most as much to the file as is reserved for a full disk.
+    A slice of the longest possible keys adds to the file at most the space that is reserved for a full disk.
     """
     small(monkeypatch, 2_000, 1_000)
     monkeypatch.setattr(Reserve, "cover", lambda *_: None)

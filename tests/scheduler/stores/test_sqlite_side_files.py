@@ -28,9 +28,9 @@ def beside(path, name):
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_links_are_not_followed(path, tmp_path, open_file, link):
     """
-    A link in place of the lock is refused by name.
+    A link in place of the lock is refused, and the error names it.
 
-    A link in place of the reserve is replaced. Their targets stay unchanged.
+    A link in place of the reserve is replaced. The targets of the links stay unchanged.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("precious")
@@ -49,9 +49,11 @@ def test_links_are_not_followed(path, tmp_path, open_file, link):
 
 
 @pytest.mark.needs("os.mkfifo")
-def test_no_file_where_the_lock_belongs(path, open_file):
+def test_a_fifo_in_place_of_the_lock(path, open_file):
     """
-    A FIFO in place of the lock is refused, and the store does not wait for its other end.
+    A FIFO in place of the lock is refused.
+
+    The store does not wait until another process opens the FIFO.
     """
     store = open_file()
     os.mkfifo(beside(path, "lock"))
@@ -93,9 +95,9 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    A reserve left by another user's killed owner is replaced.
+    A killed owner of another user left a reserve, which is replaced.
 
-    For another user's lock, the error names it and the remedy.
+    For another user's lock, the error names the lock and the remedy.
     """
     store = SqliteStore(path)
     store.open()
@@ -129,9 +131,11 @@ def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
         set_one(store)
 
 
-def test_lock_that_is_not_to_be_had(path):
+def test_a_lock_that_cannot_be_taken(path):
     """
-    The errors for a file system without locks and for a refused lock differ, and name the remedy.
+    A file system without locks and a refused lock raise different errors.
+
+    Both name the remedy.
     """
     unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
     assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)

@@ -61,7 +61,9 @@ def analyze(path):
 
 def fill(store, count, prefix):
     """
-    Set jobs, near and far, some of which recur.
+    Set jobs, near and far.
+
+    Some of them recur.
     """
     store.apply(
         [
@@ -74,7 +76,7 @@ def fill(store, count, prefix):
 @pytest.mark.parametrize("rows", [0, 3, 30, 100, 1_000])
 def test_no_plan_depends_on_statistics(tmp_path, rows):
     """
-    The statistics of a file with *count* jobs change no plan for a table that grows.
+    For tables that grow, the statistics of a file with *count* jobs change no plan.
     """
     path = tmp_path / "jobs.db"
     with closing(SqliteStore(path)) as store:
@@ -101,7 +103,9 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
 @pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    A file that was analysed with a hundred jobs takes no more steps with thousands than a file that was never analysed.
+    A file was analysed when it had a hundred jobs.
+
+    With thousands of jobs, it takes no more steps than a file that was never analysed.
     """
     steps = {}
     for is_analyzed in (False, True):

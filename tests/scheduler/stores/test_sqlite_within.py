@@ -73,7 +73,9 @@ def test_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join the transaction like set, and see its earlier writes.
+    Move, cancel and the bulk forms join the transaction like set.
+
+    They see the earlier writes of the transaction.
     """
     first = client.set("a", **LATER).job
     set_again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
@@ -92,7 +94,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(path, conn, make, record, is_elsewhere):
     """
-    A due job fires after the commit, even if another scheduler of the file set it, and not before the commit.
+    A due job fires after the commit and not before, even if another scheduler of the file set it.
     """
     owner = make(f"sqlite:///{path}")
     owner.handler("h")(record)
@@ -108,7 +110,9 @@ def test_it_fires(path, conn, make, record, is_elsewhere):
 
 def test_it_fires_after_a_long_transaction(path, conn, make, record):
     """
-    If a transaction stays open past the due time of its job, the job fires after the commit.
+    A transaction stays open past the due time of its job.
+
+    The job fires after the commit.
     """
     owner = make(f"sqlite:///{path}").start()
     owner.handler("h")(record)
@@ -137,9 +141,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(path, conn, make, record, when):
     """
-    A process killed before its commit leaves neither the order nor the job.
+    A process killed before its commit leaves neither its order nor its job.
 
-    A process killed after it leaves both.
+    A process killed after the commit leaves both.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, path, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -152,9 +156,11 @@ def test_crash(path, conn, make, record, when):
         record.wait(1)
 
 
-def test_an_error_leaves_the_transaction(client, conn):
+def test_an_error_does_not_end_the_transaction(client, conn):
     """
-    A failed write undoes its own changes and nothing else of the transaction.
+    A failed write undoes its own changes.
+
+    The other changes of the transaction stay.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     conn.execute(
@@ -169,7 +175,7 @@ def test_an_error_leaves_the_transaction(client, conn):
 
 def test_rows_of_any_kind(client, conn):
     """
-    A write within the caller's transaction does not use the caller's row and text factories, and leaves them in place.
+    A write within the caller's transaction ignores the caller's row and text factories, and leaves them in place.
     """
     client.set("k", **LATER)
     conn.row_factory, conn.text_factory = sqlite3.Row, bytes
@@ -180,7 +186,7 @@ def test_rows_of_any_kind(client, conn):
 
 def refused(client, connection, words):
     """
-    Check that a write on *connection* is refused with these *words*, and that nothing was written.
+    Check that a write on *connection* raises an error with these *words*, and that nothing was written.
     """
     with pytest.raises(TransactionError, match=words):
         client.set("k", **LATER, conn=connection)
@@ -189,7 +195,7 @@ def refused(client, connection, words):
 
 def test_connections_that_cannot_be_joined(client, path, tmp_path):
     """
-    A connection that a write cannot join is refused with the reason and the remedy.
+    If a write cannot join a connection, the error gives the reason and the remedy.
     """
     refused(client, "app.db", r"conn is a builtins.str: pass a sqlite3.Connection")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
@@ -227,9 +233,9 @@ def test_another_thread(client, conn):
 
 def test_a_stale_transaction(client, conn):
     """
-    A transaction that read before another process's write can no longer write.
+    A transaction that has read can no longer write if another process has written since then.
 
-    It gets a transient error, and nothing is lost.
+    The write raises a transient error, and nothing is lost.
     """
     conn.execute("BEGIN")
     orders(conn)
@@ -244,7 +250,7 @@ def test_a_stale_transaction(client, conn):
 
 def test_an_error_leaves_no_transaction(client, path):
     """
-    A failed write rolls back the transaction that it began, so that no other writer is blocked.
+    A failed write rolls back the transaction that it began, so it blocks no other writer.
     """
     with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)
@@ -257,7 +263,9 @@ def test_an_error_leaves_no_transaction(client, path):
 
 def test_stores_that_cannot(conn):
     """
-    A store in memory cannot join a transaction, and its error names the stores that can.
+    A store in memory cannot join a transaction.
+
+    Its error names the stores that can.
     """
     with closing(Scheduler("memory://")) as scheduler, pytest.raises(UnsupportedError, match="SQLite or PostgreSQL"):
         scheduler.set("k", **LATER, conn=conn)
@@ -265,7 +273,7 @@ def test_stores_that_cannot(conn):
 
 def test_async(path, conn):
     """
-    The scheduler for asyncio joins a connection of `sqlite3`, whose statements block the event loop.
+    The scheduler for asyncio joins a connection of `sqlite3`, although its statements block the event loop.
     """
 
     async def main():

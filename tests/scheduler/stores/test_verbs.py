@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 @pytest.fixture(params=["sqlite", "postgres", "redis", "partitions"])
 def any_url(request, tmp_path):
     """
-    Return the URL of an empty store that several processes share, for each kind of store.
+    Return the URL of an empty store that several processes can share, for each kind of store.
     """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'jobs.db'}"
@@ -63,9 +63,11 @@ def test_a_series(server_url, make):
     assert client.cancel("k").outcome is Outcome.CANCELLED
 
 
-def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
+def test_a_run_now_after_a_skip(any_url, make, until):
     """
-    Running a job now, by its key or with a filter, keeps the due time that an earlier skip or move has set.
+    An earlier skip or move has set a due time.
+
+    Running the job now, by its key or with a filter, keeps that due time.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)
@@ -91,7 +93,7 @@ def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
 
 def test_changed_in_part(any_url, make):
     """
-    A change of some fields keeps the others: phase, remaining runs, pause and due time.
+    A change of some fields keeps the other fields: phase, remaining runs, pause and due time.
     """
     client = make(any_url)
     before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job
@@ -108,9 +110,9 @@ def test_changed_in_part(any_url, make):
     assert [record.outcome for record in reversed(client.history("k"))] == acts
 
 
-def test_by_question(server_url, make):
+def test_verbs_with_a_filter(server_url, make):
     """
-    Jobs that match a filter are counted, moved in parts and all together, spread, paused, resumed, run and cancelled.
+    Jobs that match a filter are counted, moved (in parts and all together), spread, paused, resumed, run and cancelled.
     """
     client = make(server_url)
     names = [f"job {n:02}" for n in range(24)]
@@ -140,7 +142,7 @@ def test_by_question(server_url, make):
     assert client.stats()["pending"] == 0
 
 
-def test_stopped_by_question(any_url, make, until):
+def test_stop_with_a_filter(any_url, make, until):
     """
     A filter counts and stops the matching jobs that run on another node.
 
@@ -174,7 +176,7 @@ def test_stopped_by_question(any_url, make, until):
 
 def test_replayed_by_their_error(server_url, make, events):
     """
-    Replaying dead letters by their error leaves dead letters with another error unchanged.
+    If dead letters are replayed by their error, dead letters with another error stay unchanged.
     """
     scheduler = make(server_url)
     told = events(scheduler)

@@ -1,5 +1,5 @@
 """
-A request to withdraw an attempt lives as long as a caller waits for it, and no longer.
+A request to withdraw an attempt lives only as long as a caller waits for its result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OLDER = "UPDATE tickwheel_question SET asked_at = asked_at - {}"
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def kept(request, tmp_path):
     """
-    Return the URL of an empty store, and a function that ages all its withdrawal requests by some milliseconds.
+    Return the URL of an empty store, and a function that makes all its withdrawal requests older by some milliseconds.
     """
     if request.param == "sqlite":
         path = tmp_path / "jobs.db"
@@ -46,11 +46,13 @@ def kept(request, tmp_path):
     return server.url(f"?prefix={prefix}&shards=1"), make_older
 
 
-def test_for_a_caller_who_is_gone(kept):
+def test_requests_of_a_caller_who_has_ended(kept):
     """
-    The owner sees a withdrawal request until five seconds after its last repetition, and a stop request for a minute.
+    The owner sees a withdrawal request until five seconds after its last repetition.
 
-    Without this limit, an old request would withdraw every later try of a job that waits for a worker, because these
+    It sees a stop request for a minute.
+
+    Without these limits, an old request would withdraw every later try of a job that waits for a worker, because these
     tries have the same attempt number.
     """
     url, age = kept
@@ -77,7 +79,7 @@ def test_for_a_caller_who_is_gone(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    After the clock was set back, earlier requests are ignored until the clock reaches their time again.
+    After the clock was set back, requests from before are ignored until the clock reaches their time again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

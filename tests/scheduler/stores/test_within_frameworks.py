@@ -1,5 +1,7 @@
 """
-`conn=` with SQLAlchemy and Django: a write joins their transaction, and takes effect if and only if they commit.
+A write with `conn=` joins a transaction of SQLAlchemy or Django.
+
+It takes effect if and only if the transaction commits.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def client(url, engine):  # noqa: ARG001  the table is there before the store is
 @pytest.mark.parametrize("make", [orm.Session, lambda engine: orm.scoped_session(orm.sessionmaker(engine))])
 def test_a_session(client, engine, make):
     """
-    The job joins the session's transaction, which the write begins if the session has not.
+    The job joins the transaction of the session.
+
+    If the session has no transaction yet, the write begins one.
     """
     session = make(engine)
     client.set("first", conn=session, **LATER)
@@ -76,7 +80,9 @@ def test_a_session(client, engine, make):
 
 def test_a_connection(client, engine):
     """
-    The job joins the transaction of a connection, which the first write begins if necessary.
+    The job joins the transaction of the connection.
+
+    If it has not begun yet, the first write begins one.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)
@@ -99,7 +105,9 @@ def order(engine):
 
 def test_what_sqlalchemy_refuses(client, engine):
     """
-    A failed session, a session without an engine, and a closed connection are refused like connections of the driver.
+    A failed session, a session without an engine, and a closed connection are refused.
+
+    The errors are those for connections of the driver.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)
@@ -117,7 +125,7 @@ def test_what_sqlalchemy_refuses(client, engine):
 
 def test_an_engine_that_commits_each_statement_is_refused(client, engine):
     """
-    An engine that commits each statement has no transaction to join.
+    An engine that commits each statement is refused, because it has no transaction to join.
     """
     with (
         engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn,
@@ -128,7 +136,9 @@ def test_an_engine_that_commits_each_statement_is_refused(client, engine):
 
 def test_async_sessions_on_postgres(postgres, database):
     """
-    An AsyncSession and an AsyncConnection are joined by an AsyncScheduler, and refused by a Scheduler.
+    An AsyncScheduler joins an AsyncSession or an AsyncConnection.
+
+    A Scheduler raises an error for both.
     """
     pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
     asyncio_orm = import_module("sqlalchemy.ext.asyncio")
@@ -237,7 +247,7 @@ def test_django(request, tmp_path, engine):
     """
     Within `atomic` the write joins Django's connection.
 
-    It does not wait for a SQLite file that this connection has locked.
+    So it does not wait for a SQLite file that this connection has locked.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     path = tmp_path / "app.db"
@@ -261,7 +271,7 @@ def test_django(request, tmp_path, engine):
 
 def test_a_django_that_is_only_imported(tmp_path):
     """
-    If Django was imported but has no settings, a job is set as if Django were absent.
+    If Django is imported but has no settings, a job is set as if Django were not imported.
     """
     program = """
         import django.db
