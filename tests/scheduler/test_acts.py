@@ -1,5 +1,7 @@
 """
-The history records callers' writes: by default only writes to recurring jobs, by option all.
+The history records callers' writes.
+
+By default these are only writes to recurring jobs, and by option all writes.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ def outcomes(scheduler, key):
         ("all", ["created", "moved", "cancelled"], ["created", "changed", "moved", "cancelled"]),
     ],
 )
-def test_what_is_kept(url, make, keep, once, series):
+def test_which_writes_are_recorded(url, make, keep, once, series):
     """
     A set, a move and a cancel each leave a record that names the calling process.
 
-    By default this holds for recurring jobs only, and by option for all jobs.
+    By default this holds only for recurring jobs, and by option for all jobs.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")
@@ -45,7 +47,7 @@ def test_what_is_kept(url, make, keep, once, series):
     assert {record.by for record in scheduler.history("series")} <= {"me"}
 
 
-def test_a_plain_set_carries_nothing():
+def test_a_plain_set_leaves_no_record():
     """
     By default, setting a one-time job writes only the job and no record, whichever caller sets it.
     """

@@ -40,7 +40,7 @@ def test_the_same_names():
 
 def test_every_verb(url):
     """
-    Each verb answers like the verb of the synchronous scheduler.
+    Each verb returns the same result as the verb of the synchronous scheduler.
     """
 
     async def main():
@@ -65,7 +65,9 @@ def test_every_verb(url):
 
 def test_handlers_run_on_the_callers_loop(url):
     """
-    Async handlers run on the loop that started the scheduler, and so share its connections and locks.
+    Async handlers run on the loop that started the scheduler.
+
+    So they can use the connections and locks of that loop.
     """
 
     async def main():
@@ -144,9 +146,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    If its loop was closed first, a scheduler releases its async jobs when it stops, without counting an attempt.
+    The loop is closed before the scheduler is stopped.
 
-    It logs this once, and again after each new start.
+    The stop then releases the async jobs without counting an attempt. The scheduler logs this once after each start.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -174,7 +176,9 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
 
 def test_a_task_that_is_cancelled(file_url):
     """
-    A stop cancels a task that does not end in time and releases its job, which is claimed again later.
+    A stop cancels a task that does not end in time, and releases the task's job.
+
+    The job is claimed again later.
     """
 
     async def main():
@@ -203,7 +207,7 @@ def test_a_task_that_is_cancelled(file_url):
 
 def test_drain_reports_on_the_loop(url):
     """
-    A drain reports the number of cancelled jobs in the event loop's own thread.
+    A drain calls its callback in the event loop's own thread, with the number of cancelled jobs.
     """
 
     async def main():
@@ -221,7 +225,9 @@ def test_drain_reports_on_the_loop(url):
 
 def test_an_answer_that_was_cancelled():
     """
-    If an answer is cancelled elsewhere, its awaiting task is cancelled, and later callers still get their answers.
+    If an answer is cancelled elsewhere, the task that awaits it is cancelled.
+
+    Later callers still get their answers.
     """
 
     async def answers():
@@ -237,7 +243,9 @@ def test_an_answer_that_was_cancelled():
 
 class OpenedStore(SqliteStore):
     """
-    A store that records the thread that opens it, and waits there until it may continue.
+    A store that records the thread that opens it.
+
+    The opening waits there until the test lets it continue.
     """
 
     def __init__(self, path):
@@ -268,7 +276,7 @@ class OpenedStore(SqliteStore):
 )
 def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
     """
-    The first use opens the store in another thread, so that a slow server does not block the loop.
+    The first use opens the store in another thread, so a slow server does not block the loop.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -304,7 +312,7 @@ def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
 @pytest.mark.parametrize("begin", [AsyncScheduler.start, AsyncScheduler.__aenter__])
 def test_a_start_that_is_cancelled(tmp_path, begin):
     """
-    A cancelled start is undone: it leaves no thread running, and the file has no owner.
+    A cancelled start is undone: no thread is left running, and the file has no owner.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -328,7 +336,9 @@ def test_a_start_that_is_cancelled(tmp_path, begin):
 
 def test_a_start_that_is_repeated_and_cancelled(url):
     """
-    Cancelling a second start, which has nothing to do, does not stop the scheduler.
+    A second start has nothing to do.
+
+    Cancelling it does not stop the scheduler.
     """
 
     async def main():

@@ -1,5 +1,5 @@
 """
-A backfill runs the runs of a recurring job in a past range again.
+A backfill repeats the runs of a recurring job in a past range of time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock):
     """
-    Return a scheduler that fires nothing yet, with a job that runs at nine on working days.
+    Return a scheduler that fires nothing yet.
+
+    It has a job that runs at nine on working days.
     """
     scheduler = make(url, clock=clock)
     fields = {"payload": {"to": "all"}, "handler": "h", "retry": RetryPolicy(attempts=3)}
@@ -38,14 +40,14 @@ def scheduler(url, make, clock):
 
 def keys(scheduler):
     """
-    Return the keys of the jobs that were set for "report".
+    Return the keys of the jobs that were set for the handler "report".
     """
     return [job.key for job in scheduler.list("report@").jobs]
 
 
 def test_each_run_is_a_job(scheduler, record):
     """
-    Each instant in the range that is not excluded becomes a job with the fields of the recurring job.
+    Each run in the range that is not excluded becomes a job with the fields of the recurring job.
     """
     before = scheduler.get("report")
     answer = scheduler.backfill("report", "2030-01-04T09:00Z", "2030-01-09T09:00Z")
@@ -62,7 +64,9 @@ def test_each_run_is_a_job(scheduler, record):
 
 def test_it_may_be_repeated(scheduler):
     """
-    A repeated backfill does not set jobs again that still wait, and a dry run sets nothing.
+    A repeated backfill does not set the jobs again that still wait.
+
+    A dry run sets nothing.
     """
     week = (NOON - 7 * DAY, NOON)
     assert scheduler.backfill("report", *week, dry_run=True).runs == 4
@@ -72,9 +76,11 @@ def test_it_may_be_repeated(scheduler):
     assert (again.runs, again.created) == (4, 0)
 
 
-def test_what_runs_is_not_run_twice(scheduler, record, until):
+def test_a_running_job_is_not_backfilled_again(scheduler, record, until):
     """
-    If a backfill is repeated while one of its jobs runs, that job is left alone and its run is not counted.
+    A backfill is repeated while one of its jobs runs.
+
+    That job stays as it is, and its run is not counted.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
@@ -93,9 +99,9 @@ def test_what_runs_is_not_run_twice(scheduler, record, until):
     assert len(record.items) == 2
 
 
-def test_what_died_is_run_again(scheduler, until):
+def test_a_dead_job_is_backfilled_again(scheduler, until):
     """
-    A repeated backfill sets a job again that became a dead letter.
+    A repeated backfill sets a job again that has become a dead letter.
 
     A paused job stays paused and keeps its due time.
     """
@@ -112,7 +118,7 @@ def test_what_died_is_run_again(scheduler, until):
 
 def test_at_a_rate(scheduler):
     """
-    With a rate, the jobs become due one after another, in the order of their runs.
+    With a rate, the jobs become due one after another, in the order of the runs that they repeat.
     """
     scheduler.backfill("report", NOON - 7 * DAY, NOON, rate=0.5)
     due = [scheduler.get(key).due_at / 1000 - NOON.timestamp() for key in sorted(keys(scheduler))]
@@ -121,9 +127,9 @@ def test_at_a_rate(scheduler):
 
 def test_a_part_at_a_time(scheduler):
     """
-    A range with more runs than the limit can be continued with the cursor in the answer.
+    If a range has more runs than the limit, the cursor in the answer continues the backfill.
 
-    A range with more runs than fit into one commit is set completely.
+    A range with more runs than fit into one commit is still set completely.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:
@@ -135,9 +141,11 @@ def test_a_part_at_a_time(scheduler):
     assert scheduler.backfill("often", NOON - DAY, NOON, limit=1_300).created == 1_300
 
 
-def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
+def test_the_current_run_is_not_backfilled(scheduler, clock, record, until):
     """
-    A backfill ends before the run that is due or running now, even if jitter delays that run past its nominal time.
+    A backfill ends before the run that is due or running now.
+
+    This holds even if jitter delays that run past its nominal time.
     """
     due_at = scheduler.set("late", every=600, jitter=500, handler="h").job.due_at / 1000
     assert due_at > NOON.timestamp() + 601  # the jitter of this key is large
@@ -173,7 +181,9 @@ def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
 )
 def test_bad_input(scheduler, key, fields, problem):
     """
-    An invalid backfill is refused with the value and the remedy, and nothing is set.
+    An invalid backfill raises an error with the value and the remedy.
+
+    Nothing is set.
     """
     scheduler.set("once", delay=60, handler="h")
     scheduler.set("k" * 500, every=60, handler="h")
@@ -197,7 +207,7 @@ def test_before_all_time(scheduler, since):
 
 def test_other_faces(service_url, make, url):
     """
-    An AsyncScheduler and a client of a service offer backfills, too.
+    An AsyncScheduler and a client of a service also have `backfill`.
     """
 
     async def ask():

@@ -1,5 +1,5 @@
 """
-Pairs of features that work alone also work together.
+Pairs of features that also work together.
 
 No run is lost or repeated, and the fields stay right.
 """
@@ -37,7 +37,7 @@ def runs(scheduler, clock):
     """
     Return a list of the runs of handler "h", in seconds from the start.
 
-    The list's attribute `ends` has the results of the next runs.
+    The list's attribute `ends` has the results that the next runs return.
     """
     made = Runs()
 
@@ -56,7 +56,7 @@ class Runs(list):
     """
     The start times of runs.
 
-    `ends` has the results of the next runs.
+    `ends` has the results that the next runs return.
     """
 
     def __init__(self):
@@ -74,7 +74,7 @@ def after(*waits_s, attempts=5):
 
 def due_in(scheduler, clock):
     """
-    Return the seconds until the job is due, and the seconds from then to its expiry.
+    Return the seconds until the job is due, and the seconds between its due time and its expiry.
     """
     job = scheduler.get("k")
     length = None if job.expires_at is None else (job.expires_at - job.due_at) / 1_000
@@ -82,9 +82,11 @@ def due_in(scheduler, clock):
 
 
 @pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
-def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
+def test_a_step_back_does_not_undo_a_move(scheduler, clock, how):
     """
-    If the clock is set back a little, a cron job that was moved past its next match keeps its due time.
+    A cron job was moved past its next match.
+
+    If the clock is set back a little, the job keeps its due time.
     """
     scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
     if how == "skipped":
@@ -103,9 +105,11 @@ def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
 
 
 @pytest.mark.parametrize("verb", ["run_now", "move"])
-def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
+def test_moved_between_two_attempts(scheduler, clock, runs, verb):
     """
-    A one-time job that is moved between two attempts has at least as long until its expiry as before the move.
+    A one-time job is moved between two attempts.
+
+    The time between its due time and its expiry does not become shorter.
     """
     runs.ends.append(ValueError("no"))
     scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
@@ -123,9 +127,9 @@ def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
 @pytest.mark.parametrize("overlap", ["skip", "once", "all", "cancel"])
 @pytest.mark.parametrize("misfire", ["once", "all"])
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
-def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
+def test_run_now_between_two_attempts(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
     """
-    A `run_now` during the wait for a retry starts the retry at once.
+    A `run_now` while a job waits for a retry starts the retry at once.
 
     The series then continues without an extra run.
     """
@@ -137,9 +141,11 @@ def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, m
     assert runs == pytest.approx([3_600, 3_700, 7_200], abs=0.01)
 
 
-def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
+def test_a_run_now_that_is_retried(scheduler, clock, runs):
     """
-    If the run that `run_now` started fails, runs skipped before it stay skipped, whether or not the job has `expires`.
+    A `run_now` starts a run, which fails and is retried.
+
+    Runs that were skipped before stay skipped, whether or not the job has `expires`.
     """
     for expires in (None, 600):
         runs.clear()
@@ -157,7 +163,9 @@ def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
 
 def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
     """
-    Each replay gives the job at least its original time to expiry, after any number of snoozes and dead letters.
+    Each replay gives the job at least its original time to expiry.
+
+    This holds however often the job was snoozed or became a dead letter.
     """
     scheduler.set("k", delay=0, expires=300, handler="h")
     for _ in range(4):
@@ -172,7 +180,9 @@ def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
 
 def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
-    A run that was snoozed past its expiry is omitted, and the next run by a new rule has the whole time of `expires=`.
+    A run was snoozed past its expiry, and is omitted.
+
+    The next run by a new rule has the whole time of `expires=`.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")
@@ -186,7 +196,9 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
 
 def test_fewer_attempts_than_were_made(scheduler, clock, runs):
     """
-    If a new policy allows fewer attempts than a run has used, the run gets one more attempt, and the series continues.
+    A new policy allows fewer attempts than a run has used.
+
+    The run gets one more attempt, and the series continues.
     """
     runs.ends += [ValueError("no")] * 4
     scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
@@ -203,7 +215,9 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
 def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
     """
-    A dead series that is replayed continues with a single run, whichever attempt ended it and with any misfire policy.
+    A dead series is replayed, and continues with a single run.
+
+    This holds for any attempt that ended it and any misfire policy.
     """
     runs.ends += ends
     scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))
@@ -216,9 +230,11 @@ def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
 
 
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
-def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, end):
+def test_missed_runs_that_a_retry_delays(scheduler, clock, runs, end):
     """
-    If a retry delays missed runs, all of them are made up, although `overlap="skip"` omits runs due during a run.
+    A retry delays missed runs.
+
+    All of them take place, although `overlap="skip"` omits runs that become due during a run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))
@@ -231,9 +247,11 @@ def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, e
 
 
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
-def test_skip_what_is_overdue(scheduler, clock, runs, misfire):
+def test_skip_of_an_overdue_run(scheduler, clock, runs, misfire):
     """
-    A skip omits the overdue run and all later runs until now, so that the next run is in the future.
+    A skip omits the overdue run and all later runs that are already due.
+
+    So the next run is in the future.
     """
     scheduler.set("k", every=60, misfire=misfire, handler="h")
     scheduler.pause("k")

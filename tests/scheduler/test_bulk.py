@@ -85,7 +85,9 @@ def test_cancel(client):
 
 def test_move_by_a_shift(client):
     """
-    All jobs move by the same length of time, which may be negative, but never into the past.
+    All jobs move by the same length of time.
+
+    The length may be negative, but no job moves into the past.
     """
     jobs = fill(client, 4)
     assert client.bulk("move", handler="h", shift="30m").changed == 2
@@ -97,7 +99,9 @@ def test_move_by_a_shift(client):
 
 def test_spread(client):
     """
-    Jobs with one due time are spread over a span, and each gets a place that follows from its key.
+    Jobs with one due time are spread over a span.
+
+    The place of each job follows from its key.
     """
     client.set_many([SetRequest(f"herd {n}", delay=HOUR, handler="h") for n in range(200)])
     since = client.get("herd 0").due_at / 1000
@@ -130,7 +134,9 @@ def test_pause_and_resume(client):
 
 def test_parts_and_repeats(client):
     """
-    A change continues from its cursor after a limit, and a repetition from any cursor changes no job twice.
+    A change that reached its limit continues from its cursor.
+
+    A repetition from any cursor changes no job twice.
     """
     jobs = fill(client, 8)
     first = client.bulk("move", "job", shift=60, limit=3)
@@ -157,7 +163,9 @@ def test_run(client):
 
 def test_by_payload(client):
     """
-    A filter finds jobs by a part of the payload or, if the payload is JSON, by one of its fields.
+    A filter finds jobs by a part of their payload.
+
+    If the payload is JSON, it also finds jobs by a field.
     """
     payloads = {
         "number": {"number": 17},
@@ -202,7 +210,7 @@ def test_payloads_of_others(payload, field, has):
     """
     A payload written by another program is decoded for the filter.
 
-    If it is not JSON, it has no fields.
+    A payload that is not JSON has no fields.
     """
     assert has_field(Job("k", 0, 0, payload=payload), field) is has
 
@@ -234,17 +242,15 @@ def test_payloads_of_others(payload, field, has):
 )
 def test_values_that_are_refused(client, verb, fields, said):
     """
-    A field that does not fit the verb is refused by name, before any job is changed.
+    If a field does not fit the verb, the error names it, and no job is changed.
     """
     with pytest.raises(InvalidJobError, match=said):
         client.bulk(verb, **fields)
 
 
-def test_an_instant_of_zero_is_a_filter(client):
+def test_an_instant_of_zero_is_a_bound(client):
     """
-    A bound of 0, the epoch, is a bound like others.
-
-    It matches no job, rather than all jobs.
+    A bound of 0 (the epoch) is a valid bound, with which the filter matches no job rather than all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0
@@ -262,7 +268,9 @@ def test_no_name_for_a_service(make, service_url):
 
 def test_replay_by_error():
     """
-    Dead jobs are replayed by their error, on request spread over a span, and once per call even if they fail again.
+    Dead jobs are replayed by their error.
+
+    They can be spread over a span. One call replays a job once, even if the job fails again.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock).start()
@@ -289,7 +297,9 @@ def test_replay_by_error():
 
 def test_recurring_jobs_that_run(scheduler_that_holds):
     """
-    A bulk change cancels and pauses a running recurring job like the single verbs, and leaves a running one-time job.
+    A bulk change cancels and pauses a running recurring job, as the single verbs do.
+
+    It leaves a running one-time job unchanged.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.set("once", delay=0, handler="waits")
@@ -303,9 +313,9 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
     go_on()
 
 
-def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
+def test_running_jobs_are_asked_to_stop(scheduler_that_holds, until):
     """
-    With `running=True` running jobs are counted and asked to stop, with or without pending jobs.
+    With `running=True` running jobs are counted and asked to stop, whether or not there are pending jobs.
 
     Dead jobs stay.
     """
@@ -336,7 +346,9 @@ def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
 @pytest.mark.parametrize("count", [1, 3])
 def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
     """
-    Many running jobs can be asked to stop by their keys, and each request gets its own answer.
+    Many running jobs can be asked to stop by their keys.
+
+    Each request gets its own answer.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     keys = [f"k {number}" for number in range(count)]
@@ -352,7 +364,9 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
 
 def test_the_order_of_many_answers(tmp_path, make, record):
     """
-    The answers have the order of the requests, even if one write waits for another owner while later ones commit.
+    The answers have the order of the requests.
+
+    In the test one write waits for another owner while later writes are committed.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))
@@ -397,9 +411,11 @@ def scheduler_that_holds(url, make, record):
     gate.set()
 
 
-def test_what_changes_meanwhile(monkeypatch):
+def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    A job that changes between the read and the write of a bulk change keeps its change, and is counted.
+    A job changes between the read and the write of a bulk change.
+
+    The job keeps its own change, and is counted.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))
@@ -433,7 +449,7 @@ def test_what_changes_meanwhile(monkeypatch):
 
 def test_a_run_that_was_interrupted(make):
     """
-    A bulk change that failed can be continued from its last report, even if the failed commit took effect.
+    A bulk change that failed can be continued from its last report, even if the failed commit did take effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)

@@ -58,7 +58,7 @@ def workers():
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_one_hung_handler(start, record, go_on, kind, size):
     """
-    However many jobs of one handler hang, other handlers keep a quarter of the workers, and at least one.
+    However many jobs of one handler hang, other handlers keep a quarter of the workers, but at least one worker.
     """
     scheduler = start(workers=size, coroutines=size)
     began = type(record)()
@@ -81,7 +81,7 @@ def test_one_hung_handler(start, record, go_on, kind, size):
 @pytest.mark.parametrize("running_max", [2, 8])
 def test_a_backlog_of_a_hung_handler(start, record, go_on, until, running_max):
     """
-    If a hung handler has more due jobs than may be running, other handlers' jobs still start.
+    If a hung handler has more due jobs than the scheduler may run at once, other handlers' jobs still start.
     """
     scheduler = start(workers=4, running_max=running_max)
     began = type(record)()
@@ -126,7 +126,7 @@ def test_order_of_a_herd(start, record):
     assert record.wait(530) == list(range(530))
 
 
-def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
+def test_a_job_that_waits_behind_a_hung_handler(start, record, go_on, until):
     """
     A job that waits behind a hung job of its handler can be cancelled, moved and replaced.
     """
@@ -145,9 +145,9 @@ def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
     assert record.wait(2) == [0, "other"]
 
 
-def test_the_usual_timeout(start, record, go_on, events):
+def test_the_default_timeout(start, record, go_on, events):
     """
-    A handler without a timeout gets the scheduler's timeout, which is half an hour by default.
+    If a handler has no timeout, it gets the scheduler's timeout, which is half an hour by default.
     """
     assert SchedulerOptions().timeout_s == 1800
     scheduler = start(timeout_s=0.05, retry=ONCE)
@@ -188,7 +188,9 @@ def test_leaked_threads_are_bounded(start, record, go_on, events, until):
 
 def test_many_handlers_that_leak(start, record, go_on, until):
     """
-    At the limit of threads, hanging handlers wait for one another, and the other handlers continue.
+    At the limit of threads, hanging handlers wait for each other.
+
+    The other handlers continue.
     """
     scheduler = start(workers=2, leaked_max=4, retry=ONCE)
     began = type(record)()
@@ -207,7 +209,9 @@ def test_many_handlers_that_leak(start, record, go_on, until):
 
 def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, monkeypatch, until):
     """
-    If an async handler continues past its timeout, its attempt has failed, but the task counts until it ends.
+    If an async handler continues past its timeout, its attempt has failed.
+
+    The task counts against the limit until it ends.
     """
     monkeypatch.setattr("tickwheel.engine._timeouts._GRACE_S", 0.05)
     scheduler = start(coroutines=2, leaked_max=2)
@@ -237,7 +241,9 @@ def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, 
 
 def test_a_task_that_clears_up(start, record, events):
     """
-    An async handler that is cancelled at its timeout may take time to end, and its next job waits until then.
+    An async handler that is cancelled at its timeout may take time to end.
+
+    Until then, the next job of the handler waits.
     """
     scheduler = start()
     told = events(scheduler)
@@ -295,7 +301,7 @@ def test_some_hung_handlers(start, record, go_on, kind, hung):
 @pytest.mark.parametrize("hung", [2, 5])
 def test_backlogs_of_some_hung_handlers(start, record, go_on, hung):
     """
-    If several hung handlers have more due jobs than may be running, other handlers' jobs still start.
+    If several hung handlers have more due jobs than the scheduler may run at once, other handlers' jobs still start.
     """
     scheduler = start(workers=4, running_max=64)
     began = type(record)()

@@ -1,5 +1,7 @@
 """
-Calendar rules, in every call that accepts them: dates, sets of days, policies for clock changes, and zones.
+Calendar rules in every call that accepts them.
+
+They have dates, sets of days, policies for clock changes, and zones.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def client(request, make, tmp_path):
 
 def rule(job):
     """
-    Return the parsed text of *job*'s recurrence.
+    Return the parsed recurrence of *job*.
     """
     facts = json.loads(job.recurrence)
     assert facts.keys() <= FIELDS
@@ -83,9 +85,9 @@ def rule(job):
 
 def test_an_equal_rule_changes_nothing(client):
     """
-    Setting an equal rule in any spelling changes nothing, in `set` and `set_many`.
+    Setting an equal rule changes nothing, whatever its spelling, in `set` and `set_many`.
 
-    The exported line of a job makes the same job.
+    The exported line of a job makes an equal job.
     """
     for number, (asked, spelled) in enumerate(RULES):
         key = f"equal/{number}"
@@ -106,7 +108,7 @@ def test_an_equal_rule_changes_nothing(client):
 
 def test_another_rule_changes_the_series(client):
     """
-    A change of any field that determines the due times makes another rule.
+    If any field that determines the due times changes, the rule counts as another rule.
     """
     for number, other in enumerate(OTHERS):
         key = f"other/{number}"
@@ -120,7 +122,7 @@ def test_another_rule_changes_the_series(client):
 
 def test_change(client):
     """
-    A change of named fields leaves the rest of the rule: time, dates, sets of days and policies.
+    A change of named fields leaves the other parts of the rule: time, dates, sets of days and policies.
     """
     first = client.set("c", target="log", every="3d", time="02:00", tz="Europe/Berlin", dst_gap="skip").job
     steps = [
@@ -157,7 +159,7 @@ def test_another_zone_or_time_keeps_the_dates(client):
     """
     Another time, zone or exclusion keeps the dates of a series.
 
-    Only another number of days starts a new count.
+    Only another number of days starts a new series of dates.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
@@ -168,11 +170,11 @@ def test_another_zone_or_time_keeps_the_dates(client):
     assert rule(again)["anchor_on"] == f"{YEAR}-01-30"
 
 
-def test_a_phase_that_is_asked_for(client):
+def test_a_phase_that_is_given(client):
     """
     `at=` sets one date of the series, past or future, from which the others are counted.
 
-    A later set whose `at=` is on one of these dates leaves the series unchanged.
+    If a later set has an `at=` on one of these dates, the series stays unchanged.
     """
     fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2001-01-01T00:00Z"}
     job = client.set("phase", **fields).job
@@ -186,7 +188,7 @@ def test_the_zone_of_this_machine(client, monkeypatch):
     """
     `local` is stored as the name of this machine's zone.
 
-    If that has no name, the call is refused.
+    If the zone has no name, an error is raised.
     """
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()
@@ -228,9 +230,9 @@ def test_the_zone_of_this_machine(client, monkeypatch):
         ({"delay": 1, "dst_overlap": "both"}, "dst_overlap is 'both': it is for recurring jobs"),
     ],
 )
-def test_refused(client, fields, named):
+def test_invalid_rules(client, fields, named):
     """
-    A store and a service refuse an invalid rule with the field, its value and the remedy.
+    For an invalid rule, the error of a store or a service has the field, the field's value and the remedy.
     """
     with pytest.raises((InvalidJobError, TypeError), match=named):
         client.set("bad", target="log", **fields)
@@ -240,7 +242,7 @@ def test_refused(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    A node that does not know a value of a rule marks the job as unroutable, and names that part of the rule.
+    If a node does not know a value in a rule, it marks the job as unroutable and names that part of the rule.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}
@@ -251,7 +253,9 @@ def test_a_value_of_a_later_version(name):
 
 def test_not_succeeded_since(client):
     """
-    Recurring jobs are listed by the time of their last success or, without one, of their first set.
+    Recurring jobs are listed by the time of their last success.
+
+    Without a success, the time of their first set counts.
     """
     client.set("fresh", every=60, target="log")
     client.set("once", delay=60, target="log")
@@ -261,9 +265,9 @@ def test_not_succeeded_since(client):
     assert client.list(not_succeeded_since=later, prefix="x").jobs == ()
 
 
-def test_other_data_of_the_zone():
+def test_other_versions_of_the_zone_data():
     """
-    A date that was computed with other data of its zone is computed again, as for a cron line.
+    A date that was computed with another version of its zone's data is computed again, as for a cron line.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

@@ -1,5 +1,7 @@
 """
-A cancel of a running job notifies every kind of handler, and its attempt is not retried.
+A cancel of a running job notifies every kind of handler.
+
+The attempt is not retried.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def test_async(make, url, until, events):
 
 def test_thread(make, url, until):
     """
-    A handler on a thread can read the cancel, its heartbeat raises, and a second cancel gets the same answer.
+    A handler on a thread can read that it was cancelled, and its heartbeat raises.
+
+    A second cancel gets the same answer.
     """
     begun, go_on, seen = threading.Event(), threading.Event(), []
     scheduler = make(url).start()
@@ -88,7 +92,9 @@ def test_thread(make, url, until):
 
 def test_pull(make, url, until):
     """
-    After the cancel a pull worker has no lease any more: it can neither extend nor acknowledge the job.
+    After the cancel a pull worker has no lease any more.
+
+    It can neither extend nor acknowledge the job.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q", retry=RETRY)
@@ -104,7 +110,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    An attempt that succeeds in spite of the cancel stays a success.
+    If the attempt succeeds in spite of the cancel, it counts as a success.
 
     After any other result there is no retry.
     """
@@ -153,9 +159,11 @@ def test_recurring(make, url, events):
 
 
 @pytest.mark.parametrize("again", ["stop", "cancel", "set"])
-def test_the_end_of_a_series_that_is_gone(make, url, until, again):
+def test_the_outcome_of_a_run_whose_series_has_gone(make, url, until, again):
     """
-    If a recurring job is stopped, cancelled or set again during a run, the history still gets that run's outcome.
+    A recurring job is stopped, cancelled or set again during a run.
+
+    The history still gets the run's outcome.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()
@@ -186,7 +194,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
 
 def test_pending(make, url):
     """
-    With `running=True` pending jobs are also cancelled.
+    With `running=True`, pending jobs are cancelled, too.
     """
     scheduler = make(url)
     scheduler.set("k", delay=60, handler="h")

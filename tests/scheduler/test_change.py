@@ -34,7 +34,7 @@ def client(request, make, tmp_path):
 
 def kept(before, after, *changed):
     """
-    Assert that *after* has the fields of *before*, except for the fields *changed* and a newer generation.
+    Assert that *after* has the fields of *before*, except for the fields *changed* and a later generation.
     """
     assert after.generation > before.generation
     same = {name: getattr(after, name) for name in changed}
@@ -45,7 +45,7 @@ def test_one_field(client):
     """
     A named field gets its new value, which may be None.
 
-    All other fields stay exactly the same, including a pause.
+    All other fields stay unchanged, including a pause.
     """
     retry = RetryPolicy(attempts=3)
     before = client.set("k", delay=HOUR, handler="h", target="pull", payload=[1], expires=60, retry=retry).job
@@ -71,7 +71,7 @@ def test_one_field(client):
 
 def test_rule_in_parts(client):
     """
-    The unnamed parts of a rule stay: phase, jitter, grace, exclusions and remaining runs.
+    The parts of a rule that are not named stay: phase, jitter, grace, exclusions and remaining runs.
     """
     rule = {"misfire": "skip", "misfire_grace": "90s", "overlap": "once", "max_runs": 9, "exclude": ["* 3 * * *"]}
     before = client.set(
@@ -100,9 +100,9 @@ def test_rule_in_parts(client):
 
 def test_another_rule(client):
     """
-    A job that gets another cron line, zone, interval or exclusion gets its due time from the changed rule.
+    If a job gets another cron line, zone, interval or exclusion, the changed rule determines its due time.
 
-    The rest of the rule stays the same.
+    The other parts of the rule stay the same.
     """
     before = client.set("k", cron="0 9 * * *", tz="Europe/Berlin", max_runs=9, handler="h", target="pull").job
     after = client.change("k", cron="30 9 * * *").job
@@ -124,9 +124,9 @@ def test_another_rule(client):
 
 def test_refusals(client):
     """
-    An invalid value raises an error that names it.
+    An invalid value raises an error that names the value.
 
-    An unknown key and a wrong generation are reported as outcomes. None of them changes the job.
+    An unknown key and a wrong generation are reported as outcomes. The job stays unchanged in each case.
     """
     once = client.set("once", delay=HOUR, handler="h", target="pull").job
     often = client.set("often", every=HOUR, handler="h", target="pull", until=4_133_980_800).job
@@ -152,9 +152,11 @@ def test_refusals(client):
     assert client.get("often") == often
 
 
-def test_a_run_that_is_tried_again():
+def test_a_run_that_is_retried():
     """
-    A run that waits for its retry keeps its attempts, error and due time, and continues with the changed fields.
+    A run that waits for its retry keeps its attempts, error and due time.
+
+    The retry uses the changed fields.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock).start()
@@ -182,11 +184,11 @@ def test_a_run_that_is_tried_again():
     scheduler.stop()
 
 
-def test_what_runs(make, url, until):
+def test_a_running_job(make, url, until):
     """
     A running job is not changed or fired again.
 
-    A recurring job is changed after its run.
+    The change of a recurring job takes effect after the run.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)
@@ -210,7 +212,9 @@ def test_what_runs(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval applies to its exclusions, even if they are added later, and moves no run.
+    The zone of an interval applies to its exclusions, even to those that are added later.
+
+    The zone moves no run.
     """
     job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
     assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(
@@ -229,7 +233,7 @@ def test_an_interval_keeps_its_zone(client):
 
 def changing(store, key, times, monkeypatch, write):
     """
-    Call *write*, as another caller, just after each of the first *times* reads of *key*.
+    Call *write* just after each of the first *times* reads of *key*, as another caller.
     """
     read, left = store.get, [None] * times
 
@@ -243,9 +247,9 @@ def changing(store, key, times, monkeypatch, write):
     monkeypatch.setattr(store, "get", read_then_change)
 
 
-def test_others_change_it_meanwhile(monkeypatch):
+def test_writes_of_others_during_a_change(monkeypatch):
     """
-    Other callers' writes between the read and the write of a change are kept.
+    Writes of other callers between the read and the write of a change are kept.
 
     If such writes do not end, the change fails with a transient error.
     """

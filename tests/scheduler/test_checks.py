@@ -58,7 +58,9 @@ def test_keys(key):
 )
 def test_bad_keys(key, said):
     """
-    A key that cannot be stored is refused with the reason, and a long one is shortened in the message.
+    For a key that cannot be stored, the error has the reason.
+
+    It shortens a long key.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.check_key(key)
@@ -109,7 +111,7 @@ def test_nan():
 @pytest.mark.parametrize(("delay", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("PT0.0001S", 1), ("-5s", 0)])
 def test_delays_as_text(delay, ms):
     """
-    Text with units or in ISO 8601 format is a valid length of time.
+    Text with units, or in ISO 8601 format, is a valid length of time.
     """
     assert checks.delay_ms(delay) == ms
 
@@ -117,7 +119,9 @@ def test_delays_as_text(delay, ms):
 @pytest.mark.parametrize("delay", ["5", "", "soon", "P1M", "9" * 10**6 + "s"], ids=lambda delay: delay[:5])
 def test_bad_delays_as_text(delay):
     """
-    Invalid text is refused with a remedy, and a long text is shortened in the message.
+    Invalid text raises an error with a remedy.
+
+    The message shortens a long text.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: write numbers with units such as 90s") as caught:
         checks.delay_ms(delay)
@@ -136,7 +140,9 @@ def test_delays_of_other_types(delay):
 @given(st.floats(allow_nan=False, max_value=CENTURY_S))
 def test_delays_are_never_cut_short(delay):
     """
-    A delay is never shortened, and lengthened by less than a millisecond.
+    A delay is never shortened.
+
+    It is lengthened by less than a millisecond.
     """
     ms = checks.delay_ms(delay)
     assert max(0.0, delay * 1000) <= ms <= max(0.0, delay * 1000) + 1
@@ -164,7 +170,7 @@ def test_instants():
 )
 def test_bad_instants(at, said):
     """
-    A naive datetime, or an instant that is too far away, is refused with the remedy.
+    A naive datetime, or an instant that is too far in the past or future, is refused with the remedy.
     """
     with pytest.raises(InvalidJobError, match=said):
         checks.at_ms(at, NOW)
@@ -225,7 +231,7 @@ def test_bad_payloads(payload, said):
 
 def test_payloads_that_nest():
     """
-    A payload may be nested a hundred levels deep, and may contain any number of brackets side by side.
+    A payload may have a hundred levels of nested brackets, and any number of brackets side by side.
     """
     for payload in (nested(99), {"a": [nested(10)] * 50}, "[" * 1_000, {'{"' * 200: '\\"' * 200}):
         assert checks.decode_payload(checks.encode_payload(payload)) == payload
@@ -263,7 +269,9 @@ class Order:
 )
 def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
     """
-    The message names the type and the remedy, and a value converted by that remedy is returned unchanged.
+    The message names the type and the remedy.
+
+    A value that was converted by this remedy is returned unchanged.
     """
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})
@@ -280,15 +288,17 @@ def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
 )
 def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
     """
-    Types of msgspec, pydantic and attrs are recognised by an attribute, so that no check imports these libraries.
+    Types of msgspec, pydantic and attrs are recognised by an attribute.
+
+    So the check does not import these libraries.
     """
     with pytest.raises(InvalidJobError, match=f"JSON has no Order: {remedy}"):
         checks.encode_payload(type("Order", (), {mark: ()})())
 
 
-def test_a_struct_comes_back_as_it_was():
+def test_the_remedy_for_a_struct_works():
     """
-    The remedy that the error suggests for msgspec's types works in msgspec.
+    The remedy that the error gives for msgspec's types works.
     """
     msgspec = pytest.importorskip("msgspec", reason="msgspec is not installed")
     kind = msgspec.defstruct("Struct", [("number", int)])
@@ -300,7 +310,9 @@ def test_a_struct_comes_back_as_it_was():
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
 def test_seconds_of_options(value):
     """
-    Every option that is a length of time accepts all its forms, and an invalid value is named.
+    Every option that is a length of time accepts all forms of a duration.
+
+    The error for an invalid value names the option.
     """
     options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
     scheduler = Scheduler("memory://", options=options)
@@ -321,15 +333,19 @@ def test_seconds_of_options(value):
 )
 def test_options_that_no_store_could_keep(options, said):
     """
-    Options beyond the limits of every store are refused by name, before anything is written.
+    Options beyond the limits of every store are refused before anything is written.
+
+    The error names the option.
     """
     with pytest.raises(InvalidJobError, match=said):
         SchedulerOptions(**options)
 
 
-def test_seconds_of_options_that_are_none():
+def test_options_that_are_not_lengths_of_time():
     """
-    A value that is not a length of time is refused with the value and the valid forms.
+    A value that is not a length of time is refused.
+
+    The error has the value and the valid forms.
     """
     for make in (
         lambda value: SchedulerOptions(timeout_s=value),
@@ -346,7 +362,7 @@ def test_seconds_of_options_that_are_none():
 
 
 @pytest.mark.parametrize("value", [date(2030, 1, 1), True, [], b"5"])
-def test_an_instant_that_is_none(value):
+def test_a_value_that_is_not_an_instant(value):
     """
     If a value is not an instant, the error shows the value and the valid forms.
     """
@@ -354,7 +370,7 @@ def test_an_instant_that_is_none(value):
         checks.at_ms(value, 0)
 
 
-def test_an_unknown_type_says_what_json_has():
+def test_an_unknown_type_lists_the_types_of_json():
     """
     For an unknown type, the message lists the valid types.
     """
@@ -364,7 +380,9 @@ def test_an_unknown_type_says_what_json_has():
 
 def test_choices():
     """
-    A mode is given by its name, and the error for an unknown name lists the valid names.
+    A mode is given by its name.
+
+    The error for an unknown name lists the valid names.
     """
     assert checks.choice("mode", "keep", SetMode) is SetMode.KEEP
     with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):
@@ -391,9 +409,9 @@ def test_traces():
             checks.check_trace(wrong)
 
 
-def test_the_century_of_an_instant_begins_now():
+def test_the_limit_of_an_instant_counts_from_now():
     """
-    The limit of an instant is a distance from now, not from 1970.
+    The limit for an instant is counted from now, not from 1970.
     """
     assert checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
     assert checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + checks.FAR_MS

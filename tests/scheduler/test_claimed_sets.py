@@ -69,7 +69,9 @@ def store(request, tmp_path):
 @pytest.fixture
 def start(make, store, until, engines):
     """
-    Return a function that starts a scheduler with a handler "h" and waits until it has read the store.
+    Return a function that starts a scheduler with a handler "h".
+
+    The function waits until the scheduler has read the store.
     """
 
     def started(handle, **options):
@@ -101,7 +103,7 @@ def busy(start, record, go_on):
 
 def test_one_commit_sets_and_begins(start, store, record, until, engines):
     """
-    Jobs that are due when they are set need no claim in a commit of its own.
+    Jobs that are due when they are set need no separate commit for their claim.
 
     Each fires once, in order.
     """
@@ -115,9 +117,11 @@ def test_one_commit_sets_and_begins(start, store, record, until, engines):
     engines[-1].staged.check()
 
 
-def test_what_is_set_is_reported_first(start, store, record):
+def test_the_set_is_reported_before_the_firing(start, store, record):
     """
-    Hooks get the event of the set before the event of the firing, and the set's answer shows a pending job.
+    Hooks get the event of the set before the event of the firing.
+
+    The answer of the set shows a pending job.
     """
     scheduler = start(print)
     scheduler.subscribe(record)
@@ -131,7 +135,9 @@ def test_what_is_set_is_reported_first(start, store, record):
 @pytest.mark.parametrize("verb", ["cancel", "move", "set"])
 def test_withdrawn_before_its_start(busy, store, record, go_on, verb):
     """
-    A claimed job that waits for a worker can be cancelled, moved and replaced, and then fires as the answer says.
+    A claimed job that waits for a worker can be cancelled, moved and replaced.
+
+    It then fires as the answer says.
     """
     busy.set("k", payload="old", **DUE)
     assert store.claimed() == ["first", "k"]
@@ -159,7 +165,9 @@ def test_too_late_after_its_start(busy):
 
 def test_cancels_race_with_starts(start, store, record, until, engines):
     """
-    If many claimed jobs are cancelled while they start, each either runs or is cancelled.
+    Many claimed jobs are cancelled while they start.
+
+    Each job either runs or is cancelled.
     """
     scheduler = start(record, workers=4)
     answers = {}
@@ -199,7 +207,7 @@ def test_a_paused_scope(start, store, record):
     """
     Jobs of a paused scope are not claimed.
 
-    After the resume they fire, and use one attempt.
+    After the resume they fire, each with its first attempt.
     """
     scheduler = start(lambda _, firing: record(firing.attempt))
     scheduler.pause_scope("handler:h")
@@ -212,7 +220,7 @@ def test_a_paused_scope(start, store, record):
 
 def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
     """
-    If its scope is paused during the commit, a claimed job does not start and gets its attempt back.
+    If the scope of a claimed job is paused during the commit, the job does not start and gets its attempt back.
     """
     scheduler = start(record)
     with ThreadPoolExecutor() as pool, store.held() as entered:
@@ -227,7 +235,7 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate limit wait for their turn, so they are claimed in a later commit.
+    Jobs with a rate limit must wait for their turn, so they are not claimed with their set but in a later commit.
     """
     scheduler = start(record, rate=1_000)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])
@@ -257,7 +265,7 @@ def test_a_limited_number(start, store, record, go_on, until):
     until(lambda: scheduler.stats()["succeeded"] == 6)
 
 
-def test_few_may_run(start, store, record):
+def test_the_scheduler_may_run_few(start, store, record):
     """
     At most as many jobs are claimed as the scheduler may run at once.
     """
@@ -270,7 +278,9 @@ def test_few_may_run(start, store, record):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
-    If it is unknown whether the commit took effect, its jobs fire if it did, and their keys are free if it did not.
+    A commit has an unknown outcome.
+
+    If it took effect, its jobs fire. If not, their keys are free.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)
@@ -287,7 +297,7 @@ def test_a_lost_answer(start, store, record, until, is_written, engines):  # noq
 
 def test_a_lost_answer_at_a_stop(start, store, record):
     """
-    A stop does not wait for jobs whose set has an unknown outcome.
+    A stop does not wait for jobs if the commit that set them has an unknown outcome.
 
     The next owner fires them.
     """
@@ -302,9 +312,9 @@ def test_a_lost_answer_at_a_stop(start, store, record):
 
 def test_a_refused_commit(start, store, record, until, engines):
     """
-    If the store refuses the commit, the claimed jobs no longer count as running.
+    If the store rejects the commit, the claimed jobs no longer count as running.
 
-    After a transient error they are retried.
+    After a transient error the sets are tried again.
     """
     scheduler = start(record, running_max=2)
     for _ in range(3):
@@ -321,7 +331,7 @@ def test_a_refused_commit(start, store, record, until, engines):
 
 def test_an_announcement_that_fails(start, record, monkeypatch, engines):
     """
-    If our own code raises after the commit, the claimed jobs still fire once.
+    If code of tickwheel raises after the commit, the claimed jobs still fire once.
     """
     scheduler = start(record)
 
@@ -338,7 +348,9 @@ def test_an_announcement_that_fails(start, record, monkeypatch, engines):
 
 def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # noqa: PLR0917  fixtures
     """
-    If an earlier generation of its key still runs, as after a series was cancelled, a new job waits for its end.
+    An earlier generation of a key may still run, as after a cancel of its series.
+
+    A new job under this key waits until that run has ended.
     """
 
     def handle(payload):
@@ -359,7 +371,9 @@ def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # 
 
 def test_older_jobs_come_first(make, store, record, until, monkeypatch):
     """
-    While the store may hold older due jobs that are not in memory, a new job is not claimed with its set.
+    The store may hold older due jobs that are not in memory.
+
+    As long as it does, a new job is not claimed with its set.
     """
     store.open()
     first = store.now_ms() - 10_000
@@ -410,7 +424,9 @@ scheduler.set_many([SetRequest(str(n), payload=n, delay=0.0, handler="h") for n 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
 def test_killed_between_commit_and_start(make, record, tmp_path):
     """
-    A kill between the commit and the start loses no job, and the claimed attempt is counted once.
+    A kill between the commit and the start loses no job.
+
+    The claimed attempt is counted once.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     done = subprocess.run([sys.executable, "-c", KILLED, url], capture_output=True, check=False, timeout=60)
@@ -427,7 +443,9 @@ def test_killed_between_commit_and_start(make, record, tmp_path):
 
 def test_many_callers(start, store, record, until, engines):
     """
-    With many callers at once, each job fires once, and most jobs are claimed with their set.
+    If many callers set jobs at once, each job fires once.
+
+    Most jobs are claimed with their set.
     """
     scheduler = start(record)
 

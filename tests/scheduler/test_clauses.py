@@ -1,5 +1,7 @@
 """
-Clauses of the promise that a process keeps, rather than its store, on each of the four stores.
+Clauses of the promise (docs/promise.md) that a process keeps, not its store.
+
+They are tested on each of the four stores.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ def scheduler(url):
         yield scheduler
 
 
-def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
+def test_2_a_due_job_fires_after_its_set(scheduler, record):
     """
-    A job that is already due fires after its set was answered, never during the call, and the next job does so, too.
+    A job that is already due fires after its set was answered, and never during the call.
+
+    So does the next job.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
@@ -58,7 +62,9 @@ def test_2_what_is_due_fires_with_no_further_sign(scheduler, record):
 
 def test_5_anything_goes_in_a_handler(scheduler, record):
     """
-    A handler may set, move, cancel, pause and raise anything, and all other due jobs still run.
+    A handler may set, move, cancel, pause and raise anything.
+
+    All other due jobs still run.
     """
 
     @scheduler.handler("h")
@@ -85,9 +91,11 @@ def test_5_anything_goes_in_a_handler(scheduler, record):
     assert -1 not in record.items
 
 
-def test_7_something_earlier_comes_first(scheduler, record):
+def test_7_an_earlier_job_fires_first(scheduler, record):
     """
-    A node that waits for tomorrow's job fires a new job that is due now, and only that.
+    A node waits for a job of tomorrow.
+
+    If a job is set that is due now, the node fires that job only.
     """
     scheduler.handler("h")(record)
     scheduler.set("far", delay=FAR_S, handler="h", payload="far")
@@ -98,9 +106,9 @@ def test_7_something_earlier_comes_first(scheduler, record):
     assert record.items == ["near"]
 
 
-def test_8_cancel_gives_back(scheduler):
+def test_8_a_cancel_frees_the_job(scheduler):
     """
-    A cancelled job is removed at once from the store and from the memory of the node that held it.
+    A cancelled job is removed at once from the store, and from the memory of the node that had staged it.
     """
     scheduler.handler("h")(print)
     scheduler.start()
@@ -113,9 +121,9 @@ def test_8_cancel_gives_back(scheduler):
     assert (stats["pending"], stats["staged"]) == (0, 0)
 
 
-def test_10a_each_waits_for_itself(url):
+def test_10a_each_caller_gets_a_separate_exception(url):
     """
-    After one error of a store each caller gets its own exception.
+    After one error of a store, each caller gets a separate exception.
 
     A handler runs in the context that the documentation names.
     """

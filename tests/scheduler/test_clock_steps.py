@@ -1,5 +1,7 @@
 """
-If the time of day is set, delays still count elapsed time, and jobs with a wall-clock time follow the new time.
+If the time of day is set, delays still count elapsed time.
+
+Jobs with a wall-clock time follow the new time.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def due_in(scheduler, clock, key):
 @pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
 def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, delay):
     """
-    However the clock is set, a job with a delay fires exactly after that delay, and shows a due time that fits.
+    However the clock is set, a job with a delay fires exactly after that delay.
+
+    Its due time is shown by the new clock.
     """
     scheduler.set("k", delay=delay, handler="h", payload=1)
     clock.step_wall(step)
@@ -64,7 +68,7 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, d
 @pytest.mark.parametrize("step", STEPS)
 def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step):  # noqa: PLR0917  fixtures
     """
-    If the clock is set while a job waits for a worker, its lateness is the time that it waited.
+    If the clock is set while a job waits for a worker, the job's lateness is still the elapsed time of its wait.
     """
     scheduler = make(file_url, clock=clock, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()
@@ -88,9 +92,11 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_back_and_right_again(scheduler, clock, record, step, until):
+def test_a_wrong_time_that_is_corrected(scheduler, clock, record, step, until):
     """
-    If the clock is set wrong and then right again, all due times stay, even if the first step was noticed.
+    If the clock is set to a wrong time and then right again, all due times stay.
+
+    This holds even if the first step was noticed.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)
@@ -106,7 +112,7 @@ def test_back_and_right_again(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
     """
-    A job with `every=` runs whole intervals after its first run, before and after the clock is set.
+    The runs of a job with `every=` are whole intervals after its first run, before and after the clock is set.
     """
     scheduler.set("k", every=7.0, handler="h", payload=1)
     clock.advance(7.01)
@@ -140,7 +146,9 @@ def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
 @pytest.mark.parametrize("step", [-HOUR, -86_400.0])
 def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step, until):
     """
-    A cron job runs when the clock shows a matching time, even if it is set back and shows that time again.
+    A cron job runs when the clock shows a matching time.
+
+    If the clock is set back, the job runs at that time again.
     """
     clock.advance(0.5)  # at a matching time itself, the next run may be this match or the one after it
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
@@ -155,7 +163,9 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step,
 @pytest.mark.parametrize("step", [HOUR, 86_400.0])
 def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step, until):
     """
-    If the clock is set forward, a cron job runs once for all skipped matches, and its next run follows the new time.
+    If the clock is set forward, a cron job runs once for all skipped matches.
+
+    Its next run follows the new time.
     """
     scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
     clock.step_wall(step)
@@ -166,7 +176,7 @@ def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
     """
-    A retry waits for its whole delay by elapsed time, even if the job was set with an instant.
+    A retry waits for its whole delay in elapsed time, even if the job was set with an instant.
     """
     tries = []
 
@@ -190,7 +200,7 @@ def test_many_far_jobs(scheduler, clock, step, until):
     """
     Thousands of far jobs with a delay get new due times, page by page.
 
-    Jobs with a fixed instant stay, and no generation changes.
+    Jobs with a fixed instant keep theirs, and no generation changes.
     """
     count = 5_000
     requests = [SetRequest(f"k{n}", delay=HOUR + n, handler="h", payload=n) for n in range(count)]

@@ -36,7 +36,7 @@ class CoarseClock(MonotonicClock):
 @pytest.mark.realtime
 def test_never_early(url, make, record):
     """
-    No job fires before the coarse clock reads its due time.
+    No job fires before the coarse clock has reached the job's due time.
     """
     clock, chance = CoarseClock(), random.Random(15_625)
     scheduler = make(url, clock=clock)

@@ -1,5 +1,7 @@
 """
-Frequent claims and acknowledgements share commits, in a partitioned store at about the same rate as in other stores.
+Frequent claims and acknowledgements share commits.
+
+A partitioned store commits at about the same rate as other stores.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ MANY = 64
 
 class Timers:
     """
-    A wheel that only records its timers, and the numbers of the cancelled timers.
+    A wheel that only records its timers, and the numbers of those that were cancelled.
     """
 
     def __init__(self):
@@ -68,7 +70,7 @@ def make_resources(clock):
 
 def end(number):
     """
-    Return acknowledgement *number*, whose job belongs to no lane.
+    Return acknowledgement *number*. Its job belongs to no lane.
     """
     return SimpleNamespace(lane=None), number
 
@@ -97,11 +99,11 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     assert posted[2:] == [[*range(MANY)]]  # MANY are enough for a commit without a pause
 
 
-def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
+def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
     """
-    An acknowledgement that comes alone sets no timer for the pause after it.
+    If an acknowledgement comes alone, it sets no timer for the pause that follows.
 
-    The first acknowledgement during the pause sets a timer for the rest of the pause.
+    The next acknowledgement during that pause sets a timer for the rest of the pause.
     """
     posted, resources = [], make_resources(1)
     batcher = AckBatcher(resources, lambda batch: posted.append([number for _, number in batch]))
@@ -124,9 +126,11 @@ def test_ends_that_come_far_apart_wake_no_thread(make_resources, clock):
 
 
 @pytest.mark.parametrize("is_urgent", [False, True])
-def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
+def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
-    An acknowledgement whose lane waits for it is written at once, with all others that wait for the end of the pause.
+    A lane waits for an acknowledgement.
+
+    It is written at once, together with all others that wait for the end of the pause.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
@@ -140,9 +144,9 @@ def test_an_end_in_the_pause_of_a_lone_one(make_resources, is_urgent):
 
 
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
-def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times):
+def test_partitions_have_wider_slots_of_claims(make_resources, partitions, times):
     """
-    With several partitions, the claims of a wider slot share a commit, up to 64 ms.
+    With several partitions, claims in a wider slot of time share a commit, up to 64 ms.
 
     Each slot opens in time.
     """
@@ -200,11 +204,11 @@ def make_armer(make_resources, monkeypatch, begun):
 
 
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
-def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
+def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_ms):
     """
     Claims that are due within four windows join a commit of acknowledgements, in one call.
 
-    Later claims, and claims that are already taken, do not join.
+    Later claims, and claims that are already in a commit, do not join.
     """
     claims = make_armer(now_ms)
     claims.add(SimpleNamespace(fire_at=now_ms + ahead) for ahead in (80, 300, 199, 5_000))
@@ -217,11 +221,11 @@ def test_ends_take_along_the_next_few_begins(make_armer, begun, now_ms):
     assert begun[1:] == [[now_ms + 81]]
 
 
-def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
+def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
     """
-    Its timer is cancelled. If it still opens, nothing is begun.
+    Claims were taken along from a slot, whose timer is cancelled.
 
-    A job that entered it later is begun then.
+    If the timer still fires, it claims only jobs that entered the slot later.
     """
     claims = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
     claims.add([SimpleNamespace(fire_at=now_ms + 80)])
@@ -235,9 +239,11 @@ def test_the_slot_of_begins_that_were_taken_along(make_armer, begun):
     assert begun[1:] == [[now_ms + 81]]
 
 
-def test_ends_do_not_take_along_many_begins(make_armer, begun):
+def test_acknowledgements_do_not_take_along_many_claims(make_armer, begun):
     """
-    More than a few claims do not join a commit of acknowledgements, because they are worth a commit of their own.
+    If there are more than a few claims, they do not join a commit of acknowledgements.
+
+    They are worth a separate commit.
     """
     claims = make_armer(now_ms := 1_000_000_000_000)
     claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
@@ -245,9 +251,11 @@ def test_ends_do_not_take_along_many_begins(make_armer, begun):
     assert begun == []
 
 
-def test_begins_go_just_before_the_ends(make_resources, clock):
+def test_claims_are_posted_just_before_the_acknowledgements(make_resources, clock):
     """
-    Claims are posted just before the acknowledgements of a batch, but not again when the batch is retried.
+    Claims are posted just before the acknowledgements of a batch.
+
+    They are not posted again when the batch is retried.
     """
     order = []
     resources = make_resources(

@@ -1,5 +1,7 @@
 """
-A declared manifest makes its jobs match the program, and these jobs keep the runs that they owe.
+Declaring a manifest makes its jobs match the program.
+
+These jobs keep the runs that are due or missed.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def client(request, make, tmp_path):
 
 def hourly(*keys, every=HOUR, **fields):
     """
-    Return a schedule with these *fields* for each of *keys*.
+    Return a schedule for each of *keys*, with these *fields*.
     """
     return [Schedule(key, every=every, handler="h", **fields) for key in keys]
 
@@ -87,7 +89,9 @@ def shown(answer):
 
 def test_a_program_that_starts_often(client):
     """
-    The first declaration creates the jobs, an equal one writes nothing, and a changed one writes only the differences.
+    The first declaration creates the jobs.
+
+    An equal declaration writes nothing, and a changed one writes only the differences.
     """
     first = client.declare(hourly("b", "a"), manifest="billing")
     assert (first.manifest, first.outcome, first.revision) == ("billing", Outcome.CHANGED, None)
@@ -110,7 +114,7 @@ def test_a_program_that_starts_often(client):
 
 def test_a_dry_run(client):
     """
-    A dry run answers like the declaration, shows each job before and after, and writes nothing.
+    A dry run returns the same answer as the declaration, with each job before and after, and writes nothing.
     """
     client.declare(hourly("stays", "goes", "alters"), manifest="m")
     before = client.list().jobs
@@ -131,7 +135,7 @@ def test_keys_of_others(client):
     """
     A key without a manifest is adopted unchanged.
 
-    If a key belongs to another manifest, the declaration is refused with the names of both manifests.
+    If a key belongs to another manifest, the declaration is refused, and the error names both manifests.
     """
     own = client.set("k", every=HOUR, handler="h", payload=1).job
     taken = client.declare([*hourly("k", payload=1), *hourly("other")], manifest="first")
@@ -153,7 +157,7 @@ def test_keys_of_others(client):
 
 def test_revisions(client):
     """
-    A declaration with an older revision than the last one changes nothing, unless it is a rollback.
+    A declaration with an older revision than the last declaration changes nothing, unless it is a rollback.
 
     A declaration without a revision keeps the newest known revision.
     """
@@ -173,9 +177,9 @@ def test_revisions(client):
 
 def test_an_empty_list(client):
     """
-    An empty list is refused unless it is allowed.
+    An empty list is refused unless it is allowed explicitly.
 
-    If it is, it cancels only the jobs of this manifest.
+    If it is allowed, it cancels only the jobs of this manifest.
     """
     client.declare(hourly("a", "b"), manifest="m")
     client.declare(hourly("c"), manifest="other")
@@ -216,9 +220,11 @@ def test_an_empty_list(client):
         ([], {"allow_empty": 1}, "allow_empty"),
     ],
 )
-def test_refused(make, schedules, fields, value):
+def test_invalid_declarations(make, schedules, fields, value):
     """
-    An invalid declaration is refused by name, before it changes anything.
+    An invalid declaration is refused before it changes anything.
+
+    The error names the fault.
     """
     client = make("memory://")
     with pytest.raises(InvalidJobError, match=value):
@@ -245,9 +251,9 @@ def test_a_manifest_is_of_recurring_jobs(make):
 
 def test_a_call_of_a_task(make):
     """
-    A schedule may be given as a call of a task, which determines handler, payload and policy.
+    A schedule may be given as a call of a task. The task determines handler, payload and policy.
 
-    The schedule counts as equal to a schedule with these fields.
+    The schedule equals a schedule with these fields.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))
@@ -269,7 +275,9 @@ def test_a_call_of_a_task(make):
 
 def test_names(client):
     """
-    A manifest may have any name of valid length, and a list filters by exactly that name.
+    A manifest may have any name of valid length.
+
+    A list can be filtered by exactly that name.
     """
     names = ["m", "m/2", "..", "a b?c#d%41", "é" * 127, "x" * 255, "'; --", "M"]
     for number, name in enumerate(names):
@@ -279,9 +287,9 @@ def test_names(client):
         assert client.declare(hourly(f"key {number}"), manifest=name).outcome is Outcome.UNCHANGED
 
 
-def test_what_has_ended_stays_so():
+def test_a_series_that_has_ended_stays_ended():
     """
-    A series that has made its last run is not created again at the next start, unless its rule changes.
+    A series that has made its last run is not created again at the next start, unless its rule has changed.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -311,9 +319,11 @@ def test_what_has_ended_stays_so():
     scheduler.stop()
 
 
-def test_what_is_kept_of_rules_is_bounded(make):
+def test_the_number_of_remembered_rules_is_bounded(make):
     """
-    A manifest remembers a limited number of its latest rules, and only the rules with a number of runs.
+    A manifest remembers a limited number of its latest rules.
+
+    It remembers only rules with a number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -323,9 +333,9 @@ def test_what_is_kept_of_rules_is_bounded(make):
     assert (manifest.rules.count("max_runs"), manifest.rules.count("run 19"), manifest.version) == (1, 1, 20)
 
 
-def test_what_a_series_owes():
+def test_missed_runs_and_retries_survive():
     """
-    A missed run, a retry, a pause and a dead letter survive each declaration, as they survive each set.
+    Missed runs, retries, pauses and dead letters survive each declaration, as they survive each set.
     """
     clock, ran, results = ManualClock(), [], []
     scheduler = InlineScheduler(clock)
@@ -353,9 +363,9 @@ def test_what_a_series_owes():
 
 def test_while_a_run_is_under_way(make, any_url):
     """
-    A declaration does not wait for a running attempt, which ends undisturbed.
+    A declaration does not wait for a running attempt, and does not disturb it.
 
-    Its job is changed or removed afterwards.
+    The job is changed or removed after the attempt.
     """
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
     node, client = make(any_url), make(any_url) if "memory" not in any_url else None
@@ -385,7 +395,9 @@ def test_while_a_run_is_under_way(make, any_url):
 
 def test_two_at_once(make, any_url):
     """
-    If two programs declare a manifest at the same time, the result is exactly one of the declarations.
+    Two programs declare a manifest at the same time.
+
+    The result is exactly one of the two declarations.
     """
     clients = [make(any_url) for _ in range(2)] if "memory" not in any_url else [make(any_url)] * 2
     lists = [hourly(*"abcd", payload=1), hourly(*"cdef", every=7200, payload=2)]
@@ -413,7 +425,9 @@ def test_two_at_once(make, any_url):
 
 def test_many_that_start_at_once(make, any_url):
     """
-    If many nodes declare the same manifest at once, each job is created once, with one generation.
+    Many nodes declare the same manifest at once.
+
+    Each job is created once, with one generation.
     """
     clients = [make(any_url) for _ in range(4)] if "memory" not in any_url else [make(any_url)] * 4
     barrier, answers = threading.Barrier(4), []
@@ -435,7 +449,9 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration intervenes between two partitions, the answer still has the outcomes of the first partitions.
+    Another declaration intervenes between two partitions.
+
+    The answer still has the outcomes of the first partitions.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -463,7 +479,7 @@ def test_one_commit(make, any_url, monkeypatch):
     """
     A declaration is one commit per partition, however many jobs it has.
 
-    If the store fails, all or none are written.
+    If the store fails, all of these jobs are written or none.
     """
     store = make_store(any_url)
     client = make(store)
@@ -523,9 +539,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    A program that is killed while it declares leaves the old list or, with partitions, parts of both lists.
+    A program is killed while it declares.
 
-    The next declaration completes the change.
+    The store then has the old list or, with partitions, parts of both lists. The next declaration completes the change.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr
@@ -541,9 +557,11 @@ def test_killed_between(make, durable_url):
     assert found == dict.fromkeys("efghijkl", b"2")
 
 
-def test_others_who_never_end(make, monkeypatch):
+def test_other_declarations_that_never_end(make, monkeypatch):
     """
-    If other declarations always come first, a declaration gives up after some tries, and says so.
+    If other declarations always come first, a declaration gives up after some tries.
+
+    The error says so.
     """
     store = make_store("memory://")
     client = make(store)
@@ -570,7 +588,7 @@ def test_others_who_never_end(make, monkeypatch):
 
 def test_nothing_else_cancels(make, file_url):
     """
-    Neither a start nor a handler nor a set cancels a job of a manifest.
+    Only a declaration cancels jobs of a manifest. A start, a handler or a set does not.
     """
     client = make(file_url)
     client.declare(hourly("a", "b"), manifest="m")
@@ -583,7 +601,7 @@ def test_nothing_else_cancels(make, file_url):
 
 def test_asyncio():
     """
-    The asynchronous scheduler declares like the synchronous scheduler.
+    The asynchronous scheduler has the same `declare` as the synchronous scheduler.
     """
 
     async def main():

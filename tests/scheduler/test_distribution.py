@@ -14,7 +14,9 @@ from tickwheel.host.distribution import Distribution, _edge_ms, _index
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
 def test_steps(us):
     """
-    A duration is counted in a step whose upper edge is not below it, and close to it.
+    A duration is counted in a step.
+
+    The upper edge of the step is at or above the duration, and close to it.
     """
     edge = _edge_ms(_index(us / 1000)) * 1000
     assert us < edge <= us * 1.13 + 0.2
@@ -28,7 +30,7 @@ def test_the_ends():
     assert _index(1e15) == _index(1e12)
 
 
-def test_no_figures():
+def test_before_the_first_firing():
     """
     Before the first firing every figure is zero.
     """

@@ -1,5 +1,5 @@
 """
-If the store's answer is lost, the scheduler does not know whether the write took effect.
+The store's answer is lost, so the scheduler does not know whether the write took effect.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from tickwheel.testing.faulty_store import FaultyStore
 
 @pytest.mark.parametrize("is_written", [True, False])
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
-def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written):
+def test_an_unknown_acknowledgement_loses_no_next_run(make, record, how, is_written):
     """
-    If the answer to an acknowledgement is lost, the next attempt or run still fires, whether it was written or not.
+    The answer to an acknowledgement is lost.
+
+    The next attempt or run still fires, whether the acknowledgement was written or not.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)
@@ -41,11 +43,11 @@ def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written
     record.wait(2)
 
 
-def test_what_nobody_knows_how_to_raise(make, record, until):
+def test_an_unexpected_error_of_the_store(make, record, until):
     """
     After an unexpected error of the store, no job is marked as running without an attempt.
 
-    In the test the commit took effect before the error, and its writes are written again one by one.
+    In this test the commit took effect before the error, and its writes are then written again one by one.
     """
     store, go_on, tripped = MemoryStore(), threading.Event(), []
     apply = store.apply
@@ -77,7 +79,9 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_cancel_while_a_claim_is_in_doubt(make, record, until, is_written):
     """
-    If the answer to a claim is lost and its job is cancelled, the job is cancelled or fires.
+    The answer to a claim is lost, and its job is cancelled.
+
+    The job is either cancelled or fires.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)

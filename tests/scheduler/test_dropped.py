@@ -1,5 +1,5 @@
 """
-A client leaves nothing behind when it is stopped, nor when it is dropped without a stop.
+A client leaves nothing behind when it is stopped, or when it is dropped without a stop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def threads():
 
 def objects():
     """
-    Count the objects of each type of ours, of the drivers and of `threading`, and all functions and classes.
+    Count the objects by type, for the types of tickwheel, the drivers and `threading`.
+
+    Count all functions and classes, too.
     """
     gc.collect()
     names = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
@@ -68,7 +70,7 @@ def test_stopped_clients_leave_nothing(url, until):
 @pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
 def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
     """
-    A running scheduler that is garbage-collected warns, and its threads end.
+    If a running scheduler is garbage-collected, it warns, and its threads end.
 
     If it was started, it also logs this and releases its shards.
     """
@@ -93,7 +95,7 @@ def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
             assert again.stats()["shards"]
 
 
-def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
+def test_no_warning_for_schedulers_that_hold_nothing(tmp_path, recwarn):
     """
     A scheduler that was stopped or never used is garbage-collected without a warning.
     """
@@ -107,7 +109,9 @@ def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
 @pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
 def test_a_block_that_cannot_begin_leaves_nothing(tmp_path, recwarn, kind):
     """
-    If its start in a `with` statement fails, the scheduler is stopped and causes no warning later.
+    If the start in a `with` statement fails, the scheduler is stopped.
+
+    It causes no warning later.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     before = threads()

@@ -1,5 +1,7 @@
 """
-The owner's memory of the jobs that count elapsed time, compared with a dictionary.
+The owner remembers which jobs count elapsed time.
+
+The tests compare this memory with a dictionary.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from tickwheel.jobs.model import Job
 from tickwheel.testing import ManualClock
 
 
-def test_generations_and_eras():
+def test_generations_and_clock_steps():
     """
     After any sequence of calls, each job has the clock step at which it was last noted, and an unknown job has none.
     """
@@ -43,11 +45,11 @@ def test_generations_and_eras():
         assert elapsed.base(Job("k", number, 0)) == steps.get(number), number
 
 
-def test_what_has_passed_is_forgotten(monkeypatch):
+def test_passed_generations_are_forgotten(monkeypatch):
     """
-    Generations that arrive one by one, with gaps, are remembered until their due times have passed.
+    Generations arrive one by one, with gaps.
 
-    The generations are forgotten soon after that.
+    They are remembered until their due times have passed, and are forgotten soon after that.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
@@ -64,7 +66,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    A job that is noted while another thread scans older jobs counts as older than the next clock step.
+    A job that is noted while another thread scans older jobs counts as noted before the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -46,7 +46,9 @@ def test_retries_then_success(scheduler, events):
 
 def test_an_error_without_a_text(scheduler, events):
     """
-    If an error's text cannot be read or stored, the attempt fails like others, and the worker continues.
+    If an error's text cannot be read or stored, the attempt fails like others.
+
+    The worker continues.
     """
     told = events(scheduler)
 
@@ -69,9 +71,9 @@ def test_an_error_without_a_text(scheduler, events):
 
 def test_dead_letter_and_replay(scheduler, events):
     """
-    After its last attempt a job is dead with its error.
+    After its last failed attempt a job is dead, with the attempt's error.
 
-    A replay gives it all its attempts again.
+    A replay gives the job all its attempts again.
     """
     told = events(scheduler)
     broken = [True]
@@ -133,7 +135,9 @@ def test_unknown_handler(scheduler, events, until):
 
 def test_results(scheduler, events):
     """
-    DeadLetter makes the job a dead letter, Snooze does not use an attempt, and Retry fails with its own delay.
+    DeadLetter makes the job a dead letter.
+
+    Snooze uses no attempt. Retry fails the attempt, with its own delay.
     """
     told = events(scheduler)
     naps = []
@@ -165,7 +169,7 @@ def test_results(scheduler, events):
 @pytest.mark.parametrize("result", [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300)])
 def test_bad_results(scheduler, events, result):
     """
-    If a result has no valid time, the attempt fails and its error says so.
+    If a result has no valid time, the attempt fails, and the error gives this reason.
     """
     told = events(scheduler)
     scheduler.handler("h", retry=RetryPolicy(attempts=1))(lambda _: result)
@@ -183,7 +187,9 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    If a plain function returns the coroutine of an async function, the attempt fails, because the body did not run.
+    A plain function returns the coroutine of an async function.
+
+    The attempt fails, because the body of the async function did not run.
     """
     told = events(scheduler)
 
@@ -218,7 +224,9 @@ def test_a_result_that_cannot_be_shown(scheduler, events):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_any_exception(scheduler, events, error, is_async):
     """
-    Any exception of a handler ends only its own attempt, and the next job runs.
+    Any exception of a handler ends only the attempt in which it was raised.
+
+    The next job runs.
     """
     told = events(scheduler)
 
@@ -239,7 +247,7 @@ def test_any_exception(scheduler, events, error, is_async):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_timeout(scheduler, events, is_async):
     """
-    A handler that runs past its timeout has failed, and its later result is ignored.
+    If a handler runs past its timeout, the attempt has failed, and a later result is ignored.
     """
     told = events(scheduler)
     go_on = threading.Event()

@@ -1,5 +1,5 @@
 """
-A node runs only jobs for which it has the handler, target and rule.
+A node runs a job only if it has the handler, target and rule of the job.
 
 Other jobs wait for a node that has them.
 """
@@ -57,7 +57,9 @@ class Zone:
 
     def become(self, name):
         """
-        Install another release of the zone data, in which this zone has the rules of *name*.
+        Install another release of the zone data.
+
+        In this release, the zone has the rules of *name*.
         """
         self._file.write_bytes(importlib.resources.files("tzdata.zoneinfo").joinpath(name).read_bytes())
         forget_zones()
@@ -99,7 +101,7 @@ def zone(tmp_path):
 @pytest.fixture
 def cronsim(monkeypatch):
     """
-    Return the library for cron lines, which can be removed and restored.
+    Return the library for cron lines. A test can remove and restore it.
     """
 
     class Library:
@@ -132,9 +134,9 @@ def waits(scheduler, key):
 @pytest.mark.parametrize("rule", ["cron", "every"])
 def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
     """
-    If the zone is removed during a run, the success is still recorded, and the run is not repeated.
+    The zone is removed during a run that succeeds.
 
-    The series continues on a node that has the zone.
+    The success is still recorded, and the run is not repeated. The series continues on a node that has the zone.
     """
     scheduler, runs = make(url), []
 
@@ -201,9 +203,9 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
 
 
 @pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
-def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
+def test_a_job_with_an_unreadable_rule_waits(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
     """
-    A node does not claim a job whose rule it cannot read, but it runs others.
+    A node does not claim a job whose rule it cannot read, but it runs other jobs.
 
     The log names the missing part once.
     """
@@ -238,7 +240,7 @@ def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missin
 
 def test_a_job_of_another_version_waits(make, url, until):
     """
-    A node does not run a rule that has fields of a later version, and does not end its series.
+    If a rule has fields of a later version, a node does not run it, and does not end its series.
     """
     store = make_store(url)
     scheduler = make(store)
@@ -266,7 +268,9 @@ def test_a_job_of_another_version_waits(make, url, until):
 
 def other_texts(text):
     """
-    Return texts that no node here can read, each similar to *text* or to a rule with a zone.
+    Return texts that no node here can read.
+
+    Each is similar to *text*, or to a rule with a zone.
     """
     zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
     facts = json.loads(text)
@@ -289,9 +293,11 @@ def other_texts(text):
 
 
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
-def test_what_no_node_can_read_costs_nothing(make, url, until):
+def test_an_unreadable_job_is_marked_once(make, url, until):
     """
-    A node marks a job with an unreadable rule as unroutable once, and does not claim it repeatedly.
+    A node marks a job with an unreadable rule as unroutable once.
+
+    After that it does not claim the job again.
     """
     stores = [open_store(url) for _ in range(1 if url.startswith("sqlite") else 2)]
     asides = Counter()
@@ -327,7 +333,9 @@ def test_what_no_node_can_read_costs_nothing(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    If its target does not work on this node, a job waits for another node and uses no attempt.
+    If its target does not work on this node, a job waits for another node.
+
+    It uses no attempt.
     """
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     scheduler = make(url, targets={"kafka": KafkaTarget()})
@@ -341,9 +349,11 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
-def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog):
+def test_jobs_that_became_unroutable_before_the_start(make, url, until, caplog):
     """
-    A node that starts after a job became unroutable also logs that it lacks the job's handler.
+    A job became unroutable before a node started.
+
+    The node also logs that it lacks the job's handler.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")
@@ -363,7 +373,9 @@ RELEASES = {"an hour ahead": ("Etc/GMT-2", -1), "five behind": ("Etc/GMT+4", 5),
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hours):  # noqa: PLR0917  fixtures
     """
-    A node that starts with other zone data computes the due time again, and changes no other job.
+    If a node starts with other zone data, it computes the due time again.
+
+    It changes no other job.
     """
     before = make(url)
     kept = {"moved": {"cron": "0 9 1 * *"}, "paused": {"cron": "0 9 1 * *"}, "utc": {"cron": "0 9 1 * *", "tz": "UTC"}}

@@ -258,7 +258,9 @@ def test_heartbeats(started):
 
 def test_progress(started, until):
     """
-    The progress that a worker process reports reaches the scheduler, and a cancel of the job kills the worker process.
+    The scheduler receives the progress that a worker process reports.
+
+    A cancel of the job kills the worker process.
     """
     scheduler, _ = started()
     scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
@@ -272,7 +274,9 @@ def test_progress(started, until):
 
 def test_the_next_run_is_due(started, tmp_path, until):
     """
-    With overlap="cancel", a process that still runs when its next run is due is killed, and that run begins.
+    With overlap="cancel", a process may still run when the next run of its job is due.
+
+    The process is killed, and the next run begins.
     """
     scheduler, told = started()
     scheduler.set("k", every=4.0, overlap="cancel", handler="hang", payload=str(tmp_path / "pids"))
@@ -284,7 +288,9 @@ def test_the_next_run_is_due(started, tmp_path, until):
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
-    If a stop reaches its time limit, it kills running processes and leaves their jobs to the next owner.
+    If a stop reaches its time limit, it kills running processes.
+
+    Their jobs are left to the next owner.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -298,7 +304,7 @@ def test_a_stop_does_not_wait_for_ever(started, tmp_path):
 
 def test_a_process_that_died_while_idle(started, tmp_path, until):
     """
-    If a process is killed between two calls, it is replaced, and no attempt is lost.
+    A process that is killed between two calls is replaced, and no attempt is lost.
     """
     scheduler, told = started()
     path = tmp_path / "pids"
@@ -337,7 +343,9 @@ LARGE = "x" * 900_000
 @pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])
 def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
     """
-    If a process ends while it starts, the attempt fails and says how it ended, with a payload of any size.
+    If a process ends while it starts, the attempt fails, and the error says how the process ended.
+
+    The payload may have any size.
     """
     main_module("import os; os._exit(7)")
     scheduler = make("memory://")
@@ -383,7 +391,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
     """
-    If an idle process was suspended by a signal, it is killed after a while and replaced.
+    If an idle process was suspended by a signal, it is killed after a while, and another process replaces it.
     """
     scheduler = make("memory://")
     for name in ("note", "take"):
@@ -418,9 +426,9 @@ def test_a_handler_under_another_decorator(make, handlers, events, monkeypatch):
     assert multiprocessing.active_children() == []
 
 
-def test_what_cannot_be_pickled_takes_no_process():
+def test_a_call_that_cannot_be_pickled():
     """
-    A call that cannot be sent raises before a process is started.
+    A call that cannot be pickled raises an error before a process is started.
     """
     pool = _processes.ProcessPool()
     with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
@@ -440,9 +448,9 @@ async def coroutine(payload):
         (functools.partial(print, file=lambda: None), "it cannot be sent to a process"),
     ],
 )
-def test_what_cannot_be_sent(make, function, why):
+def test_a_function_that_cannot_be_imported(make, function, why):
     """
-    A function that another process could not find is refused when it is registered.
+    A function that another process could not import is refused when it is registered.
     """
     scheduler = make("memory://")
     if why != "it is async":
@@ -456,7 +464,7 @@ def test_what_cannot_be_sent(make, function, why):
 
 def test_other_executors(make):
     """
-    An unknown executor is refused with the two valid kinds.
+    The error for an unknown executor names the two valid ones.
     """
     with pytest.raises(InvalidJobError, match="executor is 'fiber': pass 'thread' or 'process'"):
         make("memory://").handler("h", executor="fiber")(print)
@@ -464,7 +472,7 @@ def test_other_executors(make):
 
 def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
     """
-    If the process cannot import the module of a function, the attempt fails and says so.
+    If the process cannot import the module of a function, the attempt fails, and the error says so.
     """
     monkeypatch.setattr(handlers.note, "__module__", "no_such_module")
     scheduler = make("memory://")
@@ -478,7 +486,7 @@ def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
 
 def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
     """
-    If handlers hang in processes, one process is left for the other handlers.
+    If handlers hang in processes, one process stays free for the other handlers.
     """
     scheduler = make("memory://", options=SchedulerOptions(processes=2)).start()
     told = events(scheduler)
@@ -492,9 +500,9 @@ def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
     assert scheduler.stats()["waiting"] == 3
 
 
-def test_the_usual_timeout(make, handlers, events, tmp_path):
+def test_the_default_timeout_of_a_process(make, handlers, events, tmp_path):
     """
-    If a handler has no timeout, its process is killed at the scheduler's default timeout.
+    If a handler has no timeout of its own, its process is killed at the scheduler's default timeout.
     """
     scheduler = make("memory://", options=SchedulerOptions(timeout_s=0.5, retry=ONCE)).start()
     told = events(scheduler)

@@ -52,7 +52,7 @@ def test_lease_and_ack(scheduler):
     """
     A worker gets the due job with its stored values.
 
-    After the ack the job is gone, and a second ack does no harm.
+    The ack removes the job, and a second ack has no effect.
     """
     job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
     (lease,) = scheduler.lease("q")
@@ -65,7 +65,7 @@ def test_lease_and_ack(scheduler):
     assert scheduler.stats()["succeeded"] == 1
 
 
-def test_a_waiting_worker_gets_what_is_set_later(scheduler):
+def test_a_waiting_worker_gets_a_job_that_is_set_later(scheduler):
     """
     A worker that waits gets a job when it is due, and not before.
     """
@@ -77,9 +77,9 @@ def test_a_waiting_worker_gets_what_is_set_later(scheduler):
     assert lease.until >= job.due_at + 60_000
 
 
-def test_what_nobody_asks_for_stays_pending(scheduler):
+def test_a_job_without_a_worker_stays_pending(scheduler):
     """
-    Without a worker, a due job uses no attempt, and can be moved and cancelled.
+    If no worker asks for a due job, the job uses no attempt, and can be moved and cancelled.
     """
     scheduler.set_many([due(f"k{n}") for n in range(3)])
     assert scheduler.cancel("k0").outcome is Outcome.CANCELLED
@@ -92,7 +92,7 @@ def test_many_at_once(scheduler):
     """
     One call leases all due jobs up to its limit, in order of due time.
 
-    Jobs of other queues are not leased.
+    It leases no jobs of other queues.
     """
     scheduler.set_many([due(f"k{n}") for n in range(25)] + [SetRequest("o", delay=0, target="pull", handler="other")])
     first, rest = scheduler.lease("q", limit=10), scheduler.lease("q", limit=100)
@@ -103,9 +103,9 @@ def test_many_at_once(scheduler):
 
 def test_nack(scheduler):
     """
-    A rejected firing is retried, at once or after the requested delay, with its error.
+    A nacked firing is retried with its error, at once or after the requested delay.
 
-    A firing that is rejected as dead becomes a dead letter.
+    A firing that is nacked as dead becomes a dead letter.
     """
     scheduler.set_many([due("again"), due("later"), due("dead")])
     leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
@@ -125,9 +125,9 @@ def test_nack(scheduler):
 
 def test_a_lease_ends(scheduler, events):
     """
-    If a leased firing is not settled in time, it has failed.
+    A leased firing that is not settled in time has failed and is retried.
 
-    It is retried, and a late call of its worker is refused with the reason.
+    A late call of its worker raises an error with the reason.
     """
     told = events(scheduler)
     scheduler.set_many([due("k")])
@@ -155,9 +155,9 @@ def test_extend(scheduler):
 
 def test_set_anew_while_leased(scheduler):
     """
-    If a job is set again while it is leased, it keeps its new generation.
+    If a job is set again while it is leased, the new generation stays.
 
-    The worker learns of it when it acknowledges.
+    The worker learns of the set when it acknowledges the old one.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -171,7 +171,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
     """
     A job that is cancelled while it is leased no longer counts as running.
 
-    The job's worker always gets the same answer.
+    Its worker gets the same answer to every later call.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -184,7 +184,9 @@ def test_a_cancel_ends_the_lease(scheduler, until):
 
 def test_the_next_run_ends_the_lease(scheduler, until):
     """
-    With overlap="cancel", a lease ends when the next run of its job is due, and the worker learns the reason.
+    With overlap="cancel", a lease ends when the next run of its job is due.
+
+    The worker learns the reason.
     """
     scheduler.set("k", every=1, overlap="cancel", target="pull", handler="q")
     (first,) = scheduler.lease("q", seconds=3600)
@@ -197,9 +199,9 @@ def test_the_next_run_ends_the_lease(scheduler, until):
     until(lambda: scheduler.stats()["pull"] == {})
 
 
-def test_one_that_recurs(scheduler):
+def test_a_recurring_job(scheduler):
     """
-    After the ack of a recurring job's run, its next run follows.
+    After the ack of a recurring job's run, the job waits for its next run.
     """
     scheduler.set("k", every=3600, at=1, target="pull", handler="q")
     (lease,) = scheduler.lease("q")
@@ -207,11 +209,11 @@ def test_one_that_recurs(scheduler):
     assert scheduler.get("k").generation > lease.job.generation
 
 
-def test_a_restart_repeats_what_was_leased(file_url, make):
+def test_a_restart_repeats_leased_jobs(file_url, make):
     """
     A lease ends with the process that gave it.
 
-    The job fires again as the next attempt, and a late ack is refused.
+    The job fires again as the next attempt, and a late ack raises an error.
     """
     first = make(file_url).start()
     first.set_many([due("k")])
@@ -241,7 +243,9 @@ def test_a_stop_ends_every_wait(scheduler, until):
 
 def test_a_wait_cancelled_as_it_is_served(url, until, engines):
     """
-    If an `await` is cancelled just as it gets a firing, the next worker gets that firing, as its first attempt.
+    If an `await` is cancelled just as it gets a firing, the next worker gets that firing.
+
+    The firing is still the first attempt.
     """
 
     async def main():
@@ -262,7 +266,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until, engines):
 
 def test_a_cancelled_wait_loses_nothing(url):
     """
-    If an `await` is cancelled, the firing meant for it goes to the next worker.
+    If an `await` is cancelled, the firing that it would have got goes to the next worker.
     """
 
     async def main():
@@ -309,18 +313,20 @@ def target(clock, record):
 
 def hold(target, end, *keys):
     """
-    Give *target* a firing for each of *keys*, with an end that *end* makes, and return the firings.
+    Give *target* a firing for each of *keys*, and return the firings.
+
+    *end* makes the end of each firing.
     """
     firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
     target.resolve("q").function([(firing, end(firing)) for firing in firings])
     return firings
 
 
-def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
+def test_a_claimed_firing_that_no_worker_fetches_is_released(target, clock, record):
     """
     If a worker leaves just before a job is due, the claimed firing is kept for the next worker.
 
-    After a second it is released, without using an attempt.
+    After a second the firing is released, and uses no attempt.
     """
     hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -342,7 +348,9 @@ def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
 )
 def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later):
     """
-    If an acknowledgement is repeated before it is written, the repeat waits and gets the same answer.
+    An acknowledgement is repeated before it is written.
+
+    The repeat waits and gets the same answer as the first.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -360,7 +368,9 @@ def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later)
 
 def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
     """
-    If a cancel overtakes an acknowledgement, the acknowledgement and all later ones of the cancelled job are refused.
+    If a cancel is written before an acknowledgement, the acknowledgement is refused.
+
+    So are all later acknowledgements of the job.
     """
 
     class Ended(_End):
@@ -383,9 +393,9 @@ def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
             target.settle(lease.fire_id, None).result(0)
 
 
-def test_what_was_started_for_a_worker_that_had_gone(target, record):
+def test_a_firing_for_a_worker_that_had_left(target, record):
     """
-    If a firing was started for a worker that had left, the next worker gets it, unless its job was cancelled.
+    If a firing was started for a worker that had left, the next worker gets the firing, unless its job was cancelled.
     """
     gone = target.lease("q", 1, 60, 60)
     gone.set_running_or_notify_cancel = lambda: False  # the worker has hung up, but is still in the queue
@@ -395,9 +405,11 @@ def test_what_was_started_for_a_worker_that_had_gone(target, record):
     assert target.figures() == {}
 
 
-def test_what_another_node_has_taken_over(target, record):
+def test_a_job_that_another_node_has_taken_over(target, record):
     """
-    If a lease is released without a stop, the worker is notified that another process has the job.
+    A lease is released although the scheduler is not stopping.
+
+    The worker learns that another process has the job.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -411,7 +423,7 @@ def test_what_another_node_has_taken_over(target, record):
 
 class _Stopping:
     """
-    Decides whether a firing is stopped, and gets the store's answer to its end.
+    Decides whether a firing is stopped, and receives the store's answer to the firing's end.
     """
 
     is_stopped = overlap_cancelled = False
@@ -420,7 +432,7 @@ class _Stopping:
 
 class _End:
     """
-    Starts and ends a firing, and records both.
+    Starts and ends a firing, and records its start and its end.
     """
 
     def __init__(self, record, firing):
@@ -431,7 +443,7 @@ class _End:
 
     def __call__(self, result=None, _error=None, on_answer=None):
         """
-        End the firing, and keep the callback that gets the answer.
+        End the firing, and keep *on_answer*, which gets the store's answer.
         """
         self.record((self.firing.fire_id, result))
         self.firing.stopping.written = on_answer
@@ -440,7 +452,9 @@ class _End:
 
 def test_bounds(scheduler, monkeypatch):
     """
-    Values out of range are refused by name, and so is a worker above the maximum number.
+    For a value out of range, the error names the argument.
+
+    A worker above the maximum number is refused, too.
     """
     for arguments, said in (
         ({"queue": ""}, "name the queue"),
@@ -463,9 +477,11 @@ def test_bounds(scheduler, monkeypatch):
         scheduler.lease("q")
 
 
-def test_a_queue_without_workers_holds_nobody_up(url, make, record):
+def test_a_queue_without_workers_delays_no_other_jobs(url, make, record):
     """
-    If a queue has more due jobs than may be staged, other jobs fire on time, and a late worker gets the whole queue.
+    A queue has more due jobs than may be staged.
+
+    Other jobs fire on time, and a late worker gets the whole queue.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)

@@ -26,7 +26,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 class Rig:
     """
-    A database of the server, and the notes of its workers.
+    A database of the server, and the notes that its workers write.
     """
 
     def __init__(self, url, folder):
@@ -67,7 +67,7 @@ class Rig:
 
     def stop(self):
         """
-        End the workers, and all processes that they have started.
+        End the workers, and all processes that they started.
         """
         for process in self.workers:
             os.killpg(process.pid, signal.SIGTERM)
@@ -104,7 +104,9 @@ def rig(redis_server, client, tmp_path):
 
 def check(rig, scheduler, told, set_two):
     """
-    Let two jobs fire, and check that each runs once, with the id that all its attempts share.
+    Let two jobs fire, and check that each runs once.
+
+    All attempts of a job share one id.
     """
     jobs = set_two(scheduler)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 2)

@@ -1,5 +1,7 @@
 """
-The targets for Celery, RQ, Dramatiq and taskiq with the real libraries on a real Redis: the target suite, and more.
+The targets for Celery, RQ, Dramatiq and taskiq, with the real libraries on a real Redis.
+
+The target suite, and further tests.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def queue_receiver(redis_server, cut, client):
 
     class QueuePlace(cut):
         """
-        A queue named "jobs" in that database.
+        The queue "jobs" in the test's database.
         """
 
         handler = "tasks.note"
@@ -81,7 +83,7 @@ def queue_receiver(redis_server, cut, client):
 
         def payload(self, value):
             """
-            Return a payload that is a call with one argument.
+            Return a payload that calls the task with one argument.
             """
             return {"args": [value]}
 
@@ -93,7 +95,9 @@ def queue_receiver(redis_server, cut, client):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_broker_is_frozen(kind):
     """
-    If a broker accepts connections and never answers, no attempt is used, and nothing is blocked, not even a close.
+    A broker accepts connections but never answers.
+
+    No attempt is used, and nothing is blocked, not even a close.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
 
@@ -109,9 +113,9 @@ def test_broker_is_frozen(kind):
 
 
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis", "taskiq"])
-def test_a_crowd_at_a_broken_broker(kind):
+def test_many_tasks_at_a_broken_broker(kind):
     """
-    Once the broker could not be reached, tasks that wait for a thread or a place do not try to connect.
+    Once the broker could not be reached, tasks that wait for a thread or a connection do not try to connect.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -135,7 +139,7 @@ def test_a_crowd_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    A Redis without memory counts as full, even if an older version reports this as a script's error.
+    A Redis without memory counts as full, even an older version, which reports this as a script's error.
 
     Other errors keep their meaning.
     """
@@ -157,7 +161,9 @@ def test_verdicts_on_a_redis():
 
 def test_verdicts_on_wrong_calls():
     """
-    If a library refuses a call, the job ends, and the broker does not count as failing, whatever kombu wraps around it.
+    If a library refuses a call, the job ends.
+
+    The broker does not count as failing, even if kombu wraps the error.
     """
     kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
     destination = Destination.masking("the broker of Celery", "hunter2")
@@ -190,9 +196,11 @@ def test_verdicts_on_wrong_calls():
         ({"compression": "gzip"}, "is sent"),
     ],
 )
-def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, monkeypatch):
+def test_unknown_and_missing_encodings(client, redis_server, options, verdict, monkeypatch):
     """
-    A task with an unknown encoding becomes a dead letter, one whose encoding lacks its library waits, and others run.
+    A task with an unknown encoding becomes a dead letter.
+
+    A task whose encoding lacks its library waits. Other tasks run.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
@@ -219,7 +227,7 @@ def test_an_encoding_that_is_not_there(client, redis_server, options, verdict, m
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_one_try_makes_one_connection(kind):
     """
-    The library makes one connection per attempt, because the circuit breaker itself tries again after a second.
+    The library makes one connection per attempt, because the circuit breaker tries again itself after a second.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -302,9 +310,11 @@ class TestRq(LongOutage, TargetSuite):
             connection.close()
 
 
-def test_an_id_of_their_own(client, redis_server, make, events):
+def test_a_fixed_rq_job_id(client, redis_server, make, events):
     """
-    Each run of a job with a fixed RQ job id is enqueued, and a repeat of the same message is not.
+    Each run of a job with a fixed RQ job id is enqueued.
+
+    A repeat of the same message is not.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed
@@ -334,7 +344,9 @@ def test_an_id_of_their_own(client, redis_server, make, events):
 
 def test_a_job_that_depends_on_another(client, redis_server):
     """
-    An RQ job that depends on another job waits for that job in RQ, and a repeat of its message is not enqueued.
+    An RQ job that depends on another job waits in RQ until that job has ended.
+
+    A repeat of its message is not enqueued.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed

@@ -105,7 +105,7 @@ def test_streams_are_trimmed(receiver, client, make, events):
 
 def test_a_key_of_another_kind(receiver, client, make, events):
     """
-    If a key of another type has the stream's name, the attempt fails with the error of Redis.
+    If a key of another type has the stream's name, the attempt fails with the error that Redis returns.
     """
     client.set(receiver.handler, "text")
     scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()
@@ -116,7 +116,7 @@ def test_a_key_of_another_kind(receiver, client, make, events):
 
 def test_marks_stay_beside_their_streams():
     """
-    In a cluster, a stream and the marks of its messages are in the same slot.
+    In a cluster, a stream and the marks of its messages (by which repeats are recognised) are in the same slot.
     """
     assert _mark("orders", "tw_1") == "{orders}:tw_1"
     assert _mark("a{b}c", "tw_1") == "a{b}c:tw_1"
@@ -137,7 +137,9 @@ def test_marks_stay_beside_their_streams():
 )
 def test_bad_options(options, message):
     """
-    Options that cannot work are refused when the target is made, and no password is shown.
+    Options that cannot work are refused when the target is made.
+
+    The errors show no password.
     """
     with pytest.raises(InvalidJobError, match=message) as caught:
         RedisStreamTarget(**options)

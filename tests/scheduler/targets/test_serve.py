@@ -1,5 +1,5 @@
 """
-The service with targets that options and variables name, on real brokers.
+The service with targets that options and environment variables name, on real brokers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ nothing = None
 @pytest.fixture
 def tick(tmp_path, monkeypatch):
     """
-    Return a function that runs a command of tickwheel in the test's folder, with variables of the test.
+    Return a function that runs a command of tickwheel in the test's folder, with the environment variables of the test.
     """
     monkeypatch.delenv("TICKWHEEL_STORE", raising=False)
 
@@ -50,7 +50,7 @@ def client(redis_server):
 
 def set_one(tick, name, handler, payload='{"value": 17}'):
     """
-    Set a job that is due at once, as another client of the store.
+    Set a job that is due at once, from another client of the store.
     """
     answer = tick("set", "one", "--delay", "0", "--target", name, "--handler", handler, "--payload", payload)
     assert answer.returncode == 0, answer.stderr
@@ -58,7 +58,7 @@ def set_one(tick, name, handler, payload='{"value": 17}'):
 
 def printed(process):
     """
-    Return the lines that a server prints, up to the address of its page.
+    Return the lines that a server prints until it prints the address of its page.
     """
     lines = []
     for line in process.stdout:
@@ -70,9 +70,9 @@ def printed(process):
 
 def test_redis_stream(client, tick, serve):
     """
-    A variable names a Redis.
+    A variable gives a Redis a name.
 
-    `set` and `serve` use its name, and the server shows the URL without its password.
+    `set` and `serve` use this name, and the server shows the URL without the password.
     """
     tick.name("stream", f"redis{client.place}?length_max=10&timeout_s=5")
     set_one(tick, "stream", "orders")
@@ -136,7 +136,9 @@ def test_nats(nats_server, loop, tick, serve):
 )
 def test_queues(client, tick, serve, names):
     """
-    The URL of a broker names the target of a queue, and its tasks go into the queue in the URL.
+    The URL of a broker is the name of the target of a queue.
+
+    Tasks go into the queue that the URL names.
     """
     scheme, handler, queue = names
     pytest.importorskip(scheme.partition("+")[0])
@@ -147,11 +149,11 @@ def test_queues(client, tick, serve, names):
     assert taken is not None
 
 
-def test_an_application_of_their_own(client, tick, serve, tmp_path):
+def test_an_application_of_the_user(client, tick, serve, tmp_path):
     """
     An object in a module is recognised by its type.
 
-    A Celery application is used with its routes.
+    A Celery application is used with the routes that it defines.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))
@@ -174,9 +176,11 @@ def test_an_application_of_their_own(client, tick, serve, tmp_path):
         ("x=no_such_module:app", "the module 'no_such_module' cannot be imported"),
     ],
 )
-def test_refused(tick, option, message):
+def test_urls_that_name_no_target(tick, option, message):
     """
-    A URL that names no target is refused before anything starts, in one line without the password.
+    A URL that names no target is refused before anything starts.
+
+    The error is one line and does not show the password.
     """
     if "kafka" in option:
         pytest.importorskip(
@@ -191,7 +195,7 @@ def test_refused(tick, option, message):
 
 def test_twice(tick):
     """
-    Two options with the same name are refused.
+    Two options that define the same name are refused.
     """
     answer = tick("serve", "--target", "a=amqp://one/", "--target", "a=amqp://two/")
     assert (answer.returncode, "--target 'a' is there twice" in answer.stderr) == (2, True)
@@ -199,7 +203,7 @@ def test_twice(tick):
 
 def test_unknown_target(tick):
     """
-    A job for an undefined target is refused, and the error says how to define the target.
+    Setting a job for an undefined target raises an error, which says how to define the target.
     """
     answer = tick("set", "one", "--delay", "0", "--target", "rabbitmq", "--handler", "orders")
     assert (answer.returncode, "tickwheel serve --target NAME=URL" in answer.stderr) == (2, True)

@@ -25,7 +25,7 @@ def test_the_published_example():
 
 def test_two_keys():
     """
-    While a key is being changed, a message has one signature for each key.
+    While one key replaces another, a message has one signature for each key.
     """
     old, new = read_secret(SECRET), b"n" * 24
     found = signature((new, old), "id", 1, b"null").split(" ")
@@ -37,7 +37,9 @@ def test_two_keys():
 )
 def test_bad_secrets(secret):
     """
-    A key that cannot be read or has a wrong length is refused, and the error does not repeat it.
+    A key that cannot be read or has a wrong length is refused.
+
+    The error does not repeat the key.
     """
     with pytest.raises(InvalidJobError) as caught:
         read_secret(secret)

@@ -1,7 +1,7 @@
 """
-No webhook reaches an internal address, whatever its URL looks like and whatever its names resolve to.
+No webhook reaches an internal address, for any form of the URL and any result of a name lookup.
 
-Real servers listen on loopback addresses, and a table of the test resolves names. "Outside" is 127.0.0.2, which is
+Real servers listen on loopback addresses. The test resolves names by its own table. "Outside" is 127.0.0.2, which is
 allowed; "inside" is 127.0.0.1 and ::1, which are not.
 """
 
@@ -97,9 +97,9 @@ def servers():
 @pytest.fixture
 def names(monkeypatch):
     """
-    Return a table of names. If a name has a list of answers, each lookup takes the next.
+    Return a table of names.
 
-    The last answer is repeated.
+    If a name has a list of answers, each lookup takes the next answer. The last answer is repeated.
     """
     table = {}
 
@@ -126,7 +126,7 @@ def names(monkeypatch):
 
 def send(*urls):
     """
-    Send to each of *urls* one after another, and return the answers and errors.
+    Send a webhook to each of *urls*, one after another, and return the answers and errors.
     """
     target = WebhookTarget(allow=[OUTSIDE], timeout_s=5)
 
@@ -146,9 +146,7 @@ def send(*urls):
 
 def test_the_outside_is_reached(servers, names):
     """
-    The table and the servers work.
-
-    A webhook reaches the outside server by a name that resolves to it.
+    The table and the servers work: a webhook reaches the outside server by a name that resolves to it.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]
@@ -203,7 +201,9 @@ def test_the_outside_is_reached(servers, names):
 )
 def test_no_spelling_leads_inside(servers, names, host):
     """
-    No spelling or wrapping of an inside address reaches it, and the job dies or fails.
+    No spelling or wrapping of an inside address reaches the inside servers.
+
+    The job becomes a dead letter, or its attempt fails.
     """
     _, insides, port = servers
     names["metadata.google.internal"] = [["169.254.169.254"]]
@@ -215,7 +215,9 @@ def test_no_spelling_leads_inside(servers, names, host):
 @pytest.mark.parametrize("address", [INSIDE, INSIDE_6, "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254"])  # noqa: S104 nobody binds
 def test_no_name_leads_inside(servers, names, address):
     """
-    A public name that resolves to an inside address is not called, and the job becomes a dead letter with the reason.
+    A public name that resolves to an inside address is not called.
+
+    The job becomes a dead letter with the reason.
     """
     _, insides, port = servers
     names["evil.test"] = [[address]]
@@ -227,7 +229,9 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    If a name resolves first outside and then inside, each lookup is checked, and the checked address is the one used.
+    A name resolves to an outside address first, and then to an inside one.
+
+    Each lookup is checked, and the connection uses the checked address.
     """
     outside, insides, port = servers
     names["rebind.test"] = [[OUTSIDE], [INSIDE]]
@@ -241,7 +245,7 @@ def test_rebinding(servers, names):
 
 def test_several_addresses(servers, names):
     """
-    If a name has several addresses, only the outside ones are tried, in any order.
+    If a name has several addresses, only the outside addresses are tried, whatever their order.
     """
     outside, insides, port = servers
     names["both.test"] = [[INSIDE, OUTSIDE]]
@@ -271,7 +275,7 @@ def test_redirects(servers, names, status, to):
 
 def test_proxies_of_the_environment_are_not_used(servers, names, monkeypatch):
     """
-    A proxy in the environment is not used, because it could be asked for inside addresses.
+    A proxy in the environment is not used, because the proxy itself may reach inside addresses.
     """
     outside, insides, port = servers
     monkeypatch.setenv("HTTP_PROXY", f"http://{INSIDE}:{port}")

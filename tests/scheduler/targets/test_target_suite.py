@@ -1,5 +1,5 @@
 """
-The proxy of the tests works, and the suite of targets detects planted faults.
+The proxy of the tests works, and the suite of targets detects faults that the tests plant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tickwheel.testing.wire import Wire
 @pytest.fixture
 def echo():
     """
-    Return a proxy to a server that returns and records its input.
+    Return a proxy in front of a server.
+
+    The server sends back and records its input.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     got = []
@@ -67,7 +69,9 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks open connections and refuses new connections, and the mended proxy has the same address.
+    A cut breaks open connections and refuses new ones.
+
+    The mended proxy has the same address.
     """
     port = echo.port
     with connect(echo) as end:
@@ -87,9 +91,11 @@ def test_the_wire_is_cut_and_mended(echo):
         assert end.recv(100) == b"again"
 
 
-def test_the_wire_swallows_answers(echo):
+def test_the_wire_loses_answers(echo):
     """
-    After a given number of answers, data still reaches the server, but no answer comes back until the proxy is cut.
+    After a given number of answers, data still reaches the server.
+
+    No answer comes back until the proxy is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)
@@ -104,7 +110,9 @@ def test_the_wire_swallows_answers(echo):
 
 class Memory:
     """
-    A receiver that is a list, and the target for it, with one fault or none.
+    A receiver that keeps messages in a list, and the target for it.
+
+    The target has at most one fault.
     """
 
     handler, secret = "there", "hunter2"
@@ -166,7 +174,7 @@ class Memory:
 
     def send(self, firing):
         """
-        Store the message, with the fault.
+        Store the message, with the effect of the fault.
         """
         if self.is_away:
             if self.fault == "says done":
@@ -200,7 +208,7 @@ class MemorySuite(TargetSuite):
     """
     The suite on the receiver `Memory`.
 
-    The name of this class keeps pytest from collecting the suite.
+    The name of this class does not begin with "Test", so pytest does not collect it.
     """
 
     takes_largest = False

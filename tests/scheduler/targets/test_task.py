@@ -1,5 +1,5 @@
 """
-Payloads that are calls, and the one line that sets such a job.
+Payloads that are calls of tasks, and the one line that sets such a job.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ def test_calls(payload, task):
 @pytest.mark.parametrize(
     "payload", [b"1", b'"text"', b"[1]", b'{"to": 1}', b'{"args": {}}', b'{"kwargs": []}', b'{"options": 1}']
 )
-def test_no_calls(payload):
+def test_payloads_that_are_not_calls(payload):
     """
-    A payload of another form is refused, with the correct form in the error.
+    A payload of another form is refused.
+
+    The error shows the correct form.
     """
     with pytest.raises(InvalidJobError, match="pass "):
         task_of(payload)
@@ -47,7 +49,7 @@ def test_no_calls(payload):
 
 class CeleryTask:
     """
-    A class that is recognised by its `apply_async`.
+    A class that is recognised as Celery's by its `apply_async`.
     """
 
     name = "tasks.mail"
@@ -62,9 +64,11 @@ def function():
     """
 
 
-def test_the_target_is_known_by_the_task(make):
+def test_the_task_selects_the_target(make):
     """
-    One line sets the job of a task, whose library selects the target.
+    One line sets the job of a task.
+
+    The task's library selects the target.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App()), "rq": RqTarget(Connection())})
     job = apply_at(scheduler, CeleryTask(), ["ada"], {"cc": 1}, countdown=60, key="mail/17", queue="slow").job
@@ -80,7 +84,7 @@ def test_the_target_is_known_by_the_task(make):
 @pytest.fixture
 def four(make):
     """
-    Return a scheduler that knows the targets of all four libraries, without brokers.
+    Return a scheduler with the targets of all four libraries, without brokers.
     """
     targets = {
         "celery": CeleryTarget(App()),
@@ -180,9 +184,11 @@ def test_options(four, target, options):
         ("taskiq", {"tickwheel-attempt": "9"}, "choose another name"),
     ],
 )
-def test_no_options(four, target, options, message):
+def test_options_that_are_refused(four, target, options, message):
     """
-    An option that a library does not support, or that contradicts the job, is refused by name when the job is set.
+    An option that the library does not support, or that contradicts the job, is refused when the job is set.
+
+    The error names the option.
     """
     payload = {"args": [1], "options": options}
     with pytest.raises(InvalidJobError, match=message):
@@ -194,7 +200,7 @@ def test_no_options(four, target, options, message):
 
 
 @pytest.mark.parametrize("target", ["celery", "rq", "dramatiq", "taskiq"])
-def test_a_payload_that_is_no_call(four, target):
+def test_a_payload_that_is_not_a_call(four, target):
     """
     A payload that does not describe a call is refused when the job is set, not when it fires.
     """
@@ -205,7 +211,7 @@ def test_a_payload_that_is_no_call(four, target):
 @pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
 def test_declared_by_celery(four):
     """
-    The options that a Celery task declares, and its application's route, become part of the job.
+    The options that a Celery task declares, and the route of its application, become part of the job.
 
     Explicit options take precedence.
     """
@@ -257,7 +263,7 @@ def test_declared_by_taskiq(four):
 
 def test_a_name_needs_its_target(make):
     """
-    The name of a task alone does not say which library it is from.
+    The name of a task alone does not determine the library of the task.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App())})
     with pytest.raises(InvalidJobError, match="pass target='celery'"):
@@ -269,7 +275,7 @@ def test_a_name_needs_its_target(make):
 
 def test_with_asyncio():
     """
-    With an async scheduler, the line is awaited.
+    With an async scheduler, the same line is awaited.
     """
 
     async def main():
@@ -324,9 +330,9 @@ def test_a_queue_that_no_actor_may_declare():
 
 
 @pytest.mark.parametrize("target", [CeleryTarget, RqTarget, DramatiqTarget, TaskiqTarget])
-def test_what_they_are_made_of(target):
+def test_a_target_accepts_only_objects_of_its_library(target):
     """
-    A target accepts only objects of its library.
+    A target accepts only objects of its own library.
     """
     with pytest.raises(InvalidJobError, match=r"pass (the|a) "):
         target("redis://localhost")

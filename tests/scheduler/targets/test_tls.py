@@ -1,7 +1,7 @@
 """
-If a scheme promises TLS and the server has none, the connection ends after the beginning of a handshake.
+A scheme promises TLS but the server has none: the connection ends after the beginning of a handshake.
 
-The test's server greets like the real one without TLS, and records all data that it gets.
+The test's server greets like the real one without TLS, and records all data that it receives.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ TARGETS = {
 @pytest.mark.parametrize(("url", "library"), TARGETS.items(), ids=[url.partition(":")[0] for url in TARGETS])
 def test_targets(plain, url, library):
     """
-    No target sends a password or a payload to a server without TLS, and the job waits.
+    No target sends a password or a payload to a server without TLS.
+
+    The job waits.
     """
     pytest.importorskip(library, reason=f"{library} is not installed")
     target = make_target(url.format(secret=SECRET, port=plain.port))

@@ -98,7 +98,7 @@ def receiver():
 
 def listening(server):
     """
-    Yield *server* while it listens, and stop it.
+    Yield *server* while it listens, and stop it afterwards.
     """
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -136,7 +136,9 @@ LOOPBACK = {"allow": ["127.0.0.0/8", "::1"]}
 
 def test_what_is_sent(receiver):
     """
-    The payload is sent unchanged and signed, with ids by which a receiver can recognise repeats.
+    The payload is sent unchanged and signed.
+
+    The message has ids by which a receiver can recognise repeats.
     """
     assert sent(f"{receiver.url}/hook?x=1", secrets=[SECRET], **LOOPBACK) is None
     ((path, headers, body),) = receiver.received
@@ -163,7 +165,7 @@ def test_unsigned(receiver):
 @pytest.mark.parametrize("status", [200, 201, 202, 299])
 def test_success(receiver, status):
     """
-    Every 2xx is a success.
+    Every status 2xx is a success.
     """
     receiver.answers["/"] = (status, {}, "")
     assert sent(f"{receiver.url}/", **LOOPBACK) is None
@@ -172,7 +174,9 @@ def test_success(receiver, status):
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 501])
 def test_failure(receiver, status):
     """
-    Any other status is a failed attempt, whose error shows the beginning of the answer.
+    Any other status is a failed attempt.
+
+    The error shows the beginning of the answer.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     with pytest.raises(WebhookError, match=f"answered {status} .*: no no") as caught:
@@ -181,9 +185,11 @@ def test_failure(receiver, status):
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_not_taken(receiver, status):
+def test_a_receiver_that_is_full_or_unreachable(receiver, status):
     """
-    If a receiver is full, or its gateway cannot reach it, no attempt is used, and the job says why it waits.
+    If a receiver is full, or its gateway cannot reach it, no attempt is used.
+
+    The job shows why it waits.
     """
     receiver.answers["/"] = (status, {}, "no " * 1000)
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -192,9 +198,9 @@ def test_not_taken(receiver, status):
     assert f"answered {status} " in answer.reason
 
 
-def test_it_waits_for_a_day(receiver):
+def test_a_job_waits_for_at_most_a_day(receiver):
     """
-    Once a job has waited for a day, its attempts count.
+    After a job has waited for a day because of its receiver, its attempts count.
     """
     receiver.answers["/"] = (429, {}, "")
     target = WebhookTarget(**LOOPBACK)
@@ -215,7 +221,7 @@ def test_it_waits_for_a_day(receiver):
 
 def test_gone(receiver):
     """
-    The answer 410 makes the job a dead letter.
+    The answer 410 (gone) makes the job a dead letter.
     """
     receiver.answers["/"] = (410, {}, "unsubscribed")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -237,7 +243,7 @@ def test_gone(receiver):
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after(receiver, status, value, least, most):
     """
-    If a receiver names a time, the next attempt is at that time, but at most a day later.
+    If a receiver says when to retry, the next attempt is at that time, but at most a day later.
     """
     receiver.answers["/"] = (status, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -248,7 +254,7 @@ def test_retry_after(receiver, status, value, least, most):
 @pytest.mark.parametrize("text", ["stalls", "breaks off"])
 def test_a_body_that_does_not_come(receiver, monkeypatch, text):
     """
-    The status of a refusal counts even if its body does not arrive.
+    The status of an error answer counts even if the body of the answer does not arrive.
     """
     monkeypatch.setattr(webhook, "_BODY_S", 0.1)
     receiver.answers["/gone"] = (410, {}, text)
@@ -264,7 +270,7 @@ def test_a_body_that_does_not_come(receiver, monkeypatch, text):
 
 def test_an_unreadable_answer(receiver):
     """
-    The error for an unreadable answer has no header of the request, and so no signature.
+    The error for an unreadable answer shows no header of the request, and so no signature.
     """
     receiver.answers["/"] = (200, {"x": "a" * 20_000}, "")
     with pytest.raises(WebhookError, match="sent an answer that cannot be read: Got more than") as caught:
@@ -284,7 +290,7 @@ def test_an_unreadable_answer(receiver):
 )
 def test_unreadable_retry_after(receiver, value):
     """
-    A Retry-After header is ignored if its time is invalid or in the past.
+    If the time in a Retry-After header is invalid or in the past, the header is ignored.
     """
     receiver.answers["/"] = (503, {"retry-after": value}, "")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
@@ -334,9 +340,9 @@ def sent_all(urls, **options):
     return asyncio.run(send()), target.figures()
 
 
-def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
+def test_a_hanging_receiver_beside_others(receiver, other, monkeypatch):
     """
-    A hanging receiver has connections of its own.
+    A hanging receiver has separate connections.
 
     Requests to other receivers are sent and answered without delay.
     """
@@ -349,9 +355,9 @@ def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     assert figures == {receiver.url: {"state": "closed", "failures": 3, "open_s": 0.0, "reason": reason}}
 
 
-def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
+def test_a_wait_for_a_connection_takes_no_time(receiver, monkeypatch):
     """
-    The timeout of an attempt begins when its receiver has a free connection for it.
+    The timeout of an attempt begins when its receiver has a free connection for the attempt.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/slow"] = ("slow", {}, "")
@@ -361,9 +367,11 @@ def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
     assert figures == {}
 
 
-def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
+def test_jobs_that_wait_when_a_receiver_fails(receiver, monkeypatch):
     """
-    If a receiver fails too often, its breaker opens and the jobs that wait for it are postponed.
+    If a receiver fails too often, its breaker opens.
+
+    The jobs that wait for this receiver are postponed.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/"] = ("slow", {}, "")
@@ -373,7 +381,7 @@ def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
     assert figures[receiver.url]["failures"] == 1
 
 
-def test_a_lack_of_files(receiver, monkeypatch):
+def test_a_lack_of_file_descriptors(receiver, monkeypatch):
     """
     If this process cannot open more sockets, the attempt fails, and the breaker stays closed.
     """
@@ -387,9 +395,11 @@ def test_a_lack_of_files(receiver, monkeypatch):
     assert figures == {}
 
 
-def test_nobody_there(receiver):
+def test_no_process_listens(receiver):
     """
-    If no process listens on the port, no attempt is used, and the job says so.
+    If no process listens on the port, no attempt is used.
+
+    The job shows this as the reason why it waits.
     """
     url = receiver.url
     receiver.shutdown()
@@ -400,7 +410,9 @@ def test_nobody_there(receiver):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
 def test_the_inside_is_refused(receiver, host):
     """
-    However loopback is spelled, nothing is sent to it unless it is allowed, and the job ends.
+    However loopback is spelled, nothing is sent to it unless it is allowed.
+
+    The job becomes a dead letter.
     """
     answer = sent(f"http://{host}:{receiver.server_address[1]}/")
     assert isinstance(answer, DeadLetter)
@@ -435,7 +447,7 @@ def test_bad_urls(url):
 
 def test_good_hosts():
     """
-    A host may have a trailing dot, labels of 63 characters, or other scripts, or be an address.
+    A host may end in a dot, have labels of 63 characters, use another script, or be an address.
     """
     for host in ("example.com.", f"{'a' * 63}.com", "[::1]:80", "[fe80::1%25lo]", "127.0.0.1", "bücher.de"):
         WebhookTarget().check(f"http://{host}/")
@@ -443,7 +455,7 @@ def test_good_hosts():
 
 def test_a_host_that_is_too_long_when_it_is_encoded():
     """
-    A host name that is only too long in its encoded form ends the job.
+    If a host name is too long only in its encoded form, the job becomes a dead letter.
     """
     answer = sent(f"http://{'ü' * 62}.example/")
     assert isinstance(answer, DeadLetter)
@@ -461,7 +473,9 @@ def test_a_host_that_is_too_long_when_it_is_encoded():
 )
 def test_impossible_options(options, said):
     """
-    Options with which no request or breaker could work are refused by name when the target is made.
+    Options with which no request or breaker could work are refused when the target is made.
+
+    The error names the option.
     """
     with pytest.raises(InvalidJobError, match=said):
         WebhookTarget(**options)
@@ -469,7 +483,9 @@ def test_impossible_options(options, said):
 
 def test_passwords_in_urls():
     """
-    A URL with a password is refused, and the error does not repeat the password.
+    A URL with a password is refused.
+
+    The error does not show the password.
     """
     with pytest.raises(InvalidJobError, match="leave the password out") as caught:
         WebhookTarget().check("https://user:hunter2@example.com/")
@@ -501,7 +517,9 @@ def test_through_the_scheduler(receiver, make, url, events):
 
 class Limited(Receiver):
     """
-    Accepts a fixed number of requests per second of its clock, and refuses the others as APIs do.
+    A receiver that accepts a fixed number of requests per second of its clock.
+
+    It refuses the others as public APIs do.
     """
 
     limit, status, after = 20, 429, "1"
@@ -533,7 +551,9 @@ class Limited(Receiver):
 )
 def test_a_full_receiver(make, events, status, after, addresses):
     """
-    A burst to a rate-limited receiver arrives at that rate, uses no attempts, and needs few repeats.
+    A burst to a rate-limited receiver arrives at the receiver's rate.
+
+    It uses no attempts, and needs few repeats.
     """
     with contextlib.contextmanager(listening)(Limited()) as server:
         server.status, server.after = status, after

@@ -1,5 +1,5 @@
 """
-The webhook target passes the same suite as the brokers, with a real receiver.
+The webhook target passes the same suite as the brokers' targets, with a real receiver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BODY_MAX = 500_000
 
 class Keeping(BaseHTTPRequestHandler):
     """
-    Records the requests, except requests that are too large.
+    Records the requests, except those that are too large.
     """
 
     protocol_version = "HTTP/1.1"

@@ -111,7 +111,7 @@ class DeclareTests(StoreTests):
                 assert rig.get(key) == replace(job, manifest=_NAME)
             assert rig.settle(jobs[f"{_TAG}runs"], Settled.DONE, due_at=rig.now + 2 * HOUR).outcome is Outcome.SETTLED
 
-    def test_what_runs(self) -> None:
+    def test_a_running_job(self) -> None:
         """
         A running attempt completes even if its job is changed or cancelled.
 
