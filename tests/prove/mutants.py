@@ -284,11 +284,11 @@ def settles_what_never_ran() -> Any:
     attempt = Dispatcher.attempt
     number = itertools.count(1)
 
-    def careless(self: Any, entry: Any) -> Any:
+    def careless(self: Any, entry: Any, now: Any = None) -> Any:
         if next(number) % 50:
-            return attempt(self, entry)
+            return attempt(self, entry, now)
         self._completer.add(entry, self._judge(entry, self._clock.monotonic(), None))
-        return None
+        return False
 
     return mock.patch.object(Dispatcher, "attempt", careless)
 
@@ -332,7 +332,7 @@ def loses_an_end() -> Any:
         if kept:
             post(self, kept)
         else:
-            self._gatherer_of(batch[0][1]).go_on()
+            self._batcher_of(batch[0]).go_on()
 
     return mock.patch.object(Completer, "_post", careless)
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.engine import _verdict
 from tickwheel.engine._claims import ARMING_WINDOW_MS, ClaimBatcher
 from tickwheel.engine._completion import AckBatcher, Completer
 from tickwheel.engine._staged_job import StagedJob
@@ -72,7 +71,7 @@ def end(number):
     """
     Return acknowledgement *number*. Its job belongs to no lane.
     """
-    return SimpleNamespace(lane=None), number
+    return SimpleNamespace(lane=None, number=number)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
@@ -83,7 +82,7 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     So all partitions together commit as often as an unpartitioned store.
     """
     posted = []
-    batcher = AckBatcher(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
+    batcher = AckBatcher(make_resources(partitions), lambda batch: posted.append([each.number for each in batch]))
     batcher.add(end(0))  # posted at once
     batcher.add(end(1))
     assert posted == [[0]]
@@ -106,7 +105,7 @@ def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
     The next acknowledgement during that pause sets a timer for the rest of the pause.
     """
     posted, resources = [], make_resources(1)
-    batcher = AckBatcher(resources, lambda batch: posted.append([number for _, number in batch]))
+    batcher = AckBatcher(resources, lambda batch: posted.append([each.number for each in batch]))
     for number in range(3):
         batcher.add(end(number))
         batcher.go_on()
@@ -133,11 +132,11 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     It is written at once, together with all others that wait for the end of the pause.
     """
     posted = []
-    batcher = AckBatcher(make_resources(1), lambda batch: posted.append([number for _, number in batch]))
+    batcher = AckBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))
     batcher.add(end(0))
     batcher.go_on()
     batcher.add(end(1))
-    batcher.add((SimpleNamespace(lane=SimpleNamespace(is_urgent=is_urgent)), 2))
+    batcher.add(SimpleNamespace(lane=SimpleNamespace(is_urgent=is_urgent), number=2))
     assert posted == ([[0], [1, 2]] if is_urgent else [[0]])
     batcher.flush()
     assert posted == [[0], [1, 2]]
@@ -260,7 +259,7 @@ def test_claims_are_posted_just_before_the_acknowledgements(make_resources, cloc
     order = []
     resources = make_resources(
         1,
-        clock=None,
+        clock=SimpleNamespace(now=float),
         writer=SimpleNamespace(post=lambda writes, _done: order.append(len(writes))),
         hooks=SimpleNamespace(failed=lambda *_: None),
         elapsed=None,
@@ -269,10 +268,8 @@ def test_claims_are_posted_just_before_the_acknowledgements(make_resources, cloc
     completer = Completer(resources, None, None, None, callbacks)
     job = Job("key", 1, 0)
     entry = StagedJob(job, 1, 0)
-    completer.write(entry, verdict := _verdict.succeeded(job, 1))
+    completer.write(entry)
     assert order == ["begins", 1]
-    completer._settled(
-        [(entry, verdict)], StoreError("it is busy", "wait", is_transient=True), is_again=False, is_alone=False
-    )
+    completer._settled([entry], StoreError("it is busy", "wait", is_transient=True), is_again=False, is_alone=False)
     clock.advance(1)
     assert order == ["begins", 1, 1]

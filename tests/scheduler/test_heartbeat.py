@@ -85,7 +85,8 @@ def test_last_firings(node):
     A report has the last fifty finished firings, oldest first, with the outcomes named as in the API.
     """
     ended = [staged(f"k/{number}") for number in range(60)]
-    node.figures.recent.add([(each, "succeeded", None) for each in ended[:-1]] + [(ended[-1], "retried", "no")])
+    node.figures.recent.add(ended[:-1], ["succeeded"] * 59, [None] * 59)
+    node.figures.recent.add(ended[-1:], ["retried"], ["no"])
     recent = node.heartbeat.figures()["recent"]
     assert [each["key"] for each in recent] == [f"k/{number}" for number in range(10, 60)]
     assert {each["outcome"] for each in recent[:-1]} == {"succeeded"}

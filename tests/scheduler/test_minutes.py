@@ -247,11 +247,11 @@ def test_many_addresses_of_a_receiver():
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):
-        counts.add([(attempt("webhook", f"https://example.com/{number}"), Ending.SUCCEEDED)])
+        counts.add(Ending.SUCCEEDED, [attempt("webhook", f"https://example.com/{number}")], [0.0])
     (one,) = counts.take()
     assert (one.lane, one.fired, sum(one.lateness)) == ("webhook:https://example.com", 5_000, 5_000)
     for number in range(2_500):
-        counts.add([(attempt("handler", f"{number}"), Ending.SUCCEEDED)])
+        counts.add(Ending.SUCCEEDED, [attempt("handler", f"{number}")], [0.0])
     lanes = counts.take()
     assert (len(lanes) <= 1_001, lanes[-1].lane, sum(each.fired for each in lanes)) == (True, OTHER_LANES, 2_500)
     assert counts.take() == ()

@@ -111,10 +111,10 @@ def test_not_withdrawn_while_its_count_is_on_its_way(is_doubtful):
         SimpleNamespace(store=store, pacer=None, hooks=None), table, completer, stop=None, callbacks=None
     )
     withdrawals.poll([0])
-    completer.write.assert_not_called()
+    completer.give_back.assert_not_called()
     assert table.begun([entry]) == [entry]
     withdrawals.poll([0])
-    (written,) = completer.write.call_args_list
+    (written,) = completer.give_back.call_args_list
     assert written.args[0] is entry
 
 
@@ -136,7 +136,7 @@ def test_given_back_once():
         statuses = withdrawals.statuses([counted_job(entry)])
         assert [status.standing for status in statuses] == [AttemptState.WITHDRAWN]
         withdrawals.resolved(statuses, None)
-    (written,) = completer.write.call_args_list
+    (written,) = completer.give_back.call_args_list
     assert written.args[0] is entry
 
 

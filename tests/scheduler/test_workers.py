@@ -50,28 +50,28 @@ class Work:
         self.workers.put(entries)
         return entries
 
-    def run(self, entry):
+    def run(self, entry, _now):
         """
-        Call the function of *entry*, record the call, and return the function's result as the verdict.
+        Call the function of *entry*, record the call, and return True if the function returned an end to write.
         """
-        verdict = entry.call.function()
+        entry.verdict = entry.call.function()
         with self._grown:
             self.ran.append(entry)
             self.threads.add(threading.current_thread())
             self._grown.notify_all()
-        return verdict
+        return entry.verdict is not None
 
-    def end(self, entry, verdict, *, is_last):
+    def end(self, entry, *, is_last):
         """
         Record an end, whether it is the last end, and whether its entry has left its place.
 
-        If the verdict is callable, call the verdict.
+        If the function returned a function, call that.
         """
         with self._grown:
             self.ended.append((entry, is_last, entry not in self.queue.running()))
             self._grown.notify_all()
-        if callable(verdict):
-            verdict()
+        if callable(entry.verdict):
+            entry.verdict()
 
     def wait(self, count):
         """

@@ -16,18 +16,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine._records import Recorder
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._verdict import Ending, Verdict, is_refused
+from tickwheel.engine._verdict import Ending, Verdict, given_back, is_refused, verdict_of
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.errors import StoreError, ascii_text
-from tickwheel.jobs.model import Answer, Outcome, Settled, State
+from tickwheel.jobs.model import Answer, Outcome, Settle, Settled, State
 from tickwheel.observe.events import (
     Event,
     JobDied,
@@ -40,7 +40,7 @@ from tickwheel.observe.events import (
 )
 from tickwheel.timers.contract import Timer
 
-__all__ = ["AckBatcher", "Completer", "Ended", "ended_event"]
+__all__ = ["AckBatcher", "Completer", "ended_event"]
 
 _CHUNK: Final = 500
 """Maximum number of acknowledgements in one write, so that claims and callers need not wait long."""
@@ -54,31 +54,33 @@ most the jobs that ended in this time are repeated.
 _MANY: Final = 64
 """Number of acknowledgements that are written without a pause."""
 
-Ended: TypeAlias = tuple[StagedJob, Verdict]
-
 
 class AckBatcher:
     """
     Posts acknowledgements, one batch after the other. Thread-safe. Call `go_on` after the answer to a batch.
+
+    `add` takes no lock while another thread posts. Before that thread stops, it checks for new entries once more.
     """
 
-    def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
+    def __init__(self, resources: Resources, post: Callable[[list[StagedJob]], object]) -> None:
         self._pause_s = _PAUSE_S * resources.store.abilities.partitions
         self._pacer = resources.pacer
         self._post = post
         self._monotonic = resources.runtime.monotonic
         self._lock = resources.runtime.lock()
-        self._ended: list[Ended] = []
+        self._ended: list[StagedJob] = []
         self._is_posting = False
         self._posted_at = -math.inf
         self._pause: Timer | None = None
 
-    def add(self, ended: Ended) -> None:
-        lane = ended[0].lane
+    def add(self, entry: StagedJob) -> None:
+        lane = entry.lane
+        is_urgent = lane is not None and lane.is_urgent
+        self._ended.append(entry)
+        if self._is_coming(is_urgent=is_urgent):
+            return
         with self._lock:
-            self._ended.append(ended)
-            is_urgent = lane is not None and lane.is_urgent
-            if self._is_posting and not (self._pause is not None and (is_urgent or self._is_full())):
+            if self._is_coming(is_urgent=is_urgent):
                 return
             pause, self._pause = self._pause, None
             if not self._is_posting:
@@ -104,6 +106,12 @@ class AckBatcher:
     def end(self) -> None:
         self._is_posting = False  # the last batch gets no answer
 
+    def _is_coming(self, *, is_urgent: bool) -> bool:
+        """
+        Return True if the answer to a batch will post the new entries, or the end of a pause that is not cut short.
+        """
+        return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
+
     def _is_full(self) -> bool:
         return len(self._ended) >= _MANY
 
@@ -122,10 +130,12 @@ class AckBatcher:
 
     def _post_next(self) -> None:
         with self._lock:
-            batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
-            if not batch:
+            while not (batch := self._ended[:_CHUNK]):
                 self._is_posting = False
-                return
+                if not self._ended:  # a later `add` reads that no thread posts
+                    return
+                self._is_posting = True
+            del self._ended[: len(batch)]
             self._posted_at = self._monotonic()
         self._post(batch)
 
@@ -167,37 +177,59 @@ class Completer:
         self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
     def add(
-        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
+        self,
+        entry: StagedJob,
+        verdict: Verdict | None,
+        on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        Write that *entry* ended with *verdict*; return False if it had already ended.
+        Write that *entry* ended with *verdict*, or with a plain success; return False if it had already ended.
 
         The thread that commits calls *on_answer* with the store's answer.
         """
-        ended = self.end(entry, verdict)
-        if ended is None:
+        if not self.end(entry, verdict):
             return False
-        self.write(entry, ended, on_answer)
+        self.write(entry, on_answer)
         return True
 
-    def end(self, entry: StagedJob, verdict: Verdict) -> Verdict | None:
+    def end(self, entry: StagedJob, verdict: Verdict | None) -> bool:
         """
-        Note that *entry* ended with *verdict*; return the verdict to `write`, or None if it had already ended.
+        Note that *entry* ended with *verdict*; return True if it is now to be written, False if it had already ended.
         """
         if not self._staged.end(entry):
-            return None
-        if entry.fired_at and not entry.ran_ms:
-            entry.ran_ms = max(0.0, self._clock.now() - entry.fired_at)
-        if verdict.settle.due_at is not None:
-            entry.clock_step = self._clock.clock_step
-        return self._recorder.noted(entry, verdict)
+            return False
+        if verdict is not None:
+            if entry.fired_at and not entry.ran_ms:
+                entry.ran_ms = max(0.0, self._clock.now() - entry.fired_at)
+            if verdict.settle.due_at is not None:
+                entry.clock_step = self._clock.clock_step
+        entry.verdict = self._recorder.noted(entry, verdict)
+        return True
 
-    def write(
-        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
-    ) -> None:
+    def write(self, entry: StagedJob, on_answer: Callable[[Answer | Exception], object] | None = None) -> float:
+        """
+        Write the end of *entry*. Return the time in ms, which a worker takes for the start of its next job.
+        """
+        now = self._clock.now()
+        if entry.fired_at and not entry.ran_ms:
+            entry.ran_ms = max(0.0, now - entry.fired_at)
         if on_answer is not None:
             self._on_answer[entry] = on_answer
-        self._gatherer_of(verdict).add((entry, verdict))
+        self._batcher_of(entry).add(entry)
+        return now
+
+    def give_back(
+        self,
+        entry: StagedJob,
+        on_answer: Callable[[Answer | Exception], object] | None = None,
+        *,
+        rests: bool = False,
+    ) -> None:
+        """
+        Write that the attempt of *entry*, which this caller has withdrawn, is given back.
+        """
+        entry.verdict = given_back(entry.job, entry.epoch, rests=rests)
+        self.write(entry, on_answer)
 
     def flush(self) -> None:
         for batcher in self._batchers:
@@ -211,54 +243,65 @@ class Completer:
             _, on_answer = self._on_answer.popitem()
             on_answer(ClosedError("scheduler"))
 
-    def _gatherer_of(self, verdict: Verdict) -> AckBatcher:
-        return self._batchers[verdict.settle.epoch % len(self._batchers)]
+    def _batcher_of(self, entry: StagedJob) -> AckBatcher:
+        return self._batchers[entry.epoch % len(self._batchers)]
 
-    def _post(self, batch: list[Ended], *, is_again: bool = False, is_alone: bool = False) -> None:
+    def _post(self, batch: list[StagedJob], *, is_again: bool = False, is_alone: bool = False) -> None:
         try:
-            writes = [verdict.settle for _, verdict in batch]
+            writes = [_settle_of(entry) for entry in batch]
             if is_again:
                 writes = [replace(settle, is_first=False) for settle in writes]
             else:
                 self._callbacks.on_completing()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
         except ClosedError as error:  # a stop ran out of time: the next owner fires these jobs
-            self._staged.settle(entry for entry, _ in batch)
-            self._gatherer_of(batch[0][1]).end()
+            self._staged.settle(batch)
+            self._batcher_of(batch[0]).end()
             self._pass_on(batch, [error] * len(batch))
 
-    def _settled(self, batch: list[Ended], result: list[Answer] | Exception, *, is_again: bool, is_alone: bool) -> None:
+    def _settled(
+        self, batch: list[StagedJob], result: list[Answer] | Exception, *, is_again: bool, is_alone: bool
+    ) -> None:
         if isinstance(result, Exception):
             self._write_again(batch, result, is_alone=is_alone)
             return
-        entries = [entry for entry, _ in batch]
-        freed = self._staged.settle(entries)
+        freed = self._staged.settle(batch)
         if not is_alone:
-            self._gatherer_of(batch[0][1]).go_on()
-        lives = [
-            job
-            for (_, verdict), answer in zip(batch, result, strict=True)
-            if (job := answer.job) is not None and job.state is State.PENDING and not verdict.rests
-        ]
-        if lives:
-            self._elapsed.follow(
-                (entry.job, answer.job, entry.clock_step)
-                for (entry, verdict), answer in zip(batch, result, strict=True)
-                if answer.job is not None
-                and (verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE)
-            )
-            self._callbacks.on_committed(lives)
+            self._batcher_of(batch[0]).go_on()
+        if any(answer.job is not None for answer in result):
+            self._follow(batch, result)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
             self._callbacks.rescan()
-        has_trouble = self._figures.settled(batch, result)
+        settled = Outcome.SETTLED
+        refused = {
+            entry
+            for entry, answer in zip(batch, result, strict=True)
+            if answer.outcome is not settled and is_refused(entry, answer)
+        }
+        has_trouble = self._figures.settled(batch, refused)
         if self._on_answer:
             self._pass_on(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
-            for (entry, verdict), answer in zip(batch, result, strict=True):
-                self._hooks.emit(ended_event(entry, verdict, answer))
-        self._callbacks.on_completed(entries, freed)
+            for entry, answer in zip(batch, result, strict=True):
+                self._hooks.emit(ended_event(entry, answer))
+        self._callbacks.on_completed(batch, freed)
 
-    def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
+    def _follow(self, batch: list[StagedJob], answers: list[Answer]) -> None:
+        following = [
+            (entry, answer.job, verdict_of(entry))
+            for entry, answer in zip(batch, answers, strict=True)
+            if answer.job is not None
+        ]
+        lives = [job for _, job, verdict in following if job.state is State.PENDING and not verdict.rests]
+        if lives:
+            self._elapsed.follow(
+                (entry.job, job, entry.clock_step)
+                for entry, job, verdict in following
+                if verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE
+            )
+            self._callbacks.on_committed(lives)
+
+    def _write_again(self, batch: list[StagedJob], error: Exception, *, is_alone: bool) -> None:
         """
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
 
@@ -270,42 +313,53 @@ class Completer:
             if not is_alone:
                 self._part(batch)
                 return
-            before, batch = batch, [_in_ascii(*ended) for ended in batch]
-            if batch == before:
+            if not [entry for entry in batch if _put_in_ascii(entry)]:
                 pause_s = _LATER_S
         try:
             self._pacer.call_later(pause_s, partial(self._post, batch, is_again=True, is_alone=is_alone))
         except ClosedError:
-            self._staged.settle(entry for entry, _ in batch)
+            self._staged.settle(batch)
             self._pass_on(batch, [error] * len(batch))
 
-    def _part(self, batch: list[Ended]) -> None:
+    def _part(self, batch: list[StagedJob]) -> None:
         """
         Write each acknowledgement of *batch* alone, as one may be impossible to write. Then go on with later batches.
         """
-        for ended in batch:
-            self._post([ended], is_again=True, is_alone=True)
-        self._gatherer_of(batch[0][1]).go_on()
+        for entry in batch:
+            self._post([entry], is_again=True, is_alone=True)
+        self._batcher_of(batch[0]).go_on()
 
-    def _pass_on(self, batch: list[Ended], answers: Sequence[Answer | Exception]) -> None:
-        for (entry, _), answer in zip(batch, answers, strict=True):
+    def _pass_on(self, batch: list[StagedJob], answers: Sequence[Answer | Exception]) -> None:
+        for entry, answer in zip(batch, answers, strict=True):
             on_answer = self._on_answer.pop(entry, None)
             if on_answer is not None:
                 on_answer(answer)
 
 
-def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
+def _settle_of(entry: StagedJob) -> Settle:
+    return Settle(entry.job, entry.epoch) if entry.verdict is None else entry.verdict.settle
+
+
+def _put_in_ascii(entry: StagedJob) -> bool:
+    """
+    Put the texts of the end of *entry* in ASCII; return False if they were.
+    """
+    verdict = entry.verdict
+    if verdict is None:
+        return False
     settle, record = verdict.settle, verdict.settle.record
     if record is not None:
         error, where, trace, note = map(ascii_text, (record.error, record.traceback, record.trace, record.note))
         record = record._replace(error=error, traceback=where, trace=trace, note=note)
-    return entry, replace(verdict, settle=replace(settle, error=ascii_text(settle.error), record=record))
+    entry.verdict = replace(verdict, settle=replace(settle, error=ascii_text(settle.error), record=record))
+    return entry.verdict != verdict
 
 
-def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
-    job, settle = entry.job, verdict.settle
+def ended_event(entry: StagedJob, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
+    job, verdict = entry.job, verdict_of(entry)
+    settle = verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)
-    if is_refused(verdict, answer):
+    if is_refused(entry, answer):
         return SettleRefused(*common, answer.outcome)
     error, due_at = settle.error or "", settle.due_at
     match verdict.ending:

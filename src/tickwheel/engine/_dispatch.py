@@ -300,24 +300,28 @@ class Dispatcher:
         return False
 
     def run(self, entry: StagedJob) -> None:
-        verdict = self.attempt(entry)
-        if verdict is not None:
-            self._completer.write(entry, verdict)
+        if self.attempt(entry):
+            self._completer.write(entry)
 
-    def attempt(self, entry: StagedJob) -> _verdict.Verdict | None:
+    def attempt(self, entry: StagedJob, now: float | None = None) -> bool:
         """
-        Run *entry* and note its end; return the verdict to write, or None if it did not start or had already ended.
+        Run *entry* and note its end; return True if its end is to be written.
+
+        *now* is the time of the last reading of the clock, if that was a moment ago.
         """
         if not self._may_start(entry):
-            return None
+            return False
         verdict = self._not_worth_it(entry)
         if verdict is None:
             call = entry.call
             assert call is not None
-            begun = self._begin(entry)
+            begun = self._begin(entry, now)
             self._of_threads.begin(entry)
             try:
-                arguments = self._arguments(entry, call, self._of_threads)
+                if call.wants_firing:
+                    arguments = self._arguments(entry, call, self._of_threads)
+                else:
+                    arguments = (decode_payload(entry.job.payload),)
                 if entry.span is None:
                     result = call.function(*arguments)
                 else:
@@ -325,15 +329,15 @@ class Dispatcher:
                         result = call.function(*arguments)
             except Abandoned:
                 self._end_span(entry, "interrupted")
-                return None
+                return False
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
         return self._completer.end(entry, verdict)
 
-    def _write_last(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
-        self._writer.post_and_write(partial(self._completer.write, entry, verdict))
+    def _write_last(self, entry: StagedJob) -> None:
+        self._writer.post_and_write(partial(self._completer.write, entry))
 
     async def _run_async(self, entry: StagedJob) -> None:
         if not self._may_start(entry):
@@ -392,9 +396,9 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001  a readable rule may raise any error
             return _verdict.fatal(job, epoch, error)
 
-    def _begin(self, entry: StagedJob) -> float | None:
+    def _begin(self, entry: StagedJob, now: float | None = None) -> float | None:
         job = entry.job
-        entry.fired_at = self._elapsed.now(job)
+        entry.fired_at = now if now is not None and self._elapsed.is_steady else self._elapsed.now(job)
         if job.recurrence is not None:
             self._watch_over(entry)
         FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings
@@ -428,24 +432,24 @@ class Dispatcher:
 
     def _judge(
         self, entry: StagedJob, begun: float | None, result: object = None, error: BaseException | None = None
-    ) -> _verdict.Verdict:
+    ) -> _verdict.Verdict | None:
         if entry.begun_ms is not None:
             self._canceller.end(entry)
         verdict = self._verdict_of(entry, begun, result, error)
         if entry.span is not None:
-            self._end_span(entry, verdict.ending, verdict.settle.error)
+            self._end_span_as(entry, verdict)
         return verdict
 
     def _verdict_of(
         self, entry: StagedJob, begun: float | None, result: object, error: BaseException | None
-    ) -> _verdict.Verdict:
+    ) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
         if begun is not None:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
             return _verdict.stopped(entry, entry.ran(*self._elapsed.end_of(job)))
         if result is None and error is None and job.recurrence is None:  # most end so; no clock needed
-            return _verdict.succeeded(job, epoch)
+            return None
         ran = entry.ran(*self._elapsed.end_of(job))
         try:
             if error is not None:
@@ -462,7 +466,13 @@ class Dispatcher:
             assert self._spans is not None
             self._spans.end(entry.span, outcome, error)
 
+    def _end_span_as(self, entry: StagedJob, verdict: _verdict.Verdict | None) -> None:
+        if verdict is None:
+            self._end_span(entry, _verdict.Ending.SUCCEEDED)
+        else:
+            self._end_span(entry, verdict.ending, verdict.settle.error)
+
     def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
         self._canceller.end(entry)
-        self._end_span(entry, verdict.ending, verdict.settle.error)
+        self._end_span_as(entry, verdict)
         self._completer.add(entry, verdict)

@@ -18,9 +18,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._verdict import Ending, Verdict
+from tickwheel.engine._verdict import Ending, Verdict, verdict_of
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.host.distribution import tallied
 from tickwheel.host.options import HistoryOptions
 from tickwheel.jobs.checks import seconds
 from tickwheel.jobs.explanation import LaneState
@@ -66,13 +67,15 @@ class Recorder:
         self._now = now
         self.count = 0
 
-    def noted(self, entry: StagedJob, verdict: Verdict) -> Verdict:
-        ending, job, progress = verdict.ending, entry.job, entry.progress
+    def noted(self, entry: StagedJob, verdict: Verdict | None) -> Verdict | None:
+        ending, job, progress = _SUCCEEDED if verdict is None else verdict.ending, entry.job, entry.progress
         is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
         if is_plain and not self._has_all:
             return verdict  # most attempts end in this way, so it must be cheap
         if ending not in self._kept:
             return verdict
+        if verdict is None:
+            verdict = verdict_of(entry)
         now = self._now()
         begun_at = float(entry.fired_at) or None
         took_ms = None
@@ -127,26 +130,27 @@ class LaneCounts:
         self._counts: dict[tuple[str, str], list[Any]] = {}
         self._folded: tuple[LaneMinute, ...] = ()
 
-    def add(self, ended: Sequence[tuple[StagedJob, Ending]]) -> None:
+    def add(self, ending: Ending, entries: Sequence[StagedJob], late_ms: Sequence[float]) -> None:
+        """
+        Count attempts of one target and handler that ended with *ending*. *late_ms* is sorted, and only of fired ones.
+        """
+        job = entries[0].job
+        took_ms = sum([entry.ran_ms for entry in entries if entry.fired_at])
+        wait_ms = sum([entry.fired_at - entry.ready_at for entry in entries if entry.fired_at > entry.ready_at > 0])
         with self._lock:
-            target, handler, row = None, None, list[Any]()
-            for entry, ending in ended:
-                job = entry.job
-                if job.handler != handler or job.target != target:  # jobs of one handler mostly end together
-                    target, handler = job.target, job.handler
-                    row = self._row_of(target, handler)
-                if fired_at := entry.fired_at:
-                    late_ms = fired_at - job.due_at
-                    row[_FIRED] += 1
-                    row[_FIRST + bucket_of(late_ms)] += 1
-                    row[_TOOK] += entry.ran_ms
-                    if late_ms > row[_LATE_MAX]:  # noqa: PLR1730  max() is a call, and this runs for each firing
-                        row[_LATE_MAX] = late_ms
-                    if fired_at > entry.ready_at > 0:
-                        row[_WAIT] += fired_at - entry.ready_at
-                if ending is _RETRIED or ending is _DIED:
-                    row[_FAILED] += ending is _RETRIED or bool(fired_at)
-                    row[_DEAD] += ending is _DIED
+            row = self._row_of(job.target, job.handler)
+            if late_ms:
+                row[_FIRED] += len(late_ms)
+                row[_TOOK] += took_ms
+                row[_WAIT] += wait_ms
+                row[_LATE_MAX] = max(row[_LATE_MAX], late_ms[-1])
+                for bucket, count in tallied(late_ms, bucket_of):
+                    row[_FIRST + bucket] += count
+            if ending is _RETRIED:
+                row[_FAILED] += len(entries)
+            elif ending is _DIED:
+                row[_FAILED] += len(late_ms)
+                row[_DEAD] += len(entries)
 
     def _row_of(self, target: str, handler: str) -> list[Any]:
         name, counts = (target, handler), self._counts

@@ -18,6 +18,7 @@ from tickwheel.targets import Call
 
 if TYPE_CHECKING:
     from tickwheel.engine._lanes import HandlerLimit
+    from tickwheel.engine._verdict import Verdict
 
 __all__ = ["TRANSITIONS", "LazyDeque", "Phase", "RunSpan", "StagedJob", "Step"]
 
@@ -102,6 +103,7 @@ class StagedJob:
         begun_ms: `fired_at` of a recurring job in whole ms, as if no clock had been set since its due time was written.
         clock_step: Number of the clock step (see `StoreClock`) at which its next due time was computed.
         is_sampled: True if its firing is traced even if its job has no trace.
+        verdict: The verdict on its attempt, once the attempt has ended; None for a plain success.
     """
 
     job: Job
@@ -127,6 +129,7 @@ class StagedJob:
     clock_step: int = 0
     is_sampled: bool = False
     span: Span | None = None
+    verdict: Verdict | None = None
 
     @property
     def attempt(self) -> int:

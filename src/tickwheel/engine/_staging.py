@@ -24,7 +24,6 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from tickwheel.engine import _verdict
 from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine._claims import ClaimBatcher
 from tickwheel.engine._clock_steps import ClockStepAdjuster
@@ -204,7 +203,7 @@ class PauseFilter:
 
     def _give_back(self, entries: Iterable[StagedJob]) -> None:
         for entry in self._staged.recall(entries):
-            self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch))
+            self._completer.give_back(entry)
 
 
 _PAGE: Final = 1_000

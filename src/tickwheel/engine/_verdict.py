@@ -63,6 +63,7 @@ __all__ = [
     "overtaken_at",
     "poison",
     "stopped",
+    "verdict_of",
 ]
 
 Chance: TypeAlias = Callable[[], float]
@@ -105,8 +106,12 @@ class Verdict:
     """The reason that the handler gave for a retry or snooze."""
 
 
-def succeeded(job: Job, epoch: int) -> Verdict:
-    return Verdict(Settle(job, epoch), _SUCCEEDED)
+def verdict_of(entry: StagedJob) -> Verdict:
+    """
+    Return the verdict on an attempt that has ended. Most attempts succeed plainly, and get one only if something asks.
+    """
+    verdict = entry.verdict
+    return Verdict(Settle(entry.job, entry.epoch), _SUCCEEDED) if verdict is None else verdict
 
 
 def judge_result(job: Job, epoch: int, result: Any, ran: RunSpan, random: Chance) -> Verdict:
@@ -195,16 +200,17 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
     return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
 
 
-def is_refused(verdict: Verdict, answer: Answer) -> bool:
+def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
     Return True if the store refused the settle of an attempt, so that the attempt does not count.
 
     A recurring job that was asked to stop is an exception. It was removed before its run ended, so nothing is left to
     write.
     """
-    recurs = verdict.settle.job.recurrence is not None
-    is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
-    return answer.outcome is not Outcome.SETTLED and not is_gone
+    if answer.outcome is Outcome.SETTLED:
+        return False
+    is_stopped = entry.verdict is not None and entry.verdict.ending is Ending.STOPPED
+    return not is_stopped or entry.job.recurrence is None or answer.outcome is Outcome.NOT_OWNER
 
 
 def overtaken_at(job: Job, begun: int) -> int | None:

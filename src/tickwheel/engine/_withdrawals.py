@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tickwheel.engine import _verdict
 from tickwheel.engine._callbacks import EngineCallbacks
 from tickwheel.engine._completion import Completer
 from tickwheel.engine._staged import StagedJobs
@@ -87,7 +86,7 @@ class Withdrawals:
             entry = self._withdrawn.pop(status.generation, None)
             if answer is None or answer.outcome not in _REPLACED:
                 if entry is not None:
-                    self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch))
+                    self._completer.give_back(entry)
                 continue
             if entry is not None:
                 gone.append(entry)
@@ -128,7 +127,7 @@ class Withdrawals:
         return True
 
     def _give_back(self, entry: StagedJob) -> None:
-        self._completer.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
+        self._completer.give_back(entry, self._given_back, rests=True)
 
     def _given_back(self, answer: Answer | Exception) -> None:
         job = None if isinstance(answer, Exception) else answer.job

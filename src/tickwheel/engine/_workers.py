@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import threading
 
     from tickwheel.engine._lanes import HandlerLimit
-    from tickwheel.engine._verdict import Verdict
 
 __all__ = ["WorkQueue", "Workers"]
 
@@ -114,6 +113,12 @@ class WorkQueue:
         with self._lock:
             running = self._running
             if ended is not None:
+                line = running.get(ended)
+                if line is not None and line.waiting and self._is_only(line):  # the place stays with its lane
+                    del running[ended]
+                    entry = line.waiting.popleft()
+                    running[entry] = line
+                    return entry
                 self._leave(ended)
             count = len(running)
             while (self._idle and count < self.places) or (self._open and count < self._base):
@@ -217,6 +222,14 @@ class WorkQueue:
         running = len(self._running)
         return (bool(self._idle) and running < self.places) or (bool(self._open) and running < self._base)
 
+    def _is_only(self, line: _HandlerQueue) -> bool:
+        """
+        Return True if only *line*, which has a running entry, has waiting entries, and nothing has leaked or is lent.
+        """
+        if self._idle or self._held or self._lent or self._leaked or line.busy > line.width:
+            return False
+        return len(self._open) == (line in self._open)
+
     def _leave(self, entry: StagedJob) -> None:
         line = self._running.pop(entry, None)
         if line is None:
@@ -298,25 +311,26 @@ class Workers:
     while other entries wait wakes the next worker, unless one is being woken already. As a result, short handlers need
     few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
-    A worker frees the place of an entry before the verdict is written. If no other entry waits, it writes the verdict
-    itself. While it does, another thread may be started in its stead.
+    A worker frees the place of an entry before its end is written. If no other entry waits, it writes the end itself.
+    While it does, another thread may be started in its stead.
 
     Args:
-        run: Runs an entry to its end, and returns the verdict to write, or None.
+        run: Runs an entry until it ends, and returns True if its end is to be written. It gets the time that *write*
+            has just returned, or None.
         queue: Gives places.
-        write: Writes the verdict on an ended entry.
-        write_last: Writes the verdict for a worker that would otherwise rest.
+        write: Writes the end of an entry, and returns the time.
+        write_last: Writes the end for a worker that would otherwise rest.
     """
 
     def __init__(
         self,
-        run: Callable[[StagedJob], Verdict | None],
+        run: Callable[[StagedJob, float | None], bool],
         queue: WorkQueue,
         runtime: Runtime,
         starter: ThreadStarter,
         *,
-        write: Callable[[StagedJob, Verdict], object],
-        write_last: Callable[[StagedJob, Verdict], object],
+        write: Callable[[StagedJob], float],
+        write_last: Callable[[StagedJob], object],
     ) -> None:
         self._run = run
         self._write = write
@@ -382,17 +396,14 @@ class Workers:
         bell.acquire()
         self._is_waking = False
         entry: StagedJob | None = None
-        verdict: Verdict | None = None
+        is_over = False
         try:
             while True:
-                following = queue.take(entry)
-                if entry is not None and verdict is not None:
-                    if following is None:
-                        self._rest(entry, verdict)
-                    else:
-                        self._write(entry, verdict)
-                entry, verdict = following, None
-                if entry is None:
+                following, now = queue.take(entry), None
+                if following is None:
+                    if entry is not None and is_over:
+                        self._rest(entry)
+                    entry, is_over = None, False
                     if not self._wait(bell):
                         return
                     continue
@@ -400,15 +411,18 @@ class Workers:
                 # worker.
                 if not self._is_waking and (self._resting or self.count < queue.places) and queue.has_next:
                     self._wake_one()
-                verdict = run(entry)
+                if entry is not None and is_over:
+                    now = self._write(entry)
+                entry = following
+                is_over = run(entry, now)
         finally:
             self._threads.pop(self._runtime.current_thread(), None)
 
-    def _rest(self, entry: StagedJob, verdict: Verdict) -> None:
+    def _rest(self, entry: StagedJob) -> None:
         with self._lock:
             self.count -= 1  # so that a thread can be started for a job that comes now
         try:
-            self._write_last(entry, verdict)
+            self._write_last(entry)
         finally:
             with self._lock:
                 self.count += 1

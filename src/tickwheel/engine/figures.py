@@ -5,54 +5,52 @@ Counters of firings (in total, and by target and handler), the distribution of l
 from __future__ import annotations
 
 import logging
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 from tickwheel.engine._records import LaneCounts
 from tickwheel.engine._staged_job import StagedJob
-from tickwheel.engine._verdict import Ending, Verdict, is_refused
+from tickwheel.engine._verdict import Ending
 from tickwheel.host.distribution import Distribution
 from tickwheel.jobs.firing_record import FiringRecord
-from tickwheel.jobs.model import Answer, Outcome
 from tickwheel.observe.tracing import Span
 
-__all__ = ["Figures", "Recent", "Remembered"]
-
-Remembered: TypeAlias = tuple[StagedJob, str, str | None]
-"""A finished attempt, its outcome, and its error."""
+__all__ = ["Figures", "Recent"]
 
 _SIZE: Final = 500
-_Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None, float | None]
+_Columns: TypeAlias = tuple[Sequence[Any], ...]
 
 
 class Recent:
+    """
+    The last firings, in columns. Most batches have hundreds of firings, and few are ever read.
+    """
+
     def __init__(self) -> None:
         self.number = 0
-        self._ring: deque[_Fields] = deque(maxlen=_SIZE)
+        self._ring: deque[tuple[int, _Columns]] = deque()
+        """The number of the first firing of a batch, and its columns: a `FiringRecord` up to `took_ms`."""
 
-    def add(self, ended: Sequence[Remembered]) -> None:
-        self.number += len(ended)
-        ended = ended[-_SIZE:]  # earlier ones would leave the ring at once
-        first = self.number - len(ended) + 1
-        self._ring.extend(
-            [
-                (
-                    number,
-                    (job := entry.job).key,
-                    job.generation,
-                    job.attempt + 1,
-                    job.target,
-                    job.handler,
-                    job.due_at,
-                    entry.fired_at,
-                    outcome,
-                    error,
-                    entry.ran_ms or None,
-                )
-                for number, (entry, outcome, error) in enumerate(ended, first)
-            ]
+    def add(self, entries: Sequence[StagedJob], outcomes: Sequence[str], errors: Sequence[str | None]) -> None:
+        jobs = [entry.job for entry in entries]
+        columns = (
+            [job.key for job in jobs],
+            [job.generation for job in jobs],
+            [job.attempt + 1 for job in jobs],
+            [job.target for job in jobs],
+            [job.handler for job in jobs],
+            [job.due_at for job in jobs],
+            [entry.fired_at for entry in entries],
+            outcomes,
+            errors,
+            [entry.ran_ms or None for entry in entries],
         )
+        self._ring.append((self.number + 1, columns))
+        self.number += len(entries)
+        while len(self._ring) > 1 and self.number - self._ring[1][0] >= _SIZE - 1:
+            self._ring.popleft()
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
@@ -60,7 +58,12 @@ class Recent:
 
         *running* is called last, so a firing that ends during the call is only in the next answer.
         """
-        ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
+        ended = [
+            FiringRecord._make((*fields, by, None))
+            for first, columns in self._ring.copy()
+            for fields in zip(count(first), *columns, strict=False)
+            if fields[0] > number
+        ][-_SIZE:]
         return ended + [_running(entry, by) for entry in running() if entry.fired_at]
 
 
@@ -89,8 +92,7 @@ _NAMED: Final = frozenset({"handler", "pull"})
 """
 The targets whose handlers are names. The handlers of other targets are addresses, and their number is not bounded.
 """
-_SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
-_RETRIED, _DIED = Ending.RETRIED, Ending.DIED
+_SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
 """The name under which all further handlers are counted."""
@@ -115,41 +117,42 @@ class Figures:
         self._traced: dict[int, tuple[float, float, Span]] = {}
         """The last traced firing of each octave of lateness."""
 
-    def settled(self, batch: Sequence[tuple[StagedJob, Verdict]], answers: Sequence[Answer]) -> bool:
-        has_trouble = False
-        counts, late, ended = self.counts, list[float](), list[Remembered]()
-        counted: list[tuple[StagedJob, Ending]] = []
-        endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
-        words, settled = _WORDS, _SETTLED
-        for (entry, verdict), answer in zip(batch, answers, strict=True):
-            ending, job, fired_at = verdict.ending, entry.job, entry.fired_at
-            has_counted = answer.outcome is settled or not is_refused(verdict, answer)
-            if fired_at:
-                late_ms = fired_at - job.due_at
-                late.append(late_ms)
-                ended.append((entry, words[ending] if has_counted else "superseded", verdict.settle.error))
-                if entry.span is not None:
-                    self._traced[int(late_ms * 1000).bit_length()] = late_ms, fired_at, entry.span
-            if not has_counted:
-                counts["refused"] += 1
-                has_trouble = True
+    def settled(self, entries: Sequence[StagedJob], refused: Collection[StagedJob]) -> bool:
+        """
+        Count *entries*, whose ends were written or *refused*; return True if any was refused or is a failure.
+        """
+        counts, has_trouble = self.counts, bool(refused)
+        self._remember([entry for entry in entries if entry.fired_at], refused)
+        for (target, handler, ending), group in _grouped(entries, refused).items():
+            late_ms = sorted([entry.fired_at - entry.job.due_at for entry in group if entry.fired_at])
+            self.lateness.add(late_ms)
+            counts["fired"] += len(late_ms)
+            if ending is None:
+                counts["refused"] += len(group)
                 continue
-            counted.append((entry, ending))
-            target = job.target
-            endings[target, job.handler if target in _NAMED else "", ending] += 1
+            if self.lanes is not None:
+                self.lanes.add(ending, group, late_ms)
             if ending is _RETRIED or ending is _DIED:
                 has_trouble = True
-                counts["failed"] += ending is _RETRIED or bool(fired_at)
-        self.lateness.add(late)
-        self.recent.add(ended)
-        if self.lanes is not None:
-            self.lanes.add(counted)
-        counts["fired"] += len(late)
-        for (target, handler, ending), count in endings.items():
+                counts["failed"] += len(group if ending is _RETRIED else late_ms)
             name = _COUNTED_AS[ending]
-            counts[name] += count
-            self._counts_of(target, handler)[name] += count
+            counts[name] += len(group)
+            self._counts_of(target, handler if target in _NAMED else "")[name] += len(group)
         return has_trouble
+
+    def _remember(self, fired: Sequence[StagedJob], refused: Collection[StagedJob]) -> None:
+        outcomes: Sequence[str] = [_WORDS[_SUCCEEDED]] * len(fired)
+        errors: Sequence[str | None] = [None] * len(fired)
+        verdicts = [entry.verdict for entry in fired]
+        if refused or any(verdicts):
+            outcomes = ["superseded" if entry in refused else _WORDS[_ending_of(entry)] for entry in fired]
+            errors = [None if verdict is None else verdict.settle.error for verdict in verdicts]
+        if fired:
+            self.recent.add(fired, outcomes, errors)
+        for entry in fired:
+            if entry.span is not None:
+                late_ms = entry.fired_at - entry.job.due_at
+                self._traced[int(late_ms * 1000).bit_length()] = late_ms, entry.fired_at, entry.span
 
     def by_target(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
@@ -184,3 +187,25 @@ class Figures:
         if counts is None:
             counts = known[target, handler] = dict.fromkeys(_COUNTED_AS.values(), 0)
         return counts
+
+
+def _ending_of(entry: StagedJob) -> Ending:
+    return _SUCCEEDED if entry.verdict is None else entry.verdict.ending
+
+
+def _grouped(
+    entries: Sequence[StagedJob], refused: Collection[StagedJob]
+) -> dict[tuple[str, str, Ending | None], list[StagedJob]]:
+    groups: dict[tuple[str, str, Ending | None], list[StagedJob]] = {}
+    target, handler, plain = None, None, list[StagedJob]()
+    for entry in entries:
+        job = entry.job
+        if entry.verdict is not None or refused:
+            ending = None if entry in refused else _ending_of(entry)
+            groups.setdefault((job.target, job.handler, ending), []).append(entry)
+            continue
+        if job.handler != handler or job.target != target:  # jobs of one handler mostly end together
+            target, handler = job.target, job.handler
+            plain = groups.setdefault((target, handler, _SUCCEEDED), [])
+        plain.append(entry)
+    return groups

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "tallied"]
 
 _STEPS: Final = 8
 """Steps per doubling. The error of a quantile is therefore at most an eighth of its value."""
@@ -25,11 +26,11 @@ class Distribution:
     def add(self, durations: Sequence[float]) -> None:
         if not durations:
             return
-        counts = self._counts
-        for index in map(_index, durations):
-            counts[index] += 1
+        durations = sorted(durations)
+        for index, count in tallied(durations, _index):
+            self._counts[index] += count
         self._sum_ms += sum(durations)
-        self._max_ms = max(self._max_ms, *durations)
+        self._max_ms = max(self._max_ms, durations[-1])
 
     def figures(self) -> dict[str, Any]:
         counts = list(self._counts)
@@ -63,6 +64,22 @@ class Distribution:
             if rest <= 0:
                 return min(edge, self._max_ms)
         return 0.0
+
+
+def tallied(durations: Sequence[float], bucket_of: Callable[[float], int]) -> Iterator[tuple[int, int]]:
+    """
+    Count sorted *durations* in buckets, which grow with the duration; yield each used bucket and its count.
+
+    O(buckets * log(durations)).
+    """
+    begin, count = 0, len(durations)
+    while begin < count:
+        bucket = bucket_of(durations[begin])
+        end = begin + 1
+        if end < count:
+            end = bisect_right(durations, bucket, end, key=bucket_of)
+        yield bucket, end - begin
+        begin = end
 
 
 def _index(ms: float) -> int:

@@ -70,6 +70,7 @@ class StoreClock:
         "_offset_ms",
         "_sampled_at",
         "_skews",
+        "clock_step",
         "shown_ms",
     )
 
@@ -85,13 +86,10 @@ class StoreClock:
         self._least = self._most = 0.0, 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
+        self.clock_step = 0
         self.shown_ms = 0
         """The latest time read before the clock was set back."""
         self._listener: Callable[[], object] | None = None
-
-    @property
-    def clock_step(self) -> int:
-        return len(self._skews) - 1
 
     def moved_ms(self, since: int, until: int) -> int:
         return self._skews[until] - self._skews[since]
@@ -243,5 +241,6 @@ class StoreClock:
         if step_ms < 0:
             self.shown_ms = max(self.shown_ms, int(shown_ms))
         self._skews.append(self._skews[-1] + step_ms)
+        self.clock_step = len(self._skews) - 1
         if self._listener is not None:
             self._listener()
