@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from typing import Final
 
 from tickwheel.engine._staged_job import LazyDeque, Phase, StagedJob
@@ -116,6 +117,7 @@ _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""
 _COUNTED: Final = 1_000
 """Maximum number of lanes whose figures are read while the lock is held, so that claims need not wait long."""
+_TARGET_AND_HANDLER: Final = attrgetter("target", "handler")
 _SWEEP_S: Final = 1.0
 """Interval of checks while lanes wait for places."""
 
@@ -256,19 +258,40 @@ class Lanes:
         Return the lane in which each of *jobs* gets a place, or None if the job has to wait or its lane has a rate.
         """
         places: list[HandlerLimit | None] = []
-        named, last, lane = self._names.named, None, None
+        named = self._names.named
         with self._lock:
-            for job in jobs:
-                if (name := lane_of(job.target, job.handler)) != last:  # jobs of one handler are mostly set together
-                    lane, last = self._lanes.get(named.get(name, name)) or self._add_lane(job), name
-                    if lane.waiting or lane.booked or lane.limits.rate is not None:
-                        lane = None
-                if lane is not None and not (lane.is_free and self._has_share(lane)):
-                    lane = None
-                if lane is not None:
-                    self._occupy(lane)
-                places.append(lane)
+            for (target, handler), run in groupby(jobs, _TARGET_AND_HANDLER):  # mostly one, as from one caller
+                name, wanted = lane_of(target, handler), sum(1 for _ in run)
+                lane = self._lanes.get(named.get(name, name)) or self._add_lane(jobs[len(places)])
+                has_queue = lane.waiting or lane.booked or lane.limits.rate is not None
+                taken = 0 if has_queue else self._take(lane, wanted)
+                places += [lane] * taken
+                places += [None] * (wanted - taken)
         return places
+
+    def _take(self, lane: HandlerLimit, wanted: int) -> int:
+        """
+        Take up to *wanted* places for *lane*; return the number taken.
+        """
+        taken = 0
+        while taken < wanted and lane.is_free and self._has_share(lane):
+            self._occupy(lane)
+            further = min(wanted - taken - 1, self._further(lane))
+            lane.busy += further
+            self._free -= further
+            taken += 1 + further
+        return taken
+
+    def _further(self, lane: HandlerLimit) -> int:
+        """
+        Return the number of further places that a busy *lane* could take one by one, each with `_has_share`.
+        """
+        places = math.inf if lane.limits.places is None else lane.limits.places()
+        further = min(lane.width, places) - lane.busy
+        if lane.limits.concurrency is DEFAULT:
+            lanes = 1 if lane.is_moving else self._still[lane.target]
+            further = min(further, -((lane.busy * lanes - 3 * (self._free - 1)) // (3 + lanes)))
+        return int(max(0, min(further, self._free)))
 
     def cancel(self, places: Iterable[HandlerLimit]) -> None:
         with self._lock:

@@ -174,8 +174,8 @@ class StagedJobs:
         """
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
-        self._reserved: set[str] = set()
-        """Keys of jobs that are about to be set and begun in one commit. They are also busy keys."""
+        self._reserved = 0
+        """Number of the busy keys whose jobs are about to be set and begun in one commit."""
         self._queued: dict[str, list[StagedJob]] = {}
 
     @property
@@ -330,16 +330,22 @@ class StagedJobs:
         Reserve *keys*, so that no other job of these keys begins. The result is False for a key that has a job here.
         """
         with self._lock:
-            are_free = [key not in self._busy_keys and key not in self._waiting for key in keys]
-            self._reserved.update(compress(keys, are_free))
-            self._busy_keys |= self._reserved
+            busy, waiting = self._busy_keys, self._waiting
+            if busy.isdisjoint(keys) and waiting.keys().isdisjoint(keys):
+                are_free = [True] * len(keys)
+            else:
+                are_free = [key not in busy and key not in waiting for key in keys]
+            before = len(busy)
+            busy.update(compress(keys, are_free))
+            self._reserved += len(busy) - before
             return are_free
 
     def cancel(self, keys: Iterable[str]) -> list[StagedJob]:
         freed: list[StagedJob] = []
         with self._lock:
-            self._reserved.difference_update(keys)
+            before = len(self._busy_keys)
             self._busy_keys.difference_update(keys)
+            self._reserved -= before - len(self._busy_keys)
             for key in self._queued.keys() & keys:
                 freed += self._queued.pop(key)
         return freed
@@ -350,7 +356,7 @@ class StagedJobs:
             for job, lane in zip(jobs, lanes, strict=True)
         ]
         with self._lock:
-            self._reserved.difference_update([job.key for job in jobs])
+            self._reserved -= len(jobs)
             self._busy.update(zip([job.generation for job in jobs], entries, strict=True))
         return entries
 
@@ -500,8 +506,8 @@ class StagedJobs:
                 assert entry.job.key == key, (key, entry.job)
                 busy = self._busy.get(entry.job.generation)
                 assert busy is None or busy.epoch < entry.epoch, entry.job
-            assert self._busy_keys == {entry.job.key for entry in self._busy.values()} | self._reserved
-            assert len(self._busy_keys) == len(self._busy) + len(self._reserved)
+            assert self._busy_keys >= {entry.job.key for entry in self._busy.values()}
+            assert len(self._busy_keys) == len(self._busy) + self._reserved
             assert set(self._queued) <= self._busy_keys
             for generation, entry in self._busy.items():
                 assert entry.phase not in (Phase.FAR, Phase.STAGED), (generation, entry.phase)
