@@ -45,7 +45,7 @@ def original(module: Any, name: str) -> Any:
 
 
 def is_patched() -> bool:
-    return original(_thread, "start_new_thread") is not _thread.start_new_thread
+    return "gevent.monkey" in sys.modules and original(_thread, "start_new_thread") is not _thread.start_new_thread
 
 
 def refuse_eventlet() -> None:

@@ -206,13 +206,14 @@ class Client:
         """
         Return the writer; raise a `ReentrantError` on the writer's own thread, which would wait for itself.
         """
-        writer = self.opened()
+        writer = self.opening.writer or self.opening.open()
         if writer.is_inside():
             call = f"{verb} in a hook"
             raise ReentrantError(call)
         if "django.db" in sys.modules:
             refuse_own_wait(self.store.url)
-        self.refresh()
+        if self.clock.is_stale:
+            self.sample()
         return writer
 
     def _set_writes(

@@ -113,6 +113,8 @@ class Prefetcher:
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
+        self._looked_due = _LAST
+        """A scan at `_look_at` is early enough for each job that is due at this instant or later."""
         self._offset_ms: float | None = None
         self._clock_step = 0
         self._is_watching = False
@@ -145,9 +147,13 @@ class Prefetcher:
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
+        mine: list[tuple[ShardProgress, Job]] = []
         with self._lock:
-            shards = [(self._shards.get(self._store.shard_of(job.key)), job) for job in jobs]
-        self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
+            for job in jobs:
+                shard = self._shards.get(self._store.shard_of(job.key))
+                if shard is not None:
+                    mine.append((shard, job))
+        self._place(mine, is_news=True)
         if not self._is_watching:
             self._wake.set()  # the thread checks the clock from now on; there is nothing to read
 
@@ -248,7 +254,8 @@ class Prefetcher:
         self.adjuster.begin_scan()
         with self._lock:
             shards = dict(self._shards)
-            self._look_at = None  # before reading, so that a scan that a commit requests meanwhile is kept
+            # Before reading, so that a scan that a commit requests meanwhile is kept.
+            self._look_at, self._looked_due = None, _LAST
         if has_changes:
             self._take_up(shards)
         for number, shard in shards.items():
@@ -401,7 +408,7 @@ class Prefetcher:
         if by_epoch and (refused := self._staging.stage(by_epoch, is_news=is_news)):
             shards = {job.generation: shard for shard, job in jobs}
             self._read_again([(shards[job.generation], job) for job in refused])
-        if soonest is not None:
+        if soonest is not None and soonest < self._looked_due:
             self._look_before(soonest)
 
     def _own_lane(self, job: Job) -> str | None:
@@ -702,10 +709,11 @@ class Prefetcher:
         if look_at <= now:
             self.request_scan()
         else:
-            self._set_timer(look_at)
+            self._set_timer(look_at, due_at)
 
-    def _set_timer(self, look_at: float) -> None:
+    def _set_timer(self, look_at: float, due_at: int = _LAST) -> None:
         with self._lock:
+            self._looked_due = min(self._looked_due, due_at)
             if self._look_at is not None and self._look_at <= look_at:
                 return
             old, self._look_at = self._timer, look_at

@@ -89,16 +89,18 @@ class RelativeJobs:
     def note(self, jobs: Sequence[Job], clock_step: int) -> None:
         if not jobs:
             return
-        generations = [job.generation for job in jobs]
-        first, last = generations[0], generations[-1]
+        first, last = jobs[0].generation, jobs[-1].generation
         with self._lock:
             runs = self._of(clock_step)
-            if generations == list(range(first, last + 1)):  # as a commit gives them out
+            if len(jobs) == 1:
+                runs.add(first, first, jobs[0].due_at)
+            elif [job.generation for job in jobs] == list(range(first, last + 1)):  # as a commit gives them out
                 runs.add(first, last, max([job.due_at for job in jobs]))
             else:
                 for job in jobs:
                     runs.add(job.generation, job.generation, job.due_at)
-            self._highest = max(self._highest, *generations)
+                first = max([job.generation for job in jobs])
+            self._highest = max(self._highest, first, last)
             if len(runs.first) > runs.limit:
                 runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(clock_step, self._clock.clock_step)))
 

@@ -32,12 +32,15 @@ class Promise(Generic[_T]):
 
     def set_result(self, value: _T) -> None:
         self._value = value
-        self._keep()
+        self._is_kept = True  # set before the look: a callback that is added from here on is called by its adder
+        if self._callbacks:
+            self._call()
 
     def set_exception(self, error: BaseException) -> None:
         self._traceback = error.__traceback__
         self._error = error
-        self._keep()
+        self._is_kept = True
+        self._call()
 
     def done(self) -> bool:
         return self._is_kept
@@ -70,10 +73,6 @@ class Promise(Generic[_T]):
         self._callbacks.append(callback)
         if self._is_kept:
             self._call()
-
-    def _keep(self) -> None:
-        self._is_kept = True  # set before the loop: a callback that is added from here on is called by its adder
-        self._call()
 
     def _call(self) -> None:
         while self._callbacks:

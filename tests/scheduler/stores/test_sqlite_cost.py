@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from sqlite_files import noted_connections, pages_logged, rows, steps_of, value
+from sqlite_files import noted_connections, pages_logged, rows, statements_of, steps_of, value
 
 from tickwheel.jobs import model
 from tickwheel.stores import Cursor, LaneSet
@@ -333,3 +333,12 @@ def test_adjacent_jobs_cost_less(store, made):
     store.upcoming(0, EVER, 1)
     few = steps_of(made, lambda: store.apply([model.Begin(job, 1) for job in together]))
     assert few < steps_of(made, lambda: store.apply([model.Begin(job, 1) for job in apart]))
+
+
+def test_a_job_set_alone_takes_six_statements(store, made):
+    """
+    A commit of one new job reads once, and writes the job, its key and the ledger.
+    """
+    set_one = partial(store.apply, [model.Set(model.Job("alone", 0, FAR))])
+    verbs = [statement.split()[0] for statement in statements_of(made, set_one)]
+    assert verbs == ["BEGIN", "SELECT", "INSERT", "INSERT", "UPDATE", "COMMIT"]

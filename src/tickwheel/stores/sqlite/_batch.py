@@ -13,8 +13,9 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import text_of
-from tickwheel.jobs.model import Answer, Job, Manifest, State, Write
+from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
 from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
+from tickwheel.jobs.rules import created
 from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import Differences, Plan, WrongGuessError
@@ -75,10 +76,12 @@ class Batch:
         *,
         owner: str | None,
         may_grow: bool = True,
+        alone: str | None = None,
     ) -> None:
         """
         Read the meta row. *connection* has an open write transaction.
 
+        *alone* is the key of the job if the batch only sets one plain job: its look-up is part of the same statement.
         *owner* is the name of this process if it owns the file. Otherwise begins and ends are refused, and each job
         that becomes pending leaves a note for the owner. If *may_grow* is False, because the disk is full, deleted far
         jobs may not keep their rows.
@@ -86,11 +89,14 @@ class Batch:
         self._connection = connection
         self._now = now
         self._filters = filters
-        self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger_and_runs"]).fetchone()
+        self._ledger: tuple[Any, ...] = connection.execute(SQL["begin_batch"], (alone,)).fetchone()
         self.generation: int
         """The last generation assigned."""
         self._floor: int
-        self.generation, *self._counts, self._floor, self._has_runs, epoch, actual = self._ledger
+        self.generation, *self._counts, self._floor, self._has_runs, is_known, epoch, actual = self._ledger
+        if alone is not None and not is_known and self._has_runs:
+            is_known = bool(filters.within(connection, (alone,)))
+        self._is_new = alone is not None and not is_known
         self._may_grow = may_grow
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
@@ -109,6 +115,8 @@ class Batch:
         A `WrongGuessError` means that a guess was wrong; if not *is_guessing*, that the tables contradict each other.
         """
         self.weight = len(writes)
+        if self._is_new and isinstance(write := writes[0], Set):
+            return [self._create(write)]
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
         if plan.begins:
             self._begin(plan.begins)
@@ -129,6 +137,20 @@ class Batch:
             self._change("insert_record", [record[1:] for record in plan.records()])
         self._write_ledger()
         return plan.answers
+
+    def _create(self, write: Set) -> Answer:
+        answer = created(write, self._next_generation(), self._now)
+        job = answer.job
+        assert job is not None
+        if self._is_owner:
+            if job.due_at < self._floor:
+                self._lower_floor((job,))
+            self._insert_jobs((job,))
+            self._insert_keys((job,))
+        else:
+            self._store_all(Differences(new=[job]))
+        self._write_ledger()
+        return answer
 
     def take_up(
         self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
@@ -280,10 +302,12 @@ class Batch:
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
                 others.append((min(shelf_of(job), 0), *row_of(job), None))
-        self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
-        self._change("insert_job", others)
+        if others:
+            self._change("insert_job", others)
         if plain:
             self._insert("insert_plain_job", plain)
+        if slots:
+            self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
         if far:
             self._insert("insert_far_job", far)
 
@@ -342,7 +366,7 @@ class Batch:
         Insert rows given as one flat list, because the garbage collector would visit each tuple.
         """
         if len(values) == width_of(name):  # most commits insert one job
-            self._change_at_once(insert_rows(name, 1), values, 1)
+            self._connection.execute(insert_rows(name, 1), values)
             return
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)

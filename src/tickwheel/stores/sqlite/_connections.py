@@ -121,7 +121,8 @@ class Connections:
         Return the writer if it may begin a transaction. The caller must hold `write_lock`.
         """
         self.lifetime.check()
-        self.check_writable()
+        if self._reading_only:
+            self.check_writable()
         self.file.check()
         return self.writer
 

@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
 
-__all__ = ["store_error", "translated"]
+__all__ = ["ERRORS", "store_error", "translated"]
+
+ERRORS: Final = (sqlite3.Error, UnicodeError, OverflowError)
 
 
 class _Words(NamedTuple):
@@ -76,7 +78,7 @@ class translated:  # noqa: N801 - used as a verb
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and isinstance(error, (sqlite3.Error, UnicodeError, OverflowError)):
+        if error is not None and isinstance(error, ERRORS):
             raise store_error(error, self._url) from error
 
 

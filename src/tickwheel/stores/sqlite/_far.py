@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, TypeAlias
 
 from tickwheel.jobs.model import Job
@@ -27,7 +26,7 @@ from tickwheel.stores._reports import Scan
 from tickwheel.stores.sqlite._connections import Connections
 from tickwheel.stores.sqlite._joining import Joined
 from tickwheel.stores.sqlite._queries import SQL
-from tickwheel.stores.sqlite._reserve import JOB_BYTES, Reserve, moved_size
+from tickwheel.stores.sqlite._reserve import JOB_BYTES, Reserve
 
 __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far", "scan", "slot_of", "sweep"]
 
@@ -161,7 +160,7 @@ class Sorter:
                     return
             with connections.writing() as connection:
                 count = cascade(connection, until)
-                reserve.cover(JOB_BYTES * count, partial(moved_size, connection))
+                reserve.cover(JOB_BYTES * count, connection)
 
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -66,18 +66,18 @@ class Reserve:
                 self._resize(max(wanted, self._bytes))
                 self.is_spent = False
 
-    def cover(self, more: int, moved: Callable[[], int]) -> None:
+    def cover(self, more: int, connection: sqlite3.Connection) -> None:
         """
         Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        *moved* returns the size of the database after a checkpoint, in bytes. It is called only if the room found by
-        the last call may be used up. Raises a `StoreFullError` if the disk has no room.
+        The disk is looked at only if the room found by the last call may be used up. Raises a `StoreFullError` if it
+        has no room.
         """
         with self._lock:
             self._room -= more
             if not more or self._room >= 0:  # removals are never refused
                 return
-            added = self._added(moved())
+            added = self._added(moved_size(connection))
             wanted = _rounded(added)
             if not wanted <= self._bytes < 4 * wanted:
                 try:
@@ -141,6 +141,8 @@ def is_growing(writes: Sequence[Write]) -> bool:
 
 
 def growth_of(writes: Sequence[Write]) -> int:
+    if len(writes) == 1 and isinstance(write := writes[0], _GROWING):
+        return JOB_BYTES + 2 * len(write.job.payload)
     kinds = set(map(type, writes))
     if _SHRINKING.issuperset(kinds):
         return 0

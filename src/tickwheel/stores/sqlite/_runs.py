@@ -14,14 +14,13 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections import defaultdict
-from functools import partial
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 from tickwheel.stores.sqlite._connections import Connections
 from tickwheel.stores.sqlite._filters import filter_of
 from tickwheel.stores.sqlite._queries import SQL, behind, by_keys
-from tickwheel.stores.sqlite._reserve import Reserve, moved_size
+from tickwheel.stores.sqlite._reserve import Reserve
 
 __all__ = ["KEY_BYTES", "Merger"]
 
@@ -57,6 +56,8 @@ class Merger:
         Move six keys for each of the *more* keys that the commit adds to shelf 1, so that each commit does a part.
         """
         self._owed += _OWED * more
+        if self._owed < _SLICE:
+            return 0
         slices, self._owed = divmod(self._owed, _SLICE)
         return sum(merge(connection, now) for _ in range(slices))
 
@@ -66,7 +67,7 @@ class Merger:
                 if reserve.is_spent or not _is_wanted(connection):
                     return
             with connections.writing() as connection:
-                reserve.cover(KEY_BYTES * merge(connection, now), partial(moved_size, connection))
+                reserve.cover(KEY_BYTES * merge(connection, now), connection)
 
 
 def merge(connection: sqlite3.Connection, now: int) -> int:

@@ -14,8 +14,9 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.jobs.minutes import Minute
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Set, State, Write
 from tickwheel.jobs.rows import in_int64, job_of
+from tickwheel.jobs.rules import is_plain_set
 from tickwheel.stores._lane_set import LaneSet
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import ahead_of, owners_of
@@ -24,7 +25,7 @@ from tickwheel.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.stores.sqlite._batch import Batch
 from tickwheel.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.stores.sqlite._connections import Connections, real_path
-from tickwheel.stores.sqlite._errors import translated
+from tickwheel.stores.sqlite._errors import ERRORS, store_error, translated
 from tickwheel.stores.sqlite._file_listener import FileListener, notify
 from tickwheel.stores.sqlite._filters import Filters
 from tickwheel.stores.sqlite._joining import Follower, joining
@@ -135,8 +136,9 @@ class SqliteStore:
         return self._clock.wall_ns() // 1_000_000
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
-        self._reserve.check(writes)
-        writes = self._reserve.fitting(writes)
+        if self._reserve.is_spent:
+            self._reserve.check(writes)
+            writes = self._reserve.fitting(writes)
         for is_last in (False, True):
             try:
                 return self._apply_all(writes)
@@ -403,29 +405,32 @@ class SqliteStore:
         self._reserve.keep(moved)
 
     def _apply_all(self, writes: Sequence[Write]) -> list[Answer]:
-        with translated(self.url):
-            try:
-                return self._apply(writes, is_guessing=True)
-            except WrongGuessError:
-                with suppress(WrongGuessError):
-                    return self._apply(writes, is_guessing=False)
+        try:  # as `translated`, which costs three calls
+            return self._apply(writes, is_guessing=True)
+        except WrongGuessError:
+            with suppress(WrongGuessError), translated(self.url):
+                return self._apply(writes, is_guessing=False)
+        except ERRORS as error:
+            raise store_error(error, self.url) from error
         what = f"{self.url}: jobs and keys contradict each other"
         raise StoreFormatError(what, "restore a backup; something else has written to the tables")
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
-        connections, is_owner = self._open_connections(), self._lease is not None
+        connections, is_owner = self._connections or self._open_connections(), self._lease is not None
         owner, may_grow = self._owner if is_owner else None, not self._reserve.is_spent
+        alone = first.job.key if len(writes) == 1 and type(first := writes[0]) is Set and is_plain_set(first) else None
         with connections.write_lock:  # as `Connections.writing`, whose generator costs a tenth of a small commit
             connection = connections.checked_writer()
             try:
                 connections.begin()
-                batch = Batch(connection, now := self.now_ms(), self._filters, owner=owner, may_grow=may_grow)
+                now = self.now_ms()
+                batch = Batch(connection, now, self._filters, owner=owner, may_grow=may_grow, alone=alone)
                 answers = batch.apply(writes, is_guessing=is_guessing)
                 if is_owner:
                     if may_grow:
                         connections.extend_log()
-                    moved = 0 if self._reserve.is_spent else self._merger.pay(connection, batch.shelved, now)
-                    self._reserve.cover(growth_of(writes) + KEY_BYTES * moved, partial(moved_size, connection))
+                    moved = self._merger.pay(connection, batch.shelved, now) if may_grow else 0
+                    self._reserve.cover(growth_of(writes) + KEY_BYTES * moved, connection)
                 if self._seen and self._lease is not None:
                     connection.execute(SQL["delete_notes"], (self._seen,))
                     self._seen = 0

@@ -7,8 +7,15 @@
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
 
--- name: read_ledger_and_runs
-SELECT generation, pending, running, dead, floor, EXISTS(SELECT 1 FROM tickwheel_shelf WHERE shelf > 1), epoch, owner
+-- name: begin_batch
+-- The ledger, whether there are runs, and whether the given key has a job outside of them. For a list of shelves SQLite
+-- would make a table.
+SELECT generation, pending, running, dead, floor, EXISTS(SELECT 1 FROM tickwheel_shelf WHERE shelf > 1),
+    EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = 1 AND key = :key)
+    OR EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = 0 AND key = :key)
+    OR EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = -1 AND key = :key)
+    OR EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = -2 AND key = :key)
+    OR EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = -3 AND key = :key), epoch, owner
 FROM tickwheel_ledger;
 
 -- name: lock_ledger
