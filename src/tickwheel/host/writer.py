@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.host.promise import Promise
@@ -137,7 +137,7 @@ class Writer:
         is_shared = not store.abilities.has_many_writers
         self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
         self._room = runtime.condition(self._lock)
-        self._closing = runtime.event()
+        self._closing, self._is_closing = runtime.event(), False
         self._few: _Queue = deque()
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
@@ -239,9 +239,11 @@ class Writer:
         All stay together in one commit. One call of *done* receives all answers, without a future, lock or wake-up. A
         small batch overtakes a large one, unless *in_turn* is True.
         """
-        self._check_process()
+        if self._pid != os.getpid():
+            self._refuse_process()
         with self._lock:
-            self._check_open()
+            if self._is_closing or sys.is_finalizing():  # at exit its thread is frozen and answers no more
+                raise ClosedError("scheduler")
             (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done, False))
             if not self._gathering:
                 self._own_work.notify()
@@ -287,6 +289,7 @@ class Writer:
         Return True if everything was written within *timeout_s*. Otherwise each remaining write is tried once.
         """
         with self._lock:
+            self._is_closing = True
             self._closing.set()
             self._own_work.notify()
             self._callers_work.notify()
@@ -299,7 +302,8 @@ class Writer:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None, *, waits: bool = False) -> None:
-        self._check_process()
+        if self._pid != os.getpid():
+            self._refuse_process()
         if waits and len(entries) == 1 and self._is_idle() and self._wrote_here(entries):
             return
         with self._lock:
@@ -322,7 +326,7 @@ class Writer:
                 self._inside.add(thread)  # first: a finalizer that runs from here on must not wait for this turn
                 with self._callers_turn:
                     # The thread takes entries in its turn: earlier entries are written, or visible here.
-                    if not (any(self._callers_queues) or self._closing.is_set() or sys.is_finalizing()):
+                    if not (any(self._callers_queues) or self._is_closing or sys.is_finalizing()):
                         was_written = True
                         self._context.run(self._write, entries, is_patient=False)
             except BaseException:  # raised from another thread: the commit may have taken effect unannounced
@@ -344,7 +348,7 @@ class Writer:
             return
         try:
             self._inside.add(thread)
-            if not (self._closing.is_set() or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
+            if not (self._is_closing or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
                 self._own_context.run(self._write, entries, is_patient=False)
         except BaseException:
             if entries and self._on_unknown is not None:
@@ -364,13 +368,12 @@ class Writer:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._closing.is_set() or sys.is_finalizing():  # at exit its thread is frozen and answers no more
+        if self._is_closing or sys.is_finalizing():
             raise ClosedError("scheduler")
 
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            what = f"{self._store.url} was opened before a fork"
-            raise StoreError(what, "make a new scheduler in the child process")
+    def _refuse_process(self) -> NoReturn:
+        what = f"{self._store.url} was opened before a fork"
+        raise StoreError(what, "make a new scheduler in the child process")
 
     def _run(self, work: threading.Condition, turn: threading.Lock, queues: list[_Queue]) -> None:
         while True:
@@ -410,8 +413,11 @@ class Writer:
 
     def _write(self, entries: list[_Entry], *, is_patient: bool = True) -> None:
         writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
-        # The scheduler's own writes come before the callers'.
-        first = 0 if entries[0][2] else sum(len(part) for part, _, is_callers in entries if not is_callers)
+        first = 0  # the scheduler's own writes come before the callers'
+        for part, _, is_callers in entries:
+            if is_callers:
+                break
+            first += len(part)
         callers = writes[first:] if first else writes
         reservation = self._reserved(callers, first) if callers else None
         try:
@@ -444,7 +450,7 @@ class Writer:
 
     def _answer(self, entries: list[_Entry], answers: list[Answer]) -> None:
         undecided: list[UndecidedBatch] = []
-        may_be_undecided = self._referee is not None and has_late(answers)
+        may_be_undecided = entries[-1][2] and self._referee is not None and has_late(answers)
         start = 0
         for part, done, is_callers in entries:
             end = start + len(part)

@@ -28,6 +28,7 @@ from tickwheel.stores.sqlite._queries import (
     KEYS_AT_ONCE,
     SQL,
     by_keys,
+    for_keys,
     insert_rows,
     inserts,
     jobs_by_key,
@@ -348,6 +349,9 @@ class Batch:
         Jobs due at the same time with consecutive generations leave no room for another job between them. If the number
         of changed rows is right, exactly these jobs were changed.
         """
+        if len(jobs) == 1:
+            self._change_at_once(SQL[name], PLACE(jobs[0]), 1)
+            return
         single: list[_Row] = []
         for due_at, first, last in _runs(jobs):
             if first == last:
@@ -384,6 +388,9 @@ class Batch:
         """
         Delete the keys of *jobs*. A key of shelf 1 that was already moved to a sorted run (see `_runs`) stays there.
         """
+        if len(jobs) == 1 and (shelf := shelf_of(jobs[0])) != _LONG_SHELF:
+            self._change_at_once(for_keys("delete_keys", 1), (shelf, jobs[0].key), 1)
+            return
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:
             shelves[shelf_of(job)].append(job.key)

@@ -429,8 +429,9 @@ class SqliteStore:
                 if is_owner:
                     if may_grow:
                         connections.extend_log()
-                    moved = self._merger.pay(connection, batch.shelved, now) if may_grow else 0
-                    self._reserve.cover(growth_of(writes) + KEY_BYTES * moved, connection)
+                    moved = self._merger.pay(connection, batch.shelved, now) if may_grow and batch.shelved else 0
+                    if (growth := growth_of(writes) + KEY_BYTES * moved) > 0:
+                        self._reserve.cover(growth, connection)
                 if self._seen and self._lease is not None:
                     connection.execute(SQL["delete_notes"], (self._seen,))
                     self._seen = 0
