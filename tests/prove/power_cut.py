@@ -31,7 +31,7 @@ from tickwheel.stores.sqlite import SqliteStore, _connections, _far, _log_space,
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
-__all__ = ["Result", "prove"]
+__all__ = ["Image", "Result", "memory", "prove", "reopened", "store_of"]
 
 CUTS_A_RUN = 20
 BATCHES = 60
@@ -64,6 +64,7 @@ class Result:
 
 
 Image = dict[str, tuple[int, int, int, str]]
+"""By key, the generation, due time, attempt and state of a job."""
 
 
 @dataclass(slots=True)
@@ -80,13 +81,13 @@ def run(seed: int, synchronous: str) -> Run:
     dice = random.Random(seed)
     disk = RecordedDisk()
     answered: list[tuple[int, Image]] = []
-    with tempfile.TemporaryDirectory(dir=_memory()) as folder, disk.under_sqlite():
+    with tempfile.TemporaryDirectory(dir=memory()) as folder, disk.under_sqlite():
         path = Path(folder) / "jobs.db"
         clock = ManualClock(wall=START / 1000)
         if dice.random() < 0.5:
             image = _old_file(path, synchronous, dice)
             answered.append((len(disk.steps), image))
-        store = _store(path, synchronous, clock)
+        store = store_of(path, synchronous, clock)
         with mock.patch.object(_connections, "_CHECKPOINT_PAGES", dice.choice((20, 100, 4000))):
             store.open()
             (lease,) = store.acquire("owner")
@@ -125,10 +126,11 @@ def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     return image
 
 
-def _store(path: Path, synchronous: str, clock: ManualClock) -> SqliteStore:
+def store_of(path: Path, synchronous: str, clock: ManualClock | None = None) -> SqliteStore:
+    times = {} if clock is None else {"clock": clock}
     if synchronous != "off":
-        return SqliteStore(path, synchronous=synchronous, clock=clock)
-    store = SqliteStore(path, clock=clock)
+        return SqliteStore(path, synchronous=synchronous, **times)
+    store = SqliteStore(path, **times)
     store._synchronous = "off"  # users cannot set this; it shows that the proof can fail
     return store
 
@@ -154,7 +156,11 @@ def _batch(store: SqliteStore, dice: random.Random, epoch: int) -> Iterator[Writ
 
 
 def _image(store: SqliteStore) -> Image:
-    jobs = store.page(JobQuery(limit=1000)).jobs
+    page = store.page(JobQuery(limit=1000))
+    jobs = list(page.jobs)
+    while page.cursor is not None:
+        page = store.page(JobQuery(limit=1000, cursor=page.cursor))
+        jobs += page.jobs
     return {job.key: (job.generation, job.due_at, job.attempt, job.state.value) for job in jobs}
 
 
@@ -165,13 +171,13 @@ def cut(worked: Run, dice: random.Random, result: Result) -> None:
     before = [image for count, image in worked.answered if count <= at]
     possible = [before[-1], *(image for count, image in worked.answered if count > at)][:2]
     result.acknowledged += len(before[-1])
-    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
         for name, content in files.items():
             if not name.endswith("-shm"):
                 (Path(folder) / name).write_bytes(content)
         path = Path(folder) / "jobs.db"
         try:
-            found = _reopen(path)
+            found = reopened(path)
         except (sqlite3.DatabaseError, StoreError) as error:
             result.corrupt += 1
             result.add(f"step {at}: {error}")
@@ -182,7 +188,13 @@ def cut(worked: Run, dice: random.Random, result: Result) -> None:
         result.add(f"step {at}: {missing} of {len(before[-1])} answered jobs are not as they were answered")
 
 
-def _reopen(path: Path) -> Image:
+def reopened(path: Path) -> Image:
+    """
+    Check the file at *path*, and return its jobs.
+
+    Raises:
+        sqlite3.DatabaseError: If the file is damaged, or its tables do not agree.
+    """
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("PRAGMA integrity_check").fetchall()
         if rows != [("ok",)]:
@@ -192,7 +204,7 @@ def _reopen(path: Path) -> Image:
     store.open()
     try:
         image = _image(store)
-        due = {job.key: (job.generation, job.due_at) for job in store.due(0, 2**63 - 1, None, 1_000)}
+        due = {job.key: (job.generation, job.due_at) for job in store.due(0, 2**63 - 1, None, 100_000)}
         if due != {key: tuple(place) for key, (*place, _, state) in image.items() if state == "pending"}:
             message = "what is due is not what is listed"
             raise sqlite3.DatabaseError(message)
@@ -210,7 +222,7 @@ def _reopen(path: Path) -> Image:
         store.close()
 
 
-def _memory() -> Path | None:
+def memory() -> Path | None:
     memory = Path("/dev/shm")  # noqa: S108 - the cuts are worked out, so nothing here has to survive
     return memory if memory.is_dir() else None
 

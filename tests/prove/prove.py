@@ -1,7 +1,7 @@
 """
 Runs all proofs of the durable scheduler one after another, and prints one table.
 
-    python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
+    python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
 
 Each proof is a separate program, whose last line has its counts. The exit code is 0 if all of them held. For a failed
 proof, the command that repeats it is printed, with its seed. The short form runs each proof in a smaller size, on days
@@ -33,6 +33,7 @@ SIZES = {
     "hours": (24, 6, "hours of such a day"),
     "cuts": (300, 40, "power cuts"),
     "jobs": (10_000, 500, "jobs under kill -9"),
+    "kills": (100, 5, "kills -9 in the middle of batches"),
     "calls": (4, 107, "one store call in so many fails"),
     "rounds": (5, 1, "rounds of SIGSTOP and of deployments"),
     "seconds": (12, 6, "seconds of load before a failover, or after a step of growth"),
@@ -76,14 +77,10 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     """
     Yield the proofs, with the requested sizes.
     """
-    seeds, cuts, jobs = str(options.seeds), str(options.cuts), str(options.jobs)
-    seconds = str(max(8.0, options.jobs / 150))
+    seeds = str(options.seeds)
     rounds = ("--rounds", str(options.rounds))
     first = ("--first", str(options.first))
     simulation = ("-m", "simulation")
-    kill = (str(CRASH / "kill9.py"), "--jobs", jobs, "--seconds", seconds, "--named", "--every", "1", "3")
-    power = (str(HERE / "power_cut.py"), "--cuts")
-    few = str(min(60, options.cuts))
     zombie = (str(HERE / "sigstop.py"), *rounds)
     early = (str(HERE / "early.py"), "--jobs", str(10 * options.jobs))
     clock = (str(HERE / "clock_steps.py"), "--jobs", str(min(400, options.jobs)))
@@ -94,11 +91,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("a simulated day of a hundred nodes", (*simulation, *fleet))
     yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
     yield Proof("store calls failed once", (str(HERE / "each_call.py"), *first, "--every", str(options.calls)))
-    yield Proof("kill -9, SQLite", kill)
-    yield Proof("kill -9, PostgreSQL", kill, "kills")
-    yield Proof("power cuts", (*power, cuts))
-    yield Proof("power cuts, NORMAL must lose", (*power, few, "--synchronous", "normal"), expects=1)
-    yield Proof("power cuts, OFF must lose", (*power, few, "--synchronous", "off"), expects=1)
+    yield from crashes(options)
     yield Proof("SIGSTOP past the lease, PostgreSQL", zombie, "zombies")
     yield Proof("SIGSTOP past the lease, Redis", zombie, "redis")
     rolling = (str(HERE / "rolling.py"), *rounds)
@@ -128,6 +121,25 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     for name, kind in (("SQLite", "sqlite"), ("PostgreSQL", "postgres"), ("Redis", "redis")):
         yield Proof(f"chaos, {name}", (*chaos, kind))
     yield Proof("cron lines and zones", (str(HERE / "crons.py"), "--firings", str(options.firings)))
+
+
+def crashes(options: argparse.Namespace) -> Iterator[Proof]:
+    """
+    Yield the proofs that kill processes and cut the power.
+    """
+    jobs, seconds = str(options.jobs), str(max(8.0, options.jobs / 150))
+    kill = (str(CRASH / "kill9.py"), "--jobs", jobs, "--seconds", seconds, "--named", "--every", "1", "3")
+    batches = (str(CRASH / "kill9_batches.py"), "--kills", str(options.kills))
+    yield Proof("kill -9, SQLite", kill)
+    yield Proof("kill -9, PostgreSQL", kill, "kills")
+    yield Proof("kill -9 in batches, SQLite", batches)
+    yield Proof("kill -9 in batches, PostgreSQL", batches, "kills_in_batches")
+    few = str(min(60, options.cuts))
+    for name, program in (("power cuts", "power_cut.py"), ("power cuts in batches", "power_cut_batches.py")):
+        power = (str(HERE / program), "--cuts")
+        yield Proof(name, (*power, str(options.cuts)))
+        yield Proof(f"{name}, NORMAL must lose", (*power, few, "--synchronous", "normal"), expects=1)
+        yield Proof(f"{name}, OFF must lose", (*power, few, "--synchronous", "off"), expects=1)
 
 
 def run(proof: Proof, url: str) -> tuple[bool, str, str]:
