@@ -22,7 +22,7 @@ class AttemptState(StrEnum):
     WITHDRAWN = "withdrawn"
     """The attempt has not started and never will, so it does not count."""
     CUT_OFF = "cut_off"
-    """The owner is gone, so the attempt cannot start any more. It may have started already, so it counts."""
+    """The owner is gone, so the attempt cannot start any more. The attempt may have started already, so it counts."""
 
 
 @record

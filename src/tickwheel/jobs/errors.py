@@ -12,7 +12,7 @@ The durable scheduler's errors.
       DeliveryError             OSError        transient   the receiver did not confirm: the job is retried
       JobStoppedError           RuntimeError   permanent   stop: the job was cancelled while it ran
       LeaseEndedError           RuntimeError   permanent   drop the work: another worker gets it, or has done it
-      TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
+      TooManyWaitingError       RuntimeError   transient   let fewer workers wait, each for more firings
       UnsupportedError          RuntimeError   permanent   use a scheduler that supports it; the message names one
       TransactionError          RuntimeError   permanent   pass a connection whose transaction can be joined
       AccessError               OSError        permanent   pass a token that the service knows
@@ -110,7 +110,7 @@ class JobStoppedError(TickwheelError, RuntimeError):
 
 class DeliveryError(TickwheelError, OSError):
     """
-    A broker or queue did not confirm a message. It may still have received the message.
+    A broker or queue did not confirm a message, but may have received it.
     """
 
     is_transient = True

@@ -39,7 +39,7 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the changed *job*, with the message id of *job* if its run is the same and was tried.
+    Return *after*, the new state of *job*, with the message id of *job* if the run is the same and was tried.
 
     If the payload, receiver or nominal instant differs, the run is another one, because messages must not share an id.
     """

@@ -656,8 +656,8 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    The zone data may have changed since *due_at* was computed. Then the rule's nearest instant replaces *due_at*, and
-    the later one if two are equally near. Retries and moved runs keep their due times.
+    The zone data may have changed since *due_at* was computed. Then the rule's nearest instant replaces *due_at*. If
+    two instants are equally near, the later one does. Retries and moved runs keep their due times.
 
     Raises:
         RecurrenceError: If the rule cannot be followed.
