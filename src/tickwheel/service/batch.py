@@ -1,7 +1,7 @@
 """
 Batches of single changes, and bulk acts, which make one change to all jobs that a filter selects.
 
-The items of a batch are applied in order; a refused item does not affect the others. Consecutive set items share a
+The items of a batch are applied in order; a refused item does not affect other items. Consecutive set items share a
 commit. If the store refuses the commit, the items are set one by one, so that only the invalid item is refused.
 """
 

@@ -88,7 +88,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has shown: for each node, the running ones and the number of the last ended one.
+    The firings that a page has shown: for each node, its running firings and the number of its last ended firing.
     """
 
     def __init__(self) -> None:

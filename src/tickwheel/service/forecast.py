@@ -1,5 +1,5 @@
 """
-The forecast: the numbers of jobs due in equal steps of the future. The counts of longer ranges are cached longer.
+The forecast: the numbers of jobs due in equal steps of the future. Counts of long ranges are cached longer than others.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Live:
     @allows_prefixed_tokens
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream. It ends when the token expires.
+        Answer with the stream. The stream ends when the token expires.
 
         The stream has the firings of all nodes; firings of other nodes may arrive a second later. With `nodes=this` it
         has only the firings of this process. A token with a prefix gets only the firings of its keys.

@@ -119,7 +119,7 @@ class Pulls:
 
     def end(self) -> None:
         """
-        Answer every waiting long poll with an empty list. It is called on the loop when a stop begins.
+        Answer every waiting long poll with an empty list. Call this on the loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:
@@ -165,7 +165,7 @@ class Pulls:
 
     async def release(self, call: Request) -> Reply:
         """
-        Release a leased firing, so that another worker may lease it, at once or after `delay`. It uses no attempt.
+        Release a leased firing, so that another worker may lease it immediately or after `delay`. No attempt is used.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RELEASE)
         await self._anywhere("release", body)

@@ -40,7 +40,7 @@ _NAMED_MAX: Final = 20
 """Maximum number of interrupted firings that the log names after a stop."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
-"""Number of uvicorn's ticks between two sweeps. It ticks ten times a second, so a sweep runs every two seconds."""
+"""Number of uvicorn's ticks between two sweeps. uvicorn ticks ten times a second, so a sweep runs every two seconds."""
 _IDLE_S: Final = 5.0
 """Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
@@ -148,7 +148,7 @@ class _Protocol(HttpToolsProtocol):
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
         """
-        The context for a request that had to wait. Without it the request would run in the context of the previous one.
+        The context for a request that had to wait. Without it, the request would run in the context of another request.
         """
         self._has_begun = False
         """True if a request began in the data that are being parsed."""

@@ -29,7 +29,7 @@ _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})((?:\s+\S+)*)")
 
 class Access(IntEnum):
     """
-    The rights of a token. Each right includes the ones before it.
+    The rights of a token. Each right includes the rights before it.
     """
 
     READ = 1
