@@ -48,8 +48,8 @@ class Node:
     Attributes:
         owner: The name under which the node holds leases.
         until: Store time at which the node counts as dead unless it renews; None if a system lock guards the store.
-        heard_at: Store time of its last report, or None.
-        figures: Its last report: counts of firings and of current work; or None.
+        heard_at: Store time of the node's last report, or None.
+        figures: The node's last report, with counts of firings and of current work; or None.
     """
 
     owner: str

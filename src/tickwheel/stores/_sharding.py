@@ -35,7 +35,7 @@ def bucket_of(key: str) -> int:
     """
     Return the bucket of *key*, from 0 to 255.
 
-    The first `{tag}` in the key determines the bucket; without a tag, or with an empty one, the whole key does. Shards
+    The first `{tag}` in the key determines the bucket; without a tag, or with an empty tag, the whole key does. Shards
     use the other end of the checksum, because a partition would otherwise use only some of its shards.
     """
     hashed = key

@@ -46,7 +46,7 @@ class Abilities:
         loss_window: Text that names the acknowledged writes that a power failure may lose; "" if it loses none.
         has_notify: True if a write of another process ends `wait_for_change` before its timeout.
         is_private: True if only this object can write to the store, so that there are no jobs of other writers.
-        has_many_writers: True if several threads may call `apply` at once, and this is faster than one thread.
+        has_many_writers: True if several threads may call `apply` concurrently, and this is faster than one thread.
         has_many_owners: True if several schedulers may own shards of one store.
         joins_transactions: True if a write can join the caller's own transaction.
         renew_s: Seconds between checks of leases that have no end but can be lost, for example if a file is deleted.

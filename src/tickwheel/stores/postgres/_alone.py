@@ -1,9 +1,9 @@
 """
 Batches that fit into one statement, which is a transaction of its own.
 
-These are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
-guesses. If a guess was wrong, it writes nothing: it fails, or returns no row. Then `_batch.py` writes the batch, after
-reads.
+Such batches are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
+guesses. If a guess was wrong, the statement writes nothing: it fails, or returns no row. Then `_batch.py` writes the
+batch, after reads.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _created(writes: Sequence[Set], row: _Row) -> list[Answer]:
 
 def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str | None) -> Alone | None:
     """
-    Return the statement for *writes*, or None if it cannot write them all.
+    Return the statement for *writes*, or None if one statement cannot write all of them.
 
     The statement can write begins and plain ends of *owner* under the leases of *owner*. *held* maps the epochs of
     these leases to shards.

@@ -55,7 +55,8 @@ class BegunLists:
         """
         Lend a free slot to a transaction.
 
-        If the block raises, the outcome is unknown. Clear `begun` first if the transaction has surely written nothing.
+        If the block raises, the outcome of the transaction counts as unknown. Clear `begun` first if the transaction
+        has surely written nothing.
         """
         with self._lock:
             slot = self._free.pop() if self._free else len(self._slots)

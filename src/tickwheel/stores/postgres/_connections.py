@@ -78,7 +78,7 @@ _SETTINGS: Final = {
 }
 _ENCODING: Final = "UTF8"
 """
-Encoding of connections, because an `Array` is already UTF-8. It overrides the URL, the environment and the database.
+Encoding of connections, because an `Array` is already UTF-8. It takes precedence over the URL and the environment.
 """
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
 """

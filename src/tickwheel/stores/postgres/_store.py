@@ -536,7 +536,7 @@ class PostgresStore:
         """
         Refuse a caller's transaction once, with a transient error, if the server has changed.
 
-        Generations must first be raised above those of the old server, which needs a transaction of our own.
+        Generations must first be raised above the old server's generations, which needs a transaction of our own.
         """
         try:
             yield

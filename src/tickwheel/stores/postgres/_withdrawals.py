@@ -1,5 +1,5 @@
 """
-Withdrawal requests, in `tickwheel_question`. An owner makes a job pending again, or answers that it has started.
+Withdrawal requests. An owner makes the job pending again, or answers that the attempt has started.
 """
 
 from __future__ import annotations

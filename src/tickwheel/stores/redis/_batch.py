@@ -22,8 +22,8 @@ __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
 """
-Two functions from a key to a shard: its current shard, and its shard at the creation of the store. A blob without a
-shard number is in the latter.
+Functions that return a key's current shard, and the key's shard at the creation of the store. A blob without a shard
+number is in the shard of the second function.
 """
 
 _SAME_FIRING = 16

@@ -71,7 +71,7 @@ _OTHERS: Final = tuple(
     (n, column.name, _FIRST_COLUMN << bit, column.kind, column.empty)
     for bit, (n, column) in enumerate((n, column) for n, column in enumerate(ALL) if column.name not in _HEADED)
 )
-"""Index in the row, name, flag, type and default of each other column."""
+"""Index in the row, name, flag, type and default of each column without a fixed place."""
 _EMPTY: Final = [column.empty for column in ALL]
 _KEY, _GENERATION, _DUE_AT, _PAYLOAD, _TARGET, _HANDLER, _ATTEMPT, _STATE, _FIRST_SET_AT = (
     NAMES.index(name)

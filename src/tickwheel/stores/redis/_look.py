@@ -1,5 +1,5 @@
 """
-Scans some shards at once for changes of other nodes and for due jobs.
+Scans several shards with one request, for changes of other nodes and for due jobs.
 """
 
 from __future__ import annotations

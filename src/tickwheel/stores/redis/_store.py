@@ -95,7 +95,7 @@ class RedisStore:
         self._shape = 1, 1
         self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
-        """The last known epochs of shards. They may be outdated, because the server checks them."""
+        """The last known epochs of shards. An outdated epoch does no harm, because the server checks epochs."""
         self._owner: str | None = None
         self._silence, self._has_leases = Silence(lease_s), False
 
