@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 _OPEN_S: Final = 30.0
 """Maximum wait before a receiver is probed again."""
 _RECONNECT_S: Final = 1.0
-"""Minimum time between two connections. During an outage the breaker's growing waits delay probes further."""
+"""Minimum time between two connections. During an outage, the breaker's growing waits make this time longer."""
 _CLOSE_S: Final = 1.0
 """Time limit of closing a connection, which would never end if the receiver has stopped."""
 _KEPT_MAX: Final = 100_000

@@ -1,8 +1,9 @@
 """
 Messages that a receiver did not take for a reason other than the message.
 
-The job waits, and no attempt counts, until the job `expires` or for a day. After that, each try is a failed attempt.
-The start of the wait is stored with the job's error, so that a restart or a change of nodes does not reset the wait.
+The job waits, and no attempt counts, until the job `expires`, but at most for a day. After that, each try is a failed
+attempt. The start of the wait is stored with the job's error, so that a restart or a change of nodes does not reset the
+wait.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
     Make the target that *url* names, for `targets=`; the module lists the forms. A target connects on first use.
 
-    With *has_to_run*, check at once that the target's library and settings allow it to run here.
+    With *has_to_run*, check immediately that the target's library and settings allow it to run here.
 
     Raises:
         InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.

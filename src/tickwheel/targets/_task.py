@@ -123,7 +123,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
 class BlockingTaskTarget(TaskTarget[Threads]):
     """
-    The common part of targets whose libraries block. They run on threads that belong to the target.
+    The common part of targets whose libraries block. Such a library runs on threads that belong to the target.
     """
 
     _close: Callable[[], object] | None = None

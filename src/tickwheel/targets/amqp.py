@@ -48,7 +48,7 @@ _LONE_MAX: Final = 32
 """Maximum number of channels besides the shared one. This number hides the round trips of opening channels."""
 _HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
-"""Maximum number of sends by one attempt. It sends again only if another message has closed the channel."""
+"""Maximum number of sends by one attempt. An attempt sends again only if another message has closed the channel."""
 
 
 class _Open:

@@ -124,7 +124,7 @@ class CeleryTarget(BlockingTaskTarget):
         """
         Return a target that has its own application, with the broker at *url* (Celery's `broker_url`).
 
-        *queue* is the queue of tasks whose job names no queue. The other arguments are those of the class.
+        *queue* is the queue for jobs that name no queue. The other arguments are those of the class.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         options = {}

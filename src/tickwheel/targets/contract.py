@@ -248,8 +248,8 @@ class Call:
         width: Maximum number of threads, processes or tasks that its attempts occupy; None for all. `DEFAULT` means
             three quarters of them, so that hanging attempts leave room for other handlers.
         is_held: True if the target itself starts and ends the attempts. The function gets pairs of a `Firing` and its
-            `End`, and returns at once. Each attempt lasts until its `End` is called, and needs no thread or task. If
-            the function raises, its unfinished attempts fail with that error.
+            `End`, and returns immediately. Each attempt lasts until its `End` is called, and needs no thread or task.
+            If the function raises, its unfinished attempts fail with that error.
         in_process: True if the function only waits for another process. Such a call should not occupy a worker thread.
     """
 
@@ -303,8 +303,8 @@ class Limits:
     The limits of a handler, on this scheduler.
 
     Attributes:
-        concurrency: Maximum number of its attempts at once, or None. An attempt counts from shortly before its due time
-            until its result is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
+        concurrency: Maximum number of its simultaneous attempts, or None. An attempt counts from shortly before its due
+            time until its result is written. `DEFAULT` for three quarters of `SchedulerOptions.running_max`.
         rate: Maximum number of starts per second, evenly spaced, or None.
         places: A function that returns the current maximum number of attempts, for a changing limit; or None.
     """

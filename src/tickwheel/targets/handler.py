@@ -39,7 +39,7 @@ class Typed(Protocol):
         """
         Return the reason why the decoded *payload* does not fit the parameters, or None if it does.
 
-        The errors are those of `prepare`.
+        Raises the errors of `prepare`.
         """
 
     def is_final(self, error: BaseException) -> bool:

@@ -41,7 +41,7 @@ Seconds that the client waits for an answer on a working connection. An attempt 
 answer.
 """
 _PING_S: Final = 10
-"""Seconds between the client's pings. It closes a connection after two unanswered pings."""
+"""Seconds between the client's pings. The client closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"
 _REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 

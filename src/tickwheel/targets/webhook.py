@@ -102,7 +102,7 @@ class WebhookTarget:
         allow: Internal networks that may be reached, such as "10.1.0.0/16".
         timeout_s: Time limit of one attempt.
         failures_max: Number of consecutive failures that opens a receiver's circuit breaker.
-        open_s: Longest time for which a breaker stays open. It opens for one second at first.
+        open_s: Longest time for which a breaker stays open. At first it opens for one second.
         rate: Maximum number of requests a second for each receiver, evenly spaced; None for no limit.
 
     Raises:
