@@ -47,7 +47,7 @@ class Common:
         store: A URL ("sqlite:///file.db", "memory://", ...), a store object that has no other user, or the address of a
             service ("http://127.0.0.1:8765"). A service fires the jobs, and handlers of this scheduler pull their jobs
             from it.
-        targets: Additional targets, or other settings of the built-in ones, keyed by the `target` that jobs name.
+        targets: Additional targets, or built-in targets with other settings, keyed by the `target` that jobs name.
         clock: The source of time; for tests.
         tracer: Creates spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
         token: Access token of a service; None for the environment variable TICKWHEEL_TOKEN.

@@ -135,7 +135,7 @@ class Fleet(Common):
         self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
-        End the leased firing as a failed attempt. The errors are those of `ack`.
+        End the leased firing as a failed attempt. Raises the errors of `ack`.
 
         The next attempt is in *delay* seconds (None: as in the job's policy). *error* is stored with the job. With
         *is_dead*, the job becomes a dead letter, even if attempts are left.
@@ -156,7 +156,7 @@ class Fleet(Common):
         Extend the lease to *seconds* (0.1 to 43,200) from now; return its end, in ms since the epoch.
 
         *progress* is the fraction of the work that is done, from 0.0 to 1.0. `Scheduler.progress` and the page show it,
-        with the *note*, which requires *progress*. The errors are those of `ack`.
+        with the *note*, which requires *progress*. Raises the errors of `ack`.
         """
         return self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)).result()
 

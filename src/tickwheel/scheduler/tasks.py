@@ -273,14 +273,9 @@ def task(function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: .
 
 def task(function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
     """
-    Make the decorated function a task, for schedulers that get it by `Scheduler.register`.
+    Make the decorated function a task, for schedulers that get the task by `Scheduler.register`.
 
-    The arguments are those of `Scheduler.task`, which also registers the task.
-
-    Raises:
-        InvalidJobError: If the function has no default name, or an option is invalid.
-        TypeError: If no payload could call the function, because it has `*args`, or a `firing` that is neither the
-            first parameter nor has a default.
+    The arguments and errors are those of `Scheduler.task`, which also registers the task.
     """
     return made(function, fields, None)
 
