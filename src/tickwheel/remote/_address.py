@@ -1,7 +1,3 @@
-"""
-The addresses of services. Their schemes differ from those of stores.
-"""
-
 from __future__ import annotations
 
 __all__ = ["is_service"]

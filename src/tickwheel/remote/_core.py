@@ -1,7 +1,3 @@
-"""
-The core of `Scheduler` and `AsyncScheduler` for the case that a service fires the jobs.
-"""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,3 @@
-"""
-Converts problem documents to the errors of the scheduler.
-"""
-
 from __future__ import annotations
 
 import ast

@@ -1,7 +1,3 @@
-"""
-The operations of workers, over HTTP: the counterpart of `scheduler._pulls`.
-"""
-
 from __future__ import annotations
 
 from concurrent.futures import Future

@@ -1,7 +1,3 @@
-"""
-The part that `Scheduler` and `AsyncScheduler` share: all methods that do not wait.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,3 @@
-"""
-Stops a scheduler that its program dropped without `stop`.
-"""
-
 from __future__ import annotations
 
 import _thread

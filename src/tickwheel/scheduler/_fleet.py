@@ -1,7 +1,3 @@
-"""
-The methods of `Scheduler` about a whole store and its processes: forecast, nodes, pull workers.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,7 +1,3 @@
-"""
-The service's event loop and stop signals, which differ between systems.
-"""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,3 @@
-"""
-The audit log of callers' acts and of the events of nodes.
-"""
-
 from __future__ import annotations
 
 import time

@@ -1,7 +1,3 @@
-"""
-The ASGI application that combines all parts of the service.
-"""
-
 from __future__ import annotations
 
 import contextlib

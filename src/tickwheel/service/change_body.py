@@ -1,7 +1,3 @@
-"""
-The body of a change, which distinguishes absent fields from null.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal

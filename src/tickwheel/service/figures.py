@@ -1,7 +1,3 @@
-"""
-The operations that report stats, recent firings, health, and metrics for Prometheus.
-"""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,3 @@
-"""
-Incidents: groups of dead letters with the same cause.
-"""
-
 from __future__ import annotations
 
 import re

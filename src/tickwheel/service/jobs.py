@@ -1,7 +1,3 @@
-"""
-The operations on single jobs, and the list of jobs.
-"""
-
 from __future__ import annotations
 
 from typing import Any, Final

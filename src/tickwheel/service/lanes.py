@@ -1,7 +1,3 @@
-"""
-The load, lateness and state of each handler, pull queue and receiver, over all nodes.
-"""
-
 from __future__ import annotations
 
 import asyncio

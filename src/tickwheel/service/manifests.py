@@ -1,7 +1,3 @@
-"""
-Manifests: named lists of recurring jobs, each declared as a whole.
-"""
-
 from __future__ import annotations
 
 from typing import Final, Literal

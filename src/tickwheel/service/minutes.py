@@ -1,7 +1,3 @@
-"""
-The figures of all nodes by minute.
-"""
-
 from __future__ import annotations
 
 import asyncio

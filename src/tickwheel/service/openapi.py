@@ -1,7 +1,3 @@
-"""
-The OpenAPI document, generated from the table of operations and the types of bodies and documents.
-"""
-
 from __future__ import annotations
 
 import inspect

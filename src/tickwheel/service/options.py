@@ -1,7 +1,3 @@
-"""
-The service's options.
-"""
-
 from __future__ import annotations
 
 import ipaddress

@@ -1,7 +1,3 @@
-"""
-Builds answers: documents, problems, and the problem for each error.
-"""
-
 from __future__ import annotations
 
 import logging

@@ -1,7 +1,3 @@
-"""
-The rule of a recurring job in an answer: the text in the store, and a type that describes it for clients.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias

@@ -1,7 +1,3 @@
-"""
-Schedules: recurring jobs, their next runs, and previews of rules.
-"""
-
 from __future__ import annotations
 
 import asyncio

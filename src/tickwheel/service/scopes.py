@@ -1,7 +1,3 @@
-"""
-Pauses of a handler, a queue, a target, or everything.
-"""
-
 from __future__ import annotations
 
 from typing import Final

@@ -1,7 +1,3 @@
-"""
-The stats document, and its conversion from the scheduler's counters.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,7 +1,3 @@
-"""
-The base class of stores with one owner. It keeps all jobs in memory; a subclass stores each transaction.
-"""
-
 from __future__ import annotations
 
 import heapq

@@ -1,7 +1,3 @@
-"""
-Findings about the server of a store, for `tickwheel doctor`.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

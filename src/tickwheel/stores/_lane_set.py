@@ -1,7 +1,3 @@
-"""
-A set of lanes, given by names or by targets.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Collection

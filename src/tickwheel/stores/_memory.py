@@ -1,7 +1,3 @@
-"""
-A store in memory, for tests and for schedules that may end with the process.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

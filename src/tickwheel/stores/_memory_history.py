@@ -1,7 +1,3 @@
-"""
-The history of jobs in memory.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

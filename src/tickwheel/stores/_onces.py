@@ -1,7 +1,3 @@
-"""
-Kept answers to writes with an idempotency key. Used by every store.
-"""
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,3 @@
-"""
-Creates stores from URLs.
-"""
-
 from __future__ import annotations
 
 import re

@@ -1,7 +1,3 @@
-"""
-The history records of writes. Used by all stores.
-"""
-
 from __future__ import annotations
 
 from typing import Final

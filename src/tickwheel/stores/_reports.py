@@ -1,7 +1,3 @@
-"""
-Reports of a store: shards, nodes, unroutable jobs and scans.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,3 @@
-"""
-Paused scopes, as `take_up` applies them.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,3 @@
-"""
-Maps keys to shards and buckets.
-"""
-
 from __future__ import annotations
 
 import zlib

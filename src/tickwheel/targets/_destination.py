@@ -1,7 +1,3 @@
-"""
-The address of a broker, which is printed without its secrets.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,7 +1,3 @@
-"""
-Loads the third-party library of a target, on use.
-"""
-
 from __future__ import annotations
 
 import importlib

@@ -1,7 +1,3 @@
-"""
-The queues of a pull target: ready firings, waiting workers, leased firings.
-"""
-
 from __future__ import annotations
 
 import json

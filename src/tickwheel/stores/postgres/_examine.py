@@ -1,7 +1,3 @@
-"""
-Examines the server: losses in a failover, a pooler in between, statistics and dead rows.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,7 +1,3 @@
-"""
-The history of jobs: reads by key, and pruning of the oldest records.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,7 +1,3 @@
-"""
-Lists jobs, one page at a time.
-"""
-
 from __future__ import annotations
 
 from typing import Any, Final

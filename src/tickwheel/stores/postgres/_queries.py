@@ -1,7 +1,3 @@
-"""
-The statements of the `.sql` files here, keyed by name.
-"""
-
 from __future__ import annotations
 
 from typing import Final

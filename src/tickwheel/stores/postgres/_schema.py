@@ -1,7 +1,3 @@
-"""
-The schema of a database: its version, and the migrations to the current version.
-"""
-
 from __future__ import annotations
 
 from typing import Final

@@ -1,7 +1,3 @@
-"""
-Paused scopes: the table `tickwheel_scope`.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

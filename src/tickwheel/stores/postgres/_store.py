@@ -1,7 +1,3 @@
-"""
-The store in a PostgreSQL database.
-"""
-
 from __future__ import annotations
 
 import json

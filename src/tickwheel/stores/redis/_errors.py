@@ -1,7 +1,3 @@
-"""
-Messages for Redis' errors.
-"""
-
 from __future__ import annotations
 
 import re

@@ -1,7 +1,3 @@
-"""
-Examines the server: losses in a failover, the rule of replicas, disk and memory.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,3 @@
-"""
-Receives the notifications that the script `apply` sends.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,7 +1,3 @@
-"""
-Examines the server: whether it can keep jobs, which writes it may lose, and the version of the store in it.
-"""
-
 from __future__ import annotations
 
 from typing import Final

@@ -1,7 +1,3 @@
-"""
-The store in Redis.
-"""
-
 from __future__ import annotations
 
 import json
