@@ -54,6 +54,9 @@ class CacheTimer:
 
     @property
     def function(self) -> Callable[[], Any]:
+        """
+        Return the function.
+        """
         return self._function
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ class EngineCallbacks(Protocol):
 
     def can_claim(self) -> bool:
         """
-        Return True if attempts may be counted now. If not, they wait until `on_renewed`.
+        Return True if attempts may be counted now. Otherwise, the jobs wait until `on_renewed`.
         """
 
     def lease_is_valid(self, epoch: int) -> bool: ...
@@ -56,7 +56,7 @@ class EngineCallbacks(Protocol):
 
     def dispatch(self, entries: list[StagedJob]) -> None:
         """
-        Fire *entries*, which are begun and due. Drop them if their lease has ended.
+        Fire *entries*, which are begun and due. Drop entries whose lease has ended.
         """
 
     def release_claims(self, entries: list[StagedJob]) -> None: ...

@@ -7,7 +7,7 @@ cron line after the corrected time. An "at" does not move. Every job is checked 
 wrong, it is rewritten in the store, and staged after that commit.
 
 The due time of a recurring job may differ under another release of the zone data. A node that takes shards therefore
-reads their recurring jobs once, in the background, and rewrites the due times that differ by its own data.
+reads the recurring jobs in them once, in the background, and rewrites due times that are wrong by its own data.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step within which a settle that was computed before the step may still be written."""
+"""Seconds after a clock step during which a settle that was computed before the step may still be written."""
 
 
 class ClockStepAdjuster:
     """
-    Rewrites relative due times after a clock step, and then calls *on_lives*, on the writer's thread.
+    Rewrites relative due times after a clock step, and then calls *on_lives* with the jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
@@ -189,7 +189,7 @@ _REST_S: Final = 0.02
 
 class Zones:
     """
-    Passes the recurring jobs in shards that this node has taken to *right*, which corrects their due times.
+    Calls *right*, which corrects due times, with the recurring jobs of the shards that this node has just taken.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

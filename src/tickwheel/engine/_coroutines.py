@@ -187,7 +187,7 @@ class Coroutines:
             return
         if loop.is_closed():
             return
-        # A task that swallows its cancellation; a loop that was closed meanwhile.
+        # A task may swallow its cancellation, and the loop may have been closed in the meantime.
         with suppress(TimeoutError, RuntimeError):
             run_coroutine_threadsafe(self._wind_up(closers), loop).result(timeout_s)
         if self._thread is not None:

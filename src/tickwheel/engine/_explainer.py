@@ -28,7 +28,7 @@ _LANES_MAX: Final = 50
 OTHERS: Final = "(others)"
 _NO_WAIT: Final = (0, 0, None)
 _REST: Final = 99
-"""A report is reused for this many times as long as it took, and for at most 15 s."""
+"""A report is reused for this many times the time that it took, at most 15 s."""
 _REST_MAX_S: Final = 15.0
 
 
@@ -78,7 +78,7 @@ class Explainer:
         """
         Return `lanes()`, or its last result if that is recent.
 
-        A result is reused for 99 times as long as it took, up to 15 s, so reports take about 1 % of a thread's time.
+        A result is reused for 99 times the time that it took, up to 15 s. So reports take about 1 % of a thread's time.
         """
         started = self._monotonic()
         if self._reported is None or started >= self._report_at:
@@ -99,7 +99,7 @@ class Explainer:
         """
         Return why *job*, pending or running in a shard of this process, does not run here.
 
-        None if it is not due or already runs.
+        Return None if the job is not due or already runs.
         """
         if (found := self._of_process(job)) is not None:
             return found

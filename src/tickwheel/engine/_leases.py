@@ -85,7 +85,7 @@ class Leases:
         """
         Return True if the store has answered within the length of a lease.
 
-        If the store allows only one owner, this node must also be that owner.
+        If the store allows only one owner, the result is True only if this node is that owner.
         """
         if not self.is_renewing:  # there is nothing to renew
             return True
@@ -192,8 +192,9 @@ class Heartbeat:
     """
     Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
-    *leases* gives the interval of heartbeats, so that other nodes notice a missing one. It also gives news for the
-    hooks, which run in this thread because they may block. *on_renewed* is called in this thread after a renewal.
+    *leases* determines the interval of heartbeats, so that other nodes notice a missing heartbeat. *leases* also has
+    the news for the hooks, which run in this thread because they may block. *on_renewed* is called in this thread after
+    a renewal.
     """
 
     def __init__(

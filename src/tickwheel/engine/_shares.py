@@ -23,7 +23,7 @@ _LANES_MAX: Final = 1_000
 
 class Shares:
     """
-    The set of lanes that are read separately. The prefetcher changes it, under its lock; any thread may read it.
+    The set of lanes that are read separately. The prefetcher changes this set, under a lock; any thread may read it.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
@@ -49,7 +49,7 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes. If it has no room, wait until half of its jobs have left the table.
+        Read *lane* after the other lanes. If *lane* has no room, wait until half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)

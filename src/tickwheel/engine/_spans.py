@@ -23,7 +23,9 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ended firings that are reported together, which costs two milliseconds of the thread that adds the last."""
+"""
+Number of ended firings that are reported together, which costs two milliseconds of the thread that adds the last one.
+"""
 
 _PAUSE_S: Final = 0.1
 """Seconds after which fewer ended firings are reported, while the processor's caches are still warm from the burst."""

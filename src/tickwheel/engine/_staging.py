@@ -9,9 +9,10 @@ scope is resumed. If every node can run every job, this costs one set lookup per
 The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
 or resume through this scheduler. From then on, no paused job starts here.
 
-Cursors, commits and notifications can each miss a job: a hint may be lost, a former owner may have consumed a note, or
-a write may take effect long after its sender gave up. Every two seconds, one query for all shards therefore searches
-the store for overdue jobs that are not in memory. Its cost depends on the number of jobs that it finds.
+Cursors, commits and notifications can each miss a job: a hint may be lost, a former owner may have consumed a
+notification, or a write may take effect long after its sender gave up. Every two seconds, one query for all shards
+therefore searches the store for overdue jobs that are not in memory. The cost of the query depends on the number of
+jobs that it finds.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _NAMED_MAX: Final = 1_000
 
 _UNFIT_MAX: Final = 1_000
 """
-Maximum number of jobs with unfit payloads that are left to other nodes one by one. Above it, this node leaves all jobs
-of their handlers.
+Maximum number of jobs with unfit payloads that are left to other nodes one by one. Above this number, this node leaves
+all jobs of these handlers.
 """
 
 _log = logging.getLogger("tickwheel.scheduler")
@@ -358,9 +359,15 @@ _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
-"""Maximum number of pending jobs that one scan reads. A search reads as many of each shard, however long it takes."""
+"""
+Maximum number of pending jobs that one scan reads. A search reads up to this number from each shard, however long that
+takes.
+"""
 _BUDGET_S: Final = 0.1
-"""Maximum seconds for which one search continues past jobs that wait for a place. The next starts where it stopped."""
+"""
+Maximum seconds for which one search continues past jobs that wait for a place. The next search starts where this one
+stopped.
+"""
 
 
 class OverdueSweeper:
@@ -387,7 +394,9 @@ class OverdueSweeper:
 
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
-        Stage unknown overdue jobs, except paused ones, and the *crowded* lanes, which are read separately.
+        Stage unknown overdue jobs, but no paused jobs, and none of *crowded* lanes, which are read separately.
+
+
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None

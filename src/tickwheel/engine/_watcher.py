@@ -1,7 +1,3 @@
-"""
-Notices writes of other processes, and starts the regular search for overdue jobs.
-"""
-
 from __future__ import annotations
 
 from typing import Final
@@ -13,7 +9,7 @@ from tickwheel.stores import Partitioned
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""Seconds between reads without a notification, if the store sends notifications. One may be lost."""
+"""Seconds between reads without a notification, if the store sends notifications. A notification may be lost."""
 _POLLED_S: Final = 0.5
 """
 Seconds between reads, if the store sends no notifications. A job that another process sets, due at once, is late by up

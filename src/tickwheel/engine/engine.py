@@ -235,7 +235,7 @@ class Engine:
 
     def wheel(self) -> dict[str, Any]:
         """
-        Return the statistics of the near wheel. It counts timers, not jobs, because jobs of one slot share a timer.
+        Return the statistics of the near wheel, which counts timers, not jobs: the jobs of one slot share a timer.
         """
         return self._resources.timers.stats()
 

@@ -195,7 +195,7 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Call *call* and await its result on *loop*, if that runs in another thread, or else on a new loop.
+    Call *call* and await its result on *loop*, if that loop runs in another thread, or else on a new one.
     """
 
     async def run() -> object:

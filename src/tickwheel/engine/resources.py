@@ -28,7 +28,7 @@ _RETRY_S: Final = 1.0
 
 class ThreadStarter:
     """
-    Starts threads for one *purpose*, which the log names.
+    Starts threads for one *purpose*, which appears in the log.
     """
 
     def __init__(self, purpose: str, hooks: Hooks, pacer: TimerWheel) -> None:
@@ -41,7 +41,7 @@ class ThreadStarter:
         """
         Call *start*; return True if the system could start a thread. Otherwise *again* is called a second later.
 
-        Nothing is started until then. The caller may hold a lock that *again* takes.
+        No thread is started until then. The caller may hold a lock that *again* takes.
         """
         if self._is_refused:
             return False
