@@ -1,7 +1,3 @@
-"""
-Reads the memory of this process, in the way of each operating system.
-"""
-
 from __future__ import annotations
 
 import ctypes

@@ -1,7 +1,3 @@
-"""
-Formats numbers for people.
-"""
-
 from __future__ import annotations
 
 __all__ = ["duration", "times"]

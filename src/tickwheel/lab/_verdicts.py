@@ -1,7 +1,3 @@
-"""
-Verdicts: the weak points of each design, with the figures of a comparison.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

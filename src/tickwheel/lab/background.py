@@ -1,8 +1,8 @@
 """
 The cost of many pending timers that are not due soon.
 
-It shows which designs pay for pending timers, because they scan them, need O(log n) operations, or are called at every
-tick.
+The measurements show which designs pay for pending timers, because they scan them, need O(log n) operations, or are
+called at every tick.
 
     beat     one short timer after the other is set and fires, while the many timers are pending
     quiet    no timer is set or due; a design with ticks is called at every tick, like its original implementation;
@@ -26,7 +26,9 @@ BLOCK: Final = 10
 """Number of beats or ticks that are timed together as a block. The result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Nanoseconds after which no further block is timed. A scan of a million entries reaches it in the first block."""
+"""
+Nanoseconds after which no further block is timed. A scan of a million entries reaches this limit in the first block.
+"""
 
 
 def filled(wheel: Wheel, pending: int) -> int:

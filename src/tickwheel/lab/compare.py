@@ -1,7 +1,3 @@
-"""
-Compares designs under the same load, at several sizes.
-"""
-
 from __future__ import annotations
 
 import json

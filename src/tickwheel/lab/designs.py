@@ -21,7 +21,7 @@ class DesignError(TickwheelError, ValueError):
 @dataclass(frozen=True)
 class Design:
     """
-    A design with its geometry. *options* are the given ones of tick (in seconds) and slots.
+    A design with its geometry. *options* has the given values of tick (in seconds) and slots.
     """
 
     name: str

@@ -2,8 +2,8 @@
 Run a trace on a wheel, like a driver with a perfect clock.
 
 The trace's clock determines the outcome of a timer. At equal times, due timers fire first, and a due timer cannot be
-moved or cancelled any more. If a design delivers it later, at the end of its tick, this counts as lateness. So every
-correct design gives the same counters, with any tick.
+moved or cancelled any more. If a design delivers a timer later, at the end of its tick, the difference counts as
+lateness. So every correct design gives the same counters, with any tick.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Run *operations* on a new *wheel*. *progress* gets the number done, after every ten thousand and at the end.
+    Run *operations* on a new *wheel*. *progress* gets the number of operations done, at times and at the end.
     """
     run = Replay(wheel)
     number = 0

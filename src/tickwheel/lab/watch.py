@@ -1,7 +1,3 @@
-"""
-Writes an HTML page with recorded runs (`lab.film`) of the real designs, which the reader steps through.
-"""
-
 from __future__ import annotations
 
 import json
@@ -40,7 +36,7 @@ def render_watch(
     progress: Callable[[str], object] | None = None,
 ) -> str:
     """
-    Return the page. At first, it shows the first two designs side by side.
+    Return an HTML page with recorded runs of the designs. At first, it shows the first two designs side by side.
 
     *designs* have small rings (see `small`). The trace, *operations*, is played until *frames* steps are recorded for
     each design. *progress* is called with the name of each design before it is recorded. A SpanExceededError is raised

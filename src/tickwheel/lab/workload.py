@@ -35,10 +35,10 @@ class Workload:
     """
     The operations for a wheel whose time is 0.
 
-    They are in arrays, because a million objects would dominate the memory of the measured process. *timers* are
-    numbered from 0; the first ones are pending at the start, with the deadlines *fill*. Each step has a time (*times*),
-    the number of its timer (*numbers*), and the timer's new deadline (*deadlines*; -1 cancels it). Times and deadlines
-    are in nanoseconds.
+    The operations are in arrays, because a million objects would dominate the memory of the measured process. *timers*
+    are numbered from 0; the first ones are pending at the start, with the deadlines *fill*. Each step has a time
+    (*times*), the number of its timer (*numbers*), and the timer's new deadline (*deadlines*; -1 cancels it). Times and
+    deadlines are in nanoseconds.
     """
 
     timers: int

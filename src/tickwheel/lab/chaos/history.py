@@ -25,7 +25,8 @@ class Write:
     """
     One request that set, moved or cancelled a job. Writes of a key do not overlap.
 
-    *began_at* is the time of the request, and *ended_at* that of its answer or timeout. *generation* and *due_at* are
+    *began_at* is the time of the request, and *ended_at* the time of its answer or timeout. *generation* and *due_at*
+    are
     the acknowledged values.
     """
 
@@ -44,7 +45,7 @@ class Delivery:
     One arrival at the target.
 
     *key*, *generation* and *attempt* come from the fire id, and *due_at* from the message. *arrived_at* is the time of
-    its first byte. It *is_accepted* if the target acknowledged it.
+    the message's first byte. *is_accepted* is True if the target acknowledged the message.
     """
 
     key: str

@@ -1,7 +1,3 @@
-"""
-A TCP link that can be slow, cut or closed. It keeps the order of data.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +12,7 @@ _CHUNK: Final = 64 * 1024
 
 class Link:
     """
-    A port on loopback that forwards to *host*:*port*.
+    A TCP link from a port on loopback to *host*:*port*, which can be slow, cut or closed. It keeps the order of data.
 
     *latency_s* is the delay of data from the caller, so the answer is delayed, too. *jitter_s* is the maximum deviation
     of the delay, drawn evenly from *dice*.

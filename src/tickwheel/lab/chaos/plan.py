@@ -1,7 +1,3 @@
-"""
-A plan of faults, drawn from a seed.
-"""
-
 from __future__ import annotations
 
 import random

@@ -1,7 +1,3 @@
-"""
-The service's process, which can be paused and killed.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +23,9 @@ class SubjectError(TickwheelError, RuntimeError):
 
 class Subject:
     """
-    A process that prints its address when it serves. It ends with this process, because its standard input ends then.
+    The service's process, which can be paused and killed. It prints its address when it serves.
+
+    It ends with this process, because its standard input ends then.
 
     In *command*, `{port}` is replaced by 0 for the first start, and later by the port that the process chose. *errors*
     is a file for its stderr. A SubjectError is raised if this system has no signals that pause and kill a process.

@@ -1,7 +1,3 @@
-"""
-A load test as one HTML page: latency of answers, lateness of firings, and the achieved rate.
-"""
-
 from __future__ import annotations
 
 import math
@@ -51,7 +47,9 @@ def stage_rows(stages: Iterable[StageFigures]) -> list[list[str]]:
 
 def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) -> str:
     """
-    Return the page. *misses* are missed thresholds, and stages without answers; *is_limited* if there were thresholds.
+    Return the HTML page of a load test.
+
+    *misses* are missed thresholds, and stages without answers. *is_limited* is True if there were thresholds.
     """
     mix = result.mix
     intro = (
