@@ -116,7 +116,8 @@ class Cron:
         """
         Return the first instant in ms since the epoch later than *after*, or None if there is none within 50 years.
 
-        If the zone's calendar omits a day, *makes_up* makes up for the day's runs at the end of the gap.
+        If the zone's calendar omits a day, and *makes_up* is True, the day's runs are made up for at the end of the
+        gap.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000
@@ -133,9 +134,6 @@ class Cron:
 
     @property
     def zone(self) -> ZoneInfo:
-        """
-        The zone object.
-        """
         return zone_of(self.tz)
 
     @property

@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""The second day of the calendar. No offset exceeds a day, so its instants can be represented."""
+"""The second day of the calendar. No offset exceeds a day, so the instants of this day can be represented."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -125,7 +125,7 @@ class Dates:
         Return the first instant in ms since the epoch later than *after*, or None at the end of the calendar.
 
         The result may be before the anchor, because the anchor only determines the phase. If the zone's calendar omits
-        a day, *makes_up* makes up for the day's run at the end of the gap.
+        a day, and *makes_up* is True, the day's run is made up for at the end of the gap.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:

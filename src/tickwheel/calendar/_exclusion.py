@@ -71,7 +71,7 @@ class Exclusion:
 
         Times are in ms since the epoch, before the year 9999. A change of the zone's offset ends the range, because
         wall-clock times after it must be compared again. *line* is the cron line of the series, if the series follows
-        this zone's wall clock. Times between its matches then count as excluded.
+        this zone's wall clock. Times between the matches of *line* then count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -114,7 +114,7 @@ def _line(text: str, tz: str) -> Cron:
 
 def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
     """
-    Return the end of the range around *wall* that *line* matches, or None if it does not match.
+    Return the end of the range around *wall* that *line* matches, or None if the line does not match.
 
     The finest field that omits a value of *among* decides. Without such a field, the range ends with the last matching
     day.

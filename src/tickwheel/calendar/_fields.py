@@ -56,7 +56,8 @@ def check(fields: str, *, needs_both: bool = False) -> None:
     """
     Refuse six *fields* that cannot be read (BadFieldError), or that match no day of any year (NeverFiresError).
 
-    With *needs_both*, here and below, a day has to match both day fields, even if one begins with a star.
+    With *needs_both*, here and in the functions below, a day has to match both day fields, even if one begins with a
+    star.
     """
     for each, _ in _alternatives(fields):
         try:

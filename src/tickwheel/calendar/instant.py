@@ -35,7 +35,8 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds, and the zone for display.
 
-    The result is rounded so that neither it, nor its float in seconds, is before *when*. Errors as in `call_at_wall`.
+    The result is rounded so that neither it, nor its float in seconds, is before *when*. The errors are those of
+    `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -139,7 +139,8 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the contents of the zone's file, which aliases such as 'US/Eastern' share, or its name if it has no file.
+    Return the contents of the zone's file, which aliases such as 'US/Eastern' share; without a file, the zone's name.
+
     """
     if tz in _UTC_NAMES:
         return _UTC
