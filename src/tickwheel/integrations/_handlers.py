@@ -112,7 +112,7 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers and tasks on *scheduler*, unless it has them, each wrapped by *around* (not in processes).
+        Register all handlers and tasks that *scheduler* lacks, each wrapped by *around* unless it runs in a process.
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():

@@ -1,7 +1,3 @@
-"""
-A process that only fires jobs.
-"""
-
 from __future__ import annotations
 
 import signal
@@ -19,7 +15,7 @@ _HOUR_S = 3600.0
 
 def fire_until_stopped(scheduler: Scheduler, role: StartRole, say: Callable[[str], object]) -> None:
     """
-    Start *scheduler*, fire until SIGINT or SIGTERM, let handlers finish, and stop it. Call it in the main thread.
+    Start *scheduler* in the main thread, fire until SIGINT or SIGTERM, let handlers finish, and stop the scheduler.
     """
     for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
         if hasattr(signal, name):

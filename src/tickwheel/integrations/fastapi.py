@@ -56,8 +56,8 @@ class Jobs(Handlers):
         """
         Run a scheduler with all handlers inside the block, for your own lifespan function.
 
-        If *app* is given, it answers 422 for a user's rule or time that cannot be read, unless it has its own exception
-        handler for `InvalidValueError` or for a base class of it.
+        If *app* is given, it answers 422 for a user's rule or time that cannot be read, unless *app* has its own
+        exception handler for `InvalidValueError` or for a base class of that error.
 
         Raises:
             RuntimeError: If a scheduler is already running.

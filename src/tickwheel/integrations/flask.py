@@ -33,8 +33,8 @@ class Jobs(Handlers):
     Pass *app* if all handlers are registered; otherwise call `init_app` later. *options* are further arguments of
     `Scheduler`. The configuration has `TICKWHEEL_STORE`, a URL (default: sqlite:///tickwheel.db), and `TICKWHEEL_ROLE`.
     With the role "auto", one of several workers fires the jobs. With "owner", this process must fire them. With
-    "client" it does not; `flask tickwheel` fires them in a separate process. A handler runs in the application's
-    context.
+    "client", this process does not fire them; `flask tickwheel` does, in a separate process. A handler runs in the
+    application's context.
     """
 
     def __init__(self, app: flask.Flask | None = None, **options: Any) -> None:
@@ -49,8 +49,8 @@ class Jobs(Handlers):
         """
         Make a scheduler for *app*, with all handlers that are registered by now, and start it.
 
-        With the reloader of `flask run`, it starts in the process that serves. Other commands of `flask` do not start
-        it. A test may pass its own *scheduler*, which this method neither starts nor stops.
+        With the reloader of `flask run`, the scheduler starts in the process that serves. Other commands of `flask` do
+        not start the scheduler. A test may pass its own *scheduler*, which this method neither starts nor stops.
 
         Raises:
             InvalidJobError: If options of a handler, or the role, are invalid.

@@ -94,7 +94,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """
-        Set the job of a call of *task*, due at its `run_after` or now. Arguments that JSON cannot hold are a TypeError.
+        Set the job of a call of *task*, due at `run_after` or now. Arguments that JSON cannot hold raise a TypeError.
         """
         self.validate_task(task)
         result = self._result(task, get_random_string(32), args, kwargs)
