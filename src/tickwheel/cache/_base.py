@@ -279,9 +279,6 @@ class BaseCache(NativeCache[K, V]):
         return CacheStats(hits, misses, left[0], evictions, LoadStats(**self._loads.tally))
 
     def _info(self) -> CacheInfo:
-        """
-        Return the counters since the last `cache_clear` of `cached`, or since the beginning.
-        """
         hits, misses, _ = self._counts()
         return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
 

@@ -123,9 +123,6 @@ def _show(error: click.ClickException, *, is_json: bool) -> int:
 
 
 def _with_options(message: str, arguments: Sequence[str]) -> str:
-    """
-    Return *message* with fields, such as `every` or `tz=`, replaced by the command's options.
-    """
     command: click.Command = cli
     context = click.Context(cli)
     for argument in arguments:

@@ -48,9 +48,6 @@ def command(folder: Path, as_json: bool) -> None:
 
 
 def set_and_cancel() -> tuple[str, float, str]:
-    """
-    Return the CPU time of one `call_later` and its `cancel` among many pending timers.
-    """
     with TimerWheel() as wheel:
         for n in range(_PENDING):
             wheel.call_later(3600 + n / 1000, _nothing)
@@ -64,9 +61,6 @@ def set_and_cancel() -> tuple[str, float, str]:
 
 
 def real_time() -> list[tuple[str, float, str]]:
-    """
-    Return the lateness of timers that become due over one second, and the number of early ones.
-    """
     late: list[float] = []
     ended = threading.Event()
     with TimerWheel() as wheel:
@@ -90,9 +84,6 @@ def real_time() -> list[tuple[str, float, str]]:
 
 
 async def durable(folder: Path) -> tuple[str, float, str]:
-    """
-    Return the rate of jobs that are set, fired and settled in a SQLite file on this disk. Each write is flushed.
-    """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     missing = _JOBS

@@ -123,9 +123,6 @@ def command(
 
 @contextmanager
 def _kept(found: History, path: Path | None) -> Iterator[None]:
-    """
-    Write the history to *path* at the end of the run, or at its interruption if the run had written jobs by then.
-    """
     is_whole = False
     try:
         yield

@@ -184,9 +184,6 @@ def _is_account(word: str) -> bool:
 
 
 def _divided(text: str) -> tuple[str, str | None]:
-    """
-    Split *text* into the command and its standard input, at the first bare `%`, as cron does.
-    """
     parts, start = [""], 0
     for found in _PERCENT.finditer(text):
         parts[-1] += text[start : found.start()]

@@ -208,9 +208,6 @@ def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int
 
 
 def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
-    """
-    Return the keys of recurring jobs that an earlier import of this crontab may have set, except *keys*.
-    """
     with opened(store) as scheduler:
         jobs = jobs_of(scheduler, stem, recurring=True)
         found = [job.key for job in jobs if job.state is not State.DEAD and job.key not in keys]

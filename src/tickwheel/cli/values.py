@@ -126,10 +126,6 @@ class _Json(click.ParamType[Any]):
 
 
 class OutputPath(click.Path):
-    """
-    A path that is writable, as far as this can be checked before the file exists.
-    """
-
     def __init__(self) -> None:
         super().__init__(dir_okay=False, path_type=Path)
 

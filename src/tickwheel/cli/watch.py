@@ -42,9 +42,6 @@ def command(*, key: str, every: float, store: str, as_json: bool) -> None:
 def _changes(
     scheduler: Scheduler, key: str, every_s: float
 ) -> Iterator[tuple[Job | None, Progress | None, Sequence[HistoryRecord]]]:
-    """
-    Yield the job, its progress, and the records since the last yield (oldest first), whenever any of them changes.
-    """
     seen = max((record.number for record in scheduler.history(key, limit=1)), default=0)
     job = scheduler.get(key)
     before: tuple[Job | None, Progress | None] = job, None

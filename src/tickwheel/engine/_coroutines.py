@@ -218,9 +218,6 @@ class Coroutines:
             self._lose()
 
     def _lose(self) -> None:
-        """
-        Log once that the caller's loop was closed before this scheduler. A stop releases the waiting jobs.
-        """
         if self._thread is None and not self._is_lost:
             self._is_lost = True
             _log.error(

@@ -336,9 +336,6 @@ class Loader:
             self._writer.post(writes, partial(self._done, jobs))
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
-        """
-        Finish a write that set *jobs* aside. If the store did not answer, the sweeper finds the jobs.
-        """
         was_behind = self.is_behind
         self._under_way -= len(jobs)
         if was_behind and not self.is_behind:

@@ -127,9 +127,6 @@ class TaskTimeout:
             self._task.cancel()
 
     def end(self) -> bool:
-        """
-        Stop watching; return True if the task was cancelled for its timeout and for no other reason.
-        """
         task, self._task = self._task, None
         return task is not None and self.is_over and task.uncancel() == 0
 

@@ -194,10 +194,6 @@ class _AtOnce:
 
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
-    """
-    Call *call* and await its result on *loop*, if that loop runs in another thread, or else on a new one.
-    """
-
     async def run() -> object:
         task = asyncio.current_task()
         assert task is not None

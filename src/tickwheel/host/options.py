@@ -125,9 +125,6 @@ def owner_name(options: SchedulerOptions) -> str:
 
 
 def share_of(places: int) -> int:
-    """
-    Return the maximum share of one handler of *places*: three quarters, rounded down, but at least one.
-    """
     return max(1, places * 3 // 4)
 
 

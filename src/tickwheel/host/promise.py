@@ -46,9 +46,6 @@ class Promise(Generic[_T]):
         return self._is_kept
 
     def result(self, timeout: float | None = None) -> _T:
-        """
-        Wait up to *timeout* seconds (None: without a limit); return the result, or raise its error or a TimeoutError.
-        """
         error = self.exception(timeout)
         if error is None:
             return self._value

@@ -86,9 +86,6 @@ class WithdrawalRequests:
         self._thread: threading.Thread | None = None
 
     def add(self, part: UndecidedBatch) -> None:
-        """
-        Begin to decide the undecided writes of *part*, without waiting. Callable from any thread.
-        """
         self._add(_Waiting(part, self._runtime.monotonic()))
 
     def _add(self, waiting: _Waiting | _Stopping) -> None:

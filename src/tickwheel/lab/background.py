@@ -45,11 +45,6 @@ def filled(wheel: Wheel, pending: int) -> int:
 
 
 def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
-    """
-    Return the CPU time of one beat, and the time at the end of the last beat.
-
-    A beat is the work of a driver for one timer: set it, call `next_expiration`, and advance.
-    """
     period_ns = max(MS_NS, wheel.abilities.tick_ns)
     wheel.advance(now)
 
@@ -66,9 +61,6 @@ def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
 
 
 def quiet_ns(wheel: Wheel, now: int) -> float:
-    """
-    Return the CPU time of one tick in which no timer is due, or 0 for a design without ticks.
-    """
     tick_ns = wheel.abilities.tick_ns
 
     def tick() -> None:

@@ -243,9 +243,6 @@ class TargetSuite:
             assert {each.value for each in rig.arrived(300)} == set(range(300))
 
     def test_receiver_away(self) -> None:
-        """
-        An unreachable receiver uses no attempt, and the job shows the reason. The message arrives later.
-        """
         with self.rig() as rig:
             rig.receiver.go_away()
             rig.set("away", 1, RetryPolicy(attempts=1))

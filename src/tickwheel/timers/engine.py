@@ -230,9 +230,6 @@ class WheelEngine(BulkVerbs):
             self._armed = NEVER
 
     def _is_earlier(self, deadline: int) -> bool:
-        """
-        Return True if the driver must be woken, and then mark the engine as unarmed.
-        """
         if deadline >= self._armed:
             return False
         due = self._filing.next_expiration()

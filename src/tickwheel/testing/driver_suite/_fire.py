@@ -124,10 +124,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_from_other_threads(self) -> None:
-        """
-        Timers that other threads set, move and cancel fire at most once, and wake the driver.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             wheel.call_later(3_600, print)

@@ -195,10 +195,6 @@ class SurroundingsTests(DriverTests):
         self.play(scenario())
 
     def test_closed_by_its_own_coroutine(self) -> None:
-        """
-        Coroutines of the wheel may await `aclose`, which does not wait for these coroutines.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             if not wheel.awaits_coroutines:

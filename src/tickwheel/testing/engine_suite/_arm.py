@@ -114,9 +114,6 @@ class ArmTests(EngineTests):
         assert calls == ["calls"]
 
     def test_who_is_told_may_use_the_engine(self) -> None:
-        """
-        `on_earlier` is called without a lock, so it may read the engine, set timers, and arm again.
-        """
         rig = self.rig()
 
         def earlier() -> None:

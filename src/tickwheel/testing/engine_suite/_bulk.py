@@ -171,10 +171,6 @@ class BulkTests(EngineTests):
             rig.engine.call_later_many([1], print)
 
     def test_one_delay_for_all(self) -> None:
-        """
-        A number is one delay for all timers. An error of its `__float__` propagates, and text is refused.
-        """
-
         class Failing:
             def __float__(self) -> float:
                 raise LookupError("no length")

@@ -62,9 +62,6 @@ class CloseTests(EngineTests):
         rig.engine.check()
 
     def test_one_too_many(self) -> None:
-        """
-        With max_pending timers, an engine refuses another timer and stays unchanged. Each ended timer makes room.
-        """
         rig = self.rig(max_pending=2)
         rig.set("a", 10)
         rig.set("b", 10)

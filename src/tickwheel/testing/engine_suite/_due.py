@@ -20,9 +20,6 @@ class DueTests(EngineTests):
         assert rig.turn(2_000) == []
 
     def test_never_early_for_who_compares_floats(self) -> None:
-        """
-        For any float deadline, the clock reads at least that float when the callback runs.
-        """
         rig = self.rig()
         seed = random.randrange(2**32)
         rng = random.Random(seed)

@@ -89,9 +89,6 @@ class InputTests(EngineTests):
                 assert timer.cancel()
 
     def test_no_numbers(self) -> None:
-        """
-        NaN raises our ValueError; other objects raise a TypeError. Each error names the value and the argument.
-        """
         rig = self.rig()
         verbs = ((rig.engine.call_later, "delay"), (rig.engine.call_at, "when"))
         for verb, name in verbs:

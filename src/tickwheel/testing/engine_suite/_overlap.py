@@ -107,9 +107,6 @@ class OverlapTests(EngineTests):
         rig.engine.check()
 
     def test_a_context_that_is_in_use(self) -> None:
-        """
-        If another call is using the context of a callback, the callback runs in a copy of the context.
-        """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()
         handed: list[DueTimer] = []

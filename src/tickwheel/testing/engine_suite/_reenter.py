@@ -42,9 +42,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(5_000) == ["far", "last"]
 
     def test_cancel_one(self) -> None:
-        """
-        A callback can cancel another timer of its batch until that timer is called.
-        """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)
 

@@ -99,9 +99,6 @@ class ActTests(StoreTests):
                 assert rig.store.history(key, None, 1)[0].generation == generation
 
     def test_log(self) -> None:
-        """
-        The log has the acts and events of all keys within the given bounds, newest first, but no attempts.
-        """
         with self.rig() as rig:
             rig.do(Set(Job("a", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM))
             rig.do(Move("a", rig.now + 7, actor=_ALWAYS))

@@ -52,9 +52,6 @@ class BeginTests(StoreTests):
             assert rig.get("key") == job
 
     def test_after_a_retry(self) -> None:
-        """
-        A retried job begins in the same generation with the next attempt, so its fire id is new.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             first = rig.get("key").fire_id

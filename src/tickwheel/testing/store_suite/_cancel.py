@@ -98,9 +98,6 @@ class CancelTests(StoreTests):
             assert rig.store.get("key") is None
 
     def test_stops_many(self) -> None:
-        """
-        Running jobs are found by their state and stopped in one batch. One-time jobs remain until they settle.
-        """
         with self.rig() as rig:
             recurring = {"key 2", "key 4"}
             for number in range(6):

@@ -67,9 +67,6 @@ class ClaimTests(StoreTests):
             assert rig.counts() == (2 * len(jobs), 0, 0)
 
     def test_the_next_owner(self) -> None:
-        """
-        The next owner finds claimed jobs like other jobs that have begun: pending, with their attempt.
-        """
         with self.rig() as rig:
             *_, claimed = _claim(rig, [Set(job) for job in _jobs(rig)])
             if not _begun(claimed):

@@ -18,9 +18,6 @@ class DeadTests(StoreTests):
             assert rig.store.latest_dead(2) == latest[:2]
 
     def test_many_are_read_whole(self) -> None:
-        """
-        Jobs in every state can be read by key, with their payloads. Keys without a job are left out.
-        """
         with self.rig() as rig:
             jobs = [rig.pending("pending", payload=b"1"), rig.pending("far", 10 * 86_400_000), rig.running("running")]
             jobs.append(_dead(rig, "dead", 1_000))

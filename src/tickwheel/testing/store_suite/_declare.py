@@ -92,9 +92,6 @@ class DeclareTests(StoreTests):
             assert rig.get(A).manifest == "first"
 
     def test_a_key_of_none_is_taken_in(self) -> None:
-        """
-        A series without a manifest is adopted, and its generation, due time and attempts stay the same.
-        """
         with self.rig() as rig:
             jobs = {
                 key: rig.pending(key, HOUR, recurrence=_rule(rig)) for key in _keys("waits", "paused", "runs", "dead")

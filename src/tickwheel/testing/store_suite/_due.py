@@ -34,9 +34,6 @@ class DueTests(StoreTests):
                 assert paged(rig, limit) == rig.due()
 
     def test_cursor_is_exact(self) -> None:
-        """
-        A page begins directly after its cursor (instant, generation), even if the cursor's job no longer exists.
-        """
         with self.rig() as rig:
             first, second, third = (rig.pending(key, 1_000) for key in same_shard(rig, 3))
             shard = rig.store.shard_of(first.key)
@@ -100,9 +97,6 @@ class DueTests(StoreTests):
                     assert sight.changed == []
 
     def test_look_at_the_end(self) -> None:
-        """
-        No job follows the page with the last job. Jobs at the largest instant are not left out.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
             shard = rig.store.shard_of("key")

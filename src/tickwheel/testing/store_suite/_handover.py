@@ -54,9 +54,6 @@ class HandoverTests(SharedTests):
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
-        """
-        If the former owner of a shard ends, the jobs that it still runs are pending after the new owner's `acquire`.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
                 return

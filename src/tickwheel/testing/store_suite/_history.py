@@ -218,9 +218,6 @@ class HistoryTests(StoreTests):
             assert newest.number > max(rig.store.history(f"key {number}", None, 1)[0].number for number in (1, 2))
 
     def test_ten_thousand_of_one_key(self) -> None:
-        """
-        A page of a key's history costs only a page, even with ten thousand records. Pruning runs in bounded steps.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             epoch = rig.lease("key").epoch

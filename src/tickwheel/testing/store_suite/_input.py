@@ -30,9 +30,6 @@ KEYS = (
 
 class InputTests(StoreTests):
     def test_odd_keys(self) -> None:
-        """
-        Any text is a key, and no two texts are the same key.
-        """
         with self.rig() as rig:
             variants = [*KEYS, *(key.upper() for key in KEYS), *(f"{key} " for key in KEYS)]
             keys = sorted(set(variants))

@@ -39,9 +39,6 @@ class LastCheckTests(StoreTests):
                 assert rig.cancel("key", over=other).outcome is Outcome.TOO_LATE
 
     def test_has_started(self) -> None:
-        """
-        A started attempt cannot be moved or cancelled. It can be replaced, and then its settle has no effect.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             status = rig.status("key", AttemptState.STARTED)
@@ -86,9 +83,6 @@ class LastCheckTests(StoreTests):
                 assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
 
     def test_a_status_of_what_is_pending(self) -> None:
-        """
-        The status of an attempt that has ended is ignored.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             status = rig.status("key", AttemptState.STARTED)

@@ -90,9 +90,6 @@ class ListTests(StoreTests):
             assert [job.key for job in found] == ["7"]
 
     def test_last_generation(self) -> None:
-        """
-        The last generation is at least the largest ever assigned, even to deleted jobs. Later writes get larger ones.
-        """
         with self.rig() as rig:
             for n in range(3):
                 before = rig.store.last_generation()
@@ -107,9 +104,6 @@ class ListTests(StoreTests):
                 assert rig.store.last_generation() >= moved.generation
 
     def test_parts_and_target(self) -> None:
-        """
-        Filters by target, by part of the key and by part of the last error compare the text literally.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
             for part in ("a", "%", "_", " b", "\u0301", "\U00010000", "A", "zz"):
@@ -147,9 +141,6 @@ class ListTests(StoreTests):
             assert [job.key for job in found] == [running.key]
 
     def test_list_recurring(self) -> None:
-        """
-        The filter for recurring jobs matches a job in every state, until it is cancelled or set as a one-time job.
-        """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"once {i}", 0, rig.now + i)) for i in range(30)])
             rule = "every 5 s"

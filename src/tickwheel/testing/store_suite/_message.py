@@ -21,16 +21,10 @@ _FAR: Final = 30 * 24 * HOUR
 
 class MessageTests(StoreTests):
     def test_wanted_now(self) -> None:
-        """
-        A retried or snoozed run keeps its message id if it is moved to now.
-        """
         for how in (_run_now, _moved_to_now, _moved_back, _twice, _together):
             self._check_kept(how)
 
     def test_put_off(self) -> None:
-        """
-        A postponed run keeps its message id, unless it is moved to the instant of another run.
-        """
         self._check_kept(lambda rig, job: _move(rig, job, _NEAR + 17))
         self._check_kept(lambda rig, job: _move(rig, job, _FAR + 17))
         with self.rig() as rig:

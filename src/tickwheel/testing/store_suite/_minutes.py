@@ -26,9 +26,6 @@ class MinuteTests(StoreTests):
             assert rig.store.minutes(0, EVER, QUARTER_MS) == [later]
 
     def test_bounds(self) -> None:
-        """
-        A read returns the rows from one instant until just before another, ordered by start and owner.
-        """
         with self.rig() as rig:
             rows = [Minute(owner, at * MINUTE_MS) for at in (20, 21, 22) for owner in ("a", "b")]
             for row in reversed(rows):

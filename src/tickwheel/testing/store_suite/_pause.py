@@ -62,9 +62,6 @@ class PauseTests(StoreTests):
             assert rig.get("key") == paused
 
     def test_paused_by_the_end_of_a_run(self) -> None:
-        """
-        A `Settle` may pause the next run. An existing pause stays as it is.
-        """
         with self.rig() as rig:
             pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
             for key, is_paused in (("key", False), ("other", True)):
@@ -107,9 +104,6 @@ class PauseTests(StoreTests):
             assert rig.resume("key").job == job
 
     def test_refused(self) -> None:
-        """
-        A pause or resume needs a live job, and the right generation.
-        """
         with self.rig() as rig:
             dead, job = rig.dead("dead"), rig.pending("key")
             for key, found in (("nobody", None), ("dead", dead)):
@@ -161,9 +155,6 @@ class PauseTests(StoreTests):
             assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 2)
 
     def test_pause_recurring(self) -> None:
-        """
-        A recurring job that is paused while it runs completes the run. The next run or attempt is paused.
-        """
         with self.rig() as rig:
             for key, how in (("next", Settled.DONE), ("again", Settled.AGAIN)):
                 job = rig.running(key, recurrence="every 5 s")

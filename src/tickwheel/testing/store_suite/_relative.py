@@ -43,9 +43,6 @@ class RelativeTests(StoreTests):
                 rig.cancel("key")
 
     def test_the_earlier_of_two(self) -> None:
-        """
-        The store also uses its own clock to decide whether a new due time is the earlier one.
-        """
         with self.rig() as rig:
             for guess in _GUESSES:
                 before = rig.pending("key", _WAIT // 2)

@@ -89,9 +89,6 @@ class RepeatTests(StoreTests):
             assert plain(rig.do(cancel)) == answer
 
     def test_another_request_under_the_same_token(self) -> None:
-        """
-        A request with the token of another request is refused as a whole, whichever jobs it concerns.
-        """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
                 return

@@ -16,9 +16,6 @@ SKILLS = (("handler", "mail"), ("handler", "print"), ("webhook", None))
 
 class ScopeTests(StoreTests):
     def test_scopes(self) -> None:
-        """
-        A pause keeps its texts until it is replaced or ended. The answer to a write has the previous state.
-        """
         with self.rig() as rig:
             mail, everything = Pause(5, "me", "smtp is down", "handler:mail"), Pause(7, "you", "", "*")
             assert rig.store.scopes() == []

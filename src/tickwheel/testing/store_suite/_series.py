@@ -71,9 +71,6 @@ class SeriesTests(StoreTests):
             assert rig.get(_KEY) == done
 
     def test_more_runs_while_the_last_one_lasts(self) -> None:
-        """
-        A series continues if its number of runs is raised during its last run.
-        """
         with self.rig() as rig:
             for key, runs in (("more", 2), ("none", None)):
                 staged = rig.running(key, 0, recurrence=_text(rig, HOUR, max_runs=1))

@@ -74,9 +74,6 @@ class SetTests(StoreTests):
             assert (rig.get("key").due_at, rig.get("key").payload) == (rig.now + 300, b"3")
 
     def test_kept_payload(self) -> None:
-        """
-        A `Set` that keeps the payload changes all other fields of a live job. Without a job it stores its own payload.
-        """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
             rig.set("key", 2_000, payload=b"1")
@@ -112,9 +109,6 @@ class SetTests(StoreTests):
             assert (after.attempt, after.error) == (1, "no")
 
     def test_change_of_what_is_another(self) -> None:
-        """
-        A change is refused, with the reason, if the job is not due at the expected time, or is running, dead or gone.
-        """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1")
             condition: dict[str, Any] = {"if_generation": job.generation, "if_due_at": job.due_at}
@@ -140,9 +134,6 @@ class SetTests(StoreTests):
             assert rig.store.get("key") is None
 
     def test_maximum_wait(self) -> None:
-        """
-        A debounce postpones the due time no further than its maximum wait after the first set.
-        """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, max_wait_ms=2_500)
             limit = first.first_set_at + 2_500

@@ -69,9 +69,6 @@ class SettleTests(StoreTests):
             assert (rig.get("key"), dead.recurrence) == (dead, "every 5 s, late")
 
     def test_settle_again(self) -> None:
-        """
-        A retried job is pending in the same generation, with the given attempt and error. Its expiry does not change.
-        """
         with self.rig() as rig:
             job = rig.running("key", 1_000, expires_at=rig.now + 1_400)
             answer = rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 8_000, error="no answer")

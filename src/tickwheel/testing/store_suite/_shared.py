@@ -72,9 +72,6 @@ class SharedTests(StoreTests):
             rig.leases = {lease.shard: lease for lease in rig.store.acquire("the last")}
 
     def test_one_write_at_two_objects_at_once(self) -> None:
-        """
-        If equal writes under one mark are simultaneous, only one is done, and all get its answer.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.keeps_answers:
                 return
@@ -112,9 +109,6 @@ class SharedTests(StoreTests):
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
     def test_others_see_the_owners(self) -> None:
-        """
-        A second client lists the shards and owner of the first. When both own shards, each lists the two owners.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
             assert [shard.number for shard in peer.shards()] == sorted(rig.leases)
@@ -229,9 +223,6 @@ class SharedTests(StoreTests):
                     mark = changes.mark if is_read else mark
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
-        """
-        A store object without leases gets no changes, and does not consume the changes of the owner.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")
             former = rig.leases[shard].epoch

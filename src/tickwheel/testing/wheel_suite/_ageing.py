@@ -35,9 +35,6 @@ class AgeingTests(WheelTests):
         self._cross(wheel, ruler, [instant for instant in candidates if instant == NEVER or instant - start <= span_ns])
 
     def test_far_beside_near(self) -> None:
-        """
-        A deadline that is centuries away, or at the end of the span, does not affect near ones, and expires when due.
-        """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns
         far = ruler.at(8) if span_ns is None else ruler.at(7)
@@ -56,9 +53,6 @@ class AgeingTests(WheelTests):
             assert payloads(wheel.advance(ruler.due_at(deadline))) == ["far"]
 
     def test_ten_years(self) -> None:
-        """
-        Two heartbeats that are set again at each expiry are exactly on time for ten years, or 5,000 times.
-        """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns or YEAR_NS
         beats = {"fast": min(span_ns, YEAR_NS // 500), "slow": min(span_ns, YEAR_NS // 12) * 3 // 4}

@@ -38,9 +38,6 @@ class DueTests(WheelTests):
         assert payloads(wheel.advance(now)) == ruler.in_order([now, 0, ruler.at(1, 1), ruler.at(3, 1), 1])
 
     def test_set_in_the_tick_that_has_begun(self) -> None:
-        """
-        A deadline in the current tick waits for the end of the tick, not for a turn of the ring.
-        """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(4, 1))
         deadline = ruler.at(5, -1)
@@ -89,9 +86,6 @@ class DueTests(WheelTests):
         assert payloads(wheel.advance(deadline)) == [(tick, number) for tick in range(8) for number in range(20)]
 
     def test_never(self) -> None:
-        """
-        NEVER is held, moved and cancelled like any deadline, and does not expire even at the end of time.
-        """
         wheel, ruler = self.checked()
         first, second = wheel.insert(NEVER, "first"), wheel.insert(NEVER, "second")
         assert wheel.next_expiration() is None

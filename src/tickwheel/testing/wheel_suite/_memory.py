@@ -117,9 +117,6 @@ class MemoryTests(WheelTests):
         assert [entry.payload is payload for entry, payload in zip(expired, expected, strict=True)] == [True] * 5
 
     def test_cancels_and_moves_leave_nothing_behind(self) -> None:
-        """
-        Early cancels and moves do not make a wheel grow (asyncio's heap keeps such entries).
-        """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(7))
         self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # a first run, for one-time allocations

@@ -32,9 +32,6 @@ class NextTests(WheelTests):
             wheel.advance(ruler.due_at(deadline), 1)
 
     def test_next_due_already(self) -> None:
-        """
-        For an overdue entry the result is in the past, and the next advance delivers the entry.
-        """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
         wheel.insert(ruler.at(3))
