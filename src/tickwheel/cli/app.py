@@ -1,7 +1,3 @@
-"""
-The group of commands. It imports a command when it is called, and reports an error in one line.
-"""
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,3 @@
-"""
-The filter options, and the change of all jobs that they match.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

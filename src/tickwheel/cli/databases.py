@@ -1,7 +1,3 @@
-"""
-Reads other schedulers' tables with SQLAlchemy.
-"""
-
 from __future__ import annotations
 
 import importlib

@@ -1,7 +1,3 @@
-"""
-Runs work that ends on Ctrl-C, SIGTERM or SIGHUP (on Windows Ctrl-Break).
-"""
-
 from __future__ import annotations
 
 import asyncio

@@ -17,9 +17,6 @@ def jobs_of(
     on_page: Callable[[str], object] | None = None,
     **asked: Any,
 ) -> Iterator[Job]:
-    """
-    Yield the matching jobs in the order of their keys, after *cursor*. *on_page* gets the last key of each page.
-    """
     while True:
         page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)
         yield from page.jobs

@@ -1,7 +1,3 @@
-"""
-Shared options of the commands, and the store that they open.
-"""
-
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,3 @@
-"""
-Imports another scheduler's schedules, and reports the schedules that cannot be imported.
-"""
-
 from __future__ import annotations
 
 import time

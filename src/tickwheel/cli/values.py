@@ -1,7 +1,3 @@
-"""
-Durations, times and JSON on the command line.
-"""
-
 from __future__ import annotations
 
 import json
@@ -57,10 +53,6 @@ class _Duration(click.ParamType[float]):
 
 
 class DurationRange(_Duration):
-    """
-    A duration within bounds. The default maximum is a century.
-    """
-
     def __init__(self, least: float, most: float = _CENTURY_S, *, is_least_open: bool = False) -> None:
         self._least, self._most, self._is_least_open = least, most, is_least_open
 

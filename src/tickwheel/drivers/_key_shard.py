@@ -1,7 +1,3 @@
-"""
-The hash that assigns a key to a shard, the current shard of a key, and the shards' callback for expired keys.
-"""
-
 from __future__ import annotations
 
 import weakref

@@ -1,7 +1,3 @@
-"""
-TimerWheel, the main class for timers.
-"""
-
 from __future__ import annotations
 
 import warnings

@@ -1,7 +1,3 @@
-"""
-The lanes that are read from the store separately from all others, and the sizes of the pages that are read.
-"""
-
 from __future__ import annotations
 
 from collections import Counter

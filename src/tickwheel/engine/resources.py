@@ -1,7 +1,3 @@
-"""
-The resources that all parts of the engine share, and the starter of temporary threads.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

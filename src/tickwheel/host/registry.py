@@ -1,7 +1,3 @@
-"""
-The registry of a scheduler's targets and handlers.
-"""
-
 from __future__ import annotations
 
 import logging

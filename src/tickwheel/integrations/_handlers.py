@@ -1,7 +1,3 @@
-"""
-Handlers and tasks that an application registers before its scheduler exists.
-"""
-
 from __future__ import annotations
 
 import inspect

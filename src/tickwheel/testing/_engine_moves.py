@@ -1,7 +1,3 @@
-"""
-The operations of a random program for an engine.
-"""
-
 from __future__ import annotations
 
 import random

@@ -1,7 +1,3 @@
-"""
-A model of a wheel: a dict, and a heap of all entries that were ever inserted.
-"""
-
 from __future__ import annotations
 
 import heapq
@@ -23,7 +19,8 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with the given *abilities*. Cancelled and moved entries stay until they reach the heap's top.
+    A model of a wheel with the given *abilities*: a dict, and a heap that removed entries leave at its top.
+
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -223,9 +223,6 @@ class _Episode:
         return run.model.counts["fires"]
 
     def failing_case(self) -> Case:
-        """
-        Run the case again, check the wheel after each step, and return the operations up to the failure.
-        """
         with suppress(BaseException):
             self.play(check_every=1)
         return Case(self.start, tuple(self.operations))

@@ -1,7 +1,3 @@
-"""
-Slack chooses later deadlines, so that many timers share one wake-up.
-"""
-
 from __future__ import annotations
 
 from tickwheel.clock import NEVER

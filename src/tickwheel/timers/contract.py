@@ -213,16 +213,11 @@ class Engine(Protocol):
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
-        Set a timer for each of *delays*, and return their ids: integers for `cancel_many` and `move_many`.
+        Set a timer for each of *delays*, and return their ids.
 
-        Args:
-            delays: Seconds; an array of doubles is read without a Python object for each.
-            callback: Called with the ids of one or more timers that expired in succession.
-            slack: Maximum delay of each deadline in seconds, as in `call_at`; equal deadlines share one call.
+        Timers with equal deadlines share one call of *callback*.
 
-        Raises:
-            InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
-            TooManyTimersError: If not all of them fit below max_pending.
+        The arguments and the errors are those of `TimerVerbs.call_later_many`.
         """
 
     def has_id(self, id: SupportsIndex, /) -> bool:
@@ -232,10 +227,7 @@ class Engine(Protocol):
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
         """
-        Cancel *timers*, by handle or by id, and return the number of those that were pending.
-
-        Raises:
-            TypeError: If an item is neither handle nor id. Then no timer was cancelled.
+        Cancel *timers*. `TimerVerbs.cancel_many` describes the arguments, the result and the errors.
         """
 
     def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:

@@ -1,7 +1,3 @@
-"""
-The cards of all designs.
-"""
-
 from __future__ import annotations
 
 from importlib import import_module

@@ -1,7 +1,3 @@
-"""
-Makes the scheduler that the settings describe.
-"""
-
 from __future__ import annotations
 
 from typing import Any, Final, Unpack, cast

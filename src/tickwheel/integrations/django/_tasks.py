@@ -1,7 +1,3 @@
-"""
-A backend for Django's Tasks framework: calls of `@task` functions are jobs, which `manage.py tickwheel` runs.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

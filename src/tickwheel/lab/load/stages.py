@@ -1,7 +1,3 @@
-"""
-The stages of a load test, and its thresholds.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

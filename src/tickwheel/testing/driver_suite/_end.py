@@ -11,10 +11,6 @@ __all__ = ["EndTests"]
 
 class EndTests(DriverTests):
     def test_close(self) -> None:
-        """
-        `close` returns the pending timers. Afterwards no timer fires or can be set; `cancel` and `close` do nothing.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             await self.settle(wheel)

@@ -1,7 +1,3 @@
-"""
-Tests of the methods that set, move or cancel many timers in one call, by ids.
-"""
-
 from __future__ import annotations
 
 import math

@@ -114,9 +114,6 @@ class InputTests(EngineTests):
         self._expect_untouched(rig)
 
     def test_slack_and_context(self) -> None:
-        """
-        The error for a slack of NaN or None, or for an unknown keyword, names the argument. Negative slack counts as 0.
-        """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
         for verb in verbs:

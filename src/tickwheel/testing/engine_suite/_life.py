@@ -168,9 +168,6 @@ class LifeTests(EngineTests):
         self._expect(rig, pending=0, sets=6, moves=1, cancels=3, fires=3)
 
     def test_lateness(self) -> None:
-        """
-        The histogram of lateness has one step for each power of two of nanoseconds, and counts each firing once.
-        """
         rig = self.rig()
         rig.set("on time", 20)
         rig.set("5 ns late", 15)

@@ -1,7 +1,3 @@
-"""
-A runner gets the due timers and calls them later.
-"""
-
 from __future__ import annotations
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused

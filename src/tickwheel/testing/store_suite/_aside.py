@@ -158,9 +158,6 @@ class AsideTests(StoreTests):
             assert printed == Aside("handler", "print", 1, other.due_at)
 
     def test_aside_verbs(self) -> None:
-        """
-        A job that was set aside or claimed can be set, moved or cancelled. Set and move make it due in its key's shard.
-        """
         with self.rig() as rig:
             lease = beside(rig)[-1]
             for is_taken in (False, True):

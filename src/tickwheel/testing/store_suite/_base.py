@@ -1,7 +1,3 @@
-"""
-Base class of a store's tests. It has an open store with an owner, and helpers to write and read.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

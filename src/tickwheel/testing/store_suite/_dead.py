@@ -41,9 +41,6 @@ class DeadTests(StoreTests):
             assert {job.key for job in everything(rig.store, state=State.DEAD)} == {"kept", "dead again"}
 
     def test_replayed_past_its_expiry(self) -> None:
-        """
-        A replayed dead letter gets at least its original time to live, counted from the replay.
-        """
         with self.rig() as rig:
             for key, attempt, due in (("one try", 1, 0), ("two tries", 2, 900), ("put off", 1, 1_000)):
                 job = rig.running(key, due, attempt=attempt - 1, expires_at=rig.now + 1_000, first_set_at=rig.now)

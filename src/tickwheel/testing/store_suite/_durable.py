@@ -147,9 +147,6 @@ def _owning(store: Store) -> Rig:
 
 
 def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str) -> dict[str, int]:
-    """
-    Kill a process while it writes. Return, for each key, the generation that was acknowledged to the process.
-    """
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _CHILD, recipe, role]

@@ -14,9 +14,6 @@ __all__ = ["LastCheckTests"]
 
 class LastCheckTests(StoreTests):
     def test_without_a_status(self) -> None:
-        """
-        Without the attempt's status, every caller's write to a counted attempt is too late, and changes nothing.
-        """
         with self.rig() as rig:
             for key, recurrence in (("once", None), ("often", "every 5 s")):
                 job = rig.running(key, 1_000, recurrence=recurrence)

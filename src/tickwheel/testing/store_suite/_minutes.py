@@ -1,7 +1,3 @@
-"""
-The nodes' metrics per minute and per quarter of an hour.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -91,9 +91,6 @@ class OwnerTests(StoreTests):
             assert rig.counts() == (6, 0, 1)
 
     def test_zombie(self) -> None:
-        """
-        Late writes of a former owner are refused, before and after the next owner begins the same job.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             old = rig.lease("key").epoch

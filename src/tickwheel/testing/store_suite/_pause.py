@@ -116,9 +116,6 @@ class PauseTests(StoreTests):
             assert rig.resume("key", if_generation=job.generation).outcome is Outcome.RESUMED
 
     def test_pause_verbs(self) -> None:
-        """
-        A paused job can be set and moved, and stays paused. After a `Cancel`, a new `Set` is not paused.
-        """
         with self.rig() as rig:
             first = rig.pending("key", payload=b"1")
             rig.pause("key", "why")
@@ -140,9 +137,6 @@ class PauseTests(StoreTests):
             assert (rig.counts(), rig.store.count_paused()) == ((1, 0, 0), 0)
 
     def test_counted(self) -> None:
-        """
-        A counted attempt can be paused if its status says that it will not start, but not if it has started.
-        """
         with self.rig() as rig:
             rig.running("key")
             assert rig.pause("key").outcome is Outcome.TOO_LATE

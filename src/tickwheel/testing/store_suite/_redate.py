@@ -15,9 +15,6 @@ STEPS = (-3_600_000, 3_600_000, 86_400_000)
 
 class RedateTests(StoreTests):
     def test_redated(self) -> None:
-        """
-        The generation stays the same. Expiry, first set and recurrence move with the due time.
-        """
         with self.rig() as rig:
             fields = {"expires_at": rig.now + 90_000, "recurrence": "every 5 s", "first_set_at": rig.now}
             for step in STEPS:

@@ -54,9 +54,6 @@ class RelativeTests(StoreTests):
 
 
 def _within(rig: Rig, write: JobWrite) -> Answer:
-    """
-    Check that *write* makes the job due `_WAIT` after the store applies it, and return the answer.
-    """
     before = rig.store.now_ms()
     answer = rig.do(write)
     assert before + _WAIT <= _due_at(answer) <= rig.store.now_ms() + _WAIT

@@ -67,9 +67,6 @@ class RepeatTests(StoreTests):
             assert third.outcome is Outcome.REPLACED
 
     def test_refusals_are_kept(self) -> None:
-        """
-        A refusal is repeated even if the job has changed, unless the reason was a missing attempt status.
-        """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
                 return

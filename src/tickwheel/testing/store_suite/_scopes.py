@@ -1,7 +1,3 @@
-"""
-Pauses of a handler, a queue, a target, or all jobs.
-"""
-
 from __future__ import annotations
 
 from tickwheel.jobs.model import HistoryRecord, Pause

@@ -44,9 +44,6 @@ class SeriesTests(StoreTests):
                 assert _named(after) == _named(before)
 
     def test_while_it_runs(self) -> None:
-        """
-        A running attempt completes unchanged. If it fails, it is retried before the change takes effect.
-        """
         with self.rig() as rig:
             before = _runs(rig, _KEY)
             staged = replace(before, state=State.PENDING, attempt=0)

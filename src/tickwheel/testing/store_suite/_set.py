@@ -92,9 +92,6 @@ class SetTests(StoreTests):
             assert rig.pending("key", 1_000, payload=b"2", keeps_payload=True).payload == b"2"
 
     def test_change(self) -> None:
-        """
-        A change is applied if the job is pending with the expected due time. Its attempts, error and pause stay.
-        """
         with self.rig() as rig:
             job = rig.running("key", 1_000, payload=b"1", recurrence="every 5 s")
             rig.settle(job, Settled.AGAIN, due_at=rig.now + 9_000, attempt=1, error="no")

@@ -97,9 +97,6 @@ class DueTests(WheelTests):
         assert payloads(wheel.advance(NEVER)) == ["second"]
 
     def test_time_goes_back(self) -> None:
-        """
-        After the time steps back, no entry expires before its deadline, and every entry expires on time.
-        """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
         for tick in (1, 2, 3, 6):
