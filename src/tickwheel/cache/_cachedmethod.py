@@ -52,7 +52,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    The method of one object. It is small, because each look-up makes one; its other attributes come from the method.
+    A method bound to one object. Each look-up makes one, so it is small; other attributes come from the method.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")
@@ -128,7 +128,8 @@ def cachedmethod(
             def __init__(self):
                 self.cache = TTLCache(maxsize=1000, ttl=60.0)
 
-            @cachedmethod(lambda self: self.cache) def rate(self, currency): ...
+            @cachedmethod(lambda self: self.cache)
+            def rate(self, currency): ...
 
     Unlike `cached` on a method, this decorator does not keep objects alive, and objects need not be hashable.
     `prices.rate.cache_info()` and `cache_clear()` refer to the cache of that object.

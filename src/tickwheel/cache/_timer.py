@@ -31,8 +31,9 @@ class CacheTimer:
     """
     The time of a cache, `cache.timer`. A call returns the time, and a `with` block freezes it.
 
-    It also has the attributes of *function*, the source of the time. Within the block, every thread gets the same time.
-    A block stops the expiry in a cache with a user's time function, but not in a cache on the system's clock.
+    The object also has the attributes of *function*, the source of the time. Within the block, every thread gets the
+    same time. A block stops the expiry in a cache with a user's time function, but not in a cache on the system's
+    clock.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:

@@ -21,7 +21,9 @@ class TTLCache(BaseCache[K, V]):
     """
     A mapping whose entries live for *ttl* seconds. If it is full, the least recently used entry is evicted.
 
-        cache = TTLCache(maxsize=10_000, ttl=300.0) cache["a"] = 1 cache.set("b", 2, ttl=5.0)
+        cache = TTLCache(maxsize=10_000, ttl=300.0)
+        cache["a"] = 1
+        cache.set("b", 2, ttl=5.0)
 
     From exactly its deadline on, no lookup finds an entry. The entry is removed, and `on_expire` is called, when the
     cache is used next, or, with a *wheel* or *clock*, at the deadline.

@@ -134,6 +134,9 @@ class Cron:
 
     @property
     def zone(self) -> ZoneInfo:
+        """
+        The zone object.
+        """
         return zone_of(self.tz)
 
     @property

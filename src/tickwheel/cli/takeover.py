@@ -56,8 +56,7 @@ class Found:
     A schedule of the other scheduler.
 
     *remarks* has the differences, or, if *request* is None, the reason why the schedule cannot be imported. *next_at*
-    is
-    the first due time if the import creates the job; with None, the rule determines the first due time.
+    is the first due time if the import creates the job; with None, the rule determines the first due time.
     """
 
     name: str

@@ -108,7 +108,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         """
         Let *key* expire in *delay* seconds. A pending key is moved and gets the new value.
 
-        It raises the errors of `TimerWheel.set`.
+        The errors are those of `TimerWheel.set`.
         """
         to_delay(delay)  # validates it before anything is changed
         check_key(key)
@@ -121,7 +121,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         """
         Let *key* expire in *delay* seconds from now, with its current value. Return True if the key was pending.
 
-        It raises the errors of `TimerWheel.move`.
+        The errors are those of `TimerWheel.move`.
         """
         to_delay(delay)
         check_key(key)
@@ -187,7 +187,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a shard. Keys that now belong to this shard move with their next `set` or `move`; no call waits for all.
+        Add a shard, without waiting for keys. Each key of the new shard moves there with its next `set` or `move`.
         """
         with self._lock:
             if self._is_closed:

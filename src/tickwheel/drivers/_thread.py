@@ -100,7 +100,7 @@ class ThreadDriver(NonCopyable):
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which the child lacks. Stop if the thread itself forked.
+        Forget the thread, which does not exist in the child. Stop if a callback in that thread forked.
         """
         if self._engine is None:
             return

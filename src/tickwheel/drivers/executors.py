@@ -1,7 +1,8 @@
 """
 Executors run callbacks in the driver's thread, in a pool of workers, or as asyncio tasks.
 
-    pool = PoolExecutor(workers=8, queue_max=10_000, when_full="run") wheel = TimerWheel(executor=pool)
+    pool = PoolExecutor(workers=8, queue_max=10_000, when_full="run")
+    wheel = TimerWheel(executor=pool)
 
 A wheel without an executor runs callbacks in its driver's thread. That costs least and keeps callbacks in order, but a
 slow callback delays the next one. An executor may serve several wheels. Closing a wheel does not close its executor.

@@ -28,7 +28,7 @@ Number of ended firings that are reported together, which costs two milliseconds
 """
 
 _PAUSE_S: Final = 0.1
-"""Seconds after which fewer ended firings are reported, while the processor's caches are still warm from the burst."""
+"""Seconds after which fewer ended firings are reported. The processor's caches are then still warm from the burst."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

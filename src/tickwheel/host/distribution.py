@@ -9,7 +9,7 @@ __all__ = ["Distribution", "tallied"]
 _STEPS: Final = 8
 """Steps per doubling. The error of a quantile is therefore at most an eighth of its value."""
 _OCTAVES: Final = 40
-"""The range is from a microsecond to twelve days; longer durations count as twelve days."""
+"""Number of doublings, from a microsecond to twelve days. Longer durations count as twelve days."""
 _LAST: Final = _STEPS * _OCTAVES - 1
 
 

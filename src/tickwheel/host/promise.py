@@ -81,4 +81,4 @@ class Promise(Generic[_T]):
 
 
 Reply: TypeAlias = Future[_T] | Promise[_T]
-"""Receives an answer, here or over HTTP."""
+"""The future of an answer, from this process or over HTTP."""

@@ -93,8 +93,7 @@ class Collector:
     A collector for a registry of prometheus_client.
 
     *stats* is the scheduler's method `stats`. The collector calls it at every scrape, and with `with_store=False` after
-    a
-    `StoreError`.
+    a `StoreError`.
     """
 
     def __init__(self, stats: Callable[..., Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from tickwheel.observe.events import JobFired
 __all__ = ["FIRING", "TRACE", "Span", "Tracer"]
 
 TRACE: Final[ContextVar[str | None]] = ContextVar("tickwheel.trace", default=None)
-"""The W3C traceparent of the current request. Jobs that are set without a traceparent are linked to it."""
+"""The W3C traceparent of the current request. Jobs that are set without a traceparent are linked to this one."""
 
 FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.firing", default=None)
 """Key, generation and attempt of the current handler's firing, for its log records."""
@@ -47,13 +47,13 @@ class Span(Protocol):
 
 class Tracer(Protocol):
     """
-    Makes spans of firings. All methods may be called from any thread. Their errors are logged and do not stop a firing.
+    Makes spans of firings. All methods may be called from any thread. Errors are logged and do not stop a firing.
     """
 
     @property
     def share(self) -> float:
         """
-        The fraction of traced firings among jobs without a trace, 0 to 1. It is read once.
+        The fraction of traced firings among jobs without a trace, 0 to 1. The scheduler reads it once.
         """
 
     def current(self) -> str | None:

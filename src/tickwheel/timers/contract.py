@@ -153,7 +153,7 @@ class Engine(Protocol):
     True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
 
     While a call runs in that copy, or in a context given by `context=`, any other call runs in a further copy. If
-    False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always do.
+    False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always run in that context.
     """
     runner: Callable[[Any], object] | None
     """

@@ -37,8 +37,7 @@ class WheelEngine(BulkVerbs):
     Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
     *wheel* must be empty, and only this engine may use it. An exception that a signal handler raises between two lines
-    of the
-    wheel may leave the wheel inconsistent.
+    of the wheel may leave the wheel inconsistent.
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:

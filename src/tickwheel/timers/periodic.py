@@ -225,7 +225,7 @@ class Periodic(TimerProxy):
 
     def run_now(self) -> bool:
         """
-        Fire additionally in the next turn, or after a running firing. Return True if it is going to fire.
+        Fire additionally in the next turn, or after a running firing. Return True if the series is going to fire.
 
         The firings in phase do not change. The additional firing counts as one of `times`. A series that is paused or
         over does not fire.
@@ -292,7 +292,7 @@ class Periodic(TimerProxy):
 
     def __call__(self) -> object:
         """
-        Fire, and set the next firing; if the callback returns a coroutine, only when the coroutine ends.
+        Fire. Set the next firing at the end of the callback, or of the coroutine that the callback returns.
         """
         # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()

@@ -28,7 +28,7 @@ class TimerProxy(ABC, NonCopyable):
         """
         Return the user's callback and arguments; for a keyed timer, None and (key, value).
 
-        If the user gave no callback, return this object in its place.
+        If the user gave no callback, return this object instead.
         """
         return self, ()
 

@@ -26,8 +26,7 @@ class Write:
     One request that set, moved or cancelled a job. Writes of a key do not overlap.
 
     *began_at* is the time of the request, and *ended_at* the time of its answer or timeout. *generation* and *due_at*
-    are
-    the acknowledged values.
+    are the acknowledged values.
     """
 
     key: str
