@@ -36,7 +36,7 @@ def test_all_real_crons_are_accepted(tmp_path):
 
 def test_a_line_that_never_fires_is_refused(tmp_path):
     """
-    The example names a line that never fires, with the reason.
+    The example prints a line that never fires, with the reason.
 
     The example sets the other lines, and its exit code is an error.
     """

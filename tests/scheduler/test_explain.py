@@ -1,5 +1,7 @@
 """
-The debug log, and `explain`, which gives the reason why a job has not run yet, with its lane, figures and a remedy.
+The debug log, and `explain`.
+
+`explain` gives the reason why a job has not run yet, with the job's lane, figures and a remedy.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 
 def hung(scheduler, name, go_on, **limits):
     """
-    Register a handler *name* that hangs, and return a record of its attempts.
+    Register a handler *name* that hangs, and return a record of the handler's attempts.
     """
     begun = []
 
@@ -63,9 +65,11 @@ def reason(scheduler, key):
     return found.reason
 
 
-def test_what_the_store_knows(url, make, until):
+def test_reasons_that_the_store_gives(url, make, until):
     """
-    The store alone knows if a job is due later, waits for a retry, is paused, is dead, or does not exist.
+    A job is due later, waits for a retry, is paused, is dead, or does not exist.
+
+    In these cases the store alone gives the reason.
     """
     scheduler = make(url).start()
     scheduler.handler("fails", retry=LATER)(fails)
@@ -100,7 +104,7 @@ def test_no_process_fires(url, make):
     """
     Before any start, a due job has no owner.
 
-    A future job is only not due yet, and the text warns.
+    The reason for a future job is only that it is not due yet, but the text warns.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -114,7 +118,7 @@ def test_no_process_fires(url, make):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_paused_scope(url, make, record, scope, is_before):
     """
-    While a paused scope holds a job back, the reason names the scope, whether the job is due or not.
+    If a paused scope holds a job back, the reason names the scope, whether the job is due or not.
     """
     scheduler = make(url)
     scheduler.handler("h")(record)
@@ -148,7 +152,7 @@ def test_no_handler(url, make, record, until):
 
 def test_a_payload_that_does_not_fit(make, until):
     """
-    If a job is unroutable because its payload does not fit, the reason names the mismatch.
+    If a job is unroutable because its payload does not fit, the reason says what does not fit.
     """
     scheduler = make("memory://").start()
 
@@ -165,7 +169,7 @@ def test_a_payload_that_does_not_fit(make, until):
 @pytest.mark.parametrize("jobs", [5, 500])
 def test_a_limited_lane(url, make, go_on, until, jobs):
     """
-    For a job that waits for its handler's limit, the reason gives the limit with its figures.
+    If a job waits for its handler's limit, the reason gives the limit with its figures.
 
     It does so even if the lane has more jobs than fit into memory.
     """
@@ -195,7 +199,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
 
 def test_no_worker(url, make, until):
     """
-    A queue without workers is the reason why its jobs wait.
+    If a queue has no workers, this is the reason why its jobs wait.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -205,7 +209,7 @@ def test_no_worker(url, make, until):
 
 def test_busy(url, make, go_on, until):
     """
-    If attempts occupy all workers, or all that a lane may have, that is the reason.
+    If attempts occupy all workers, or as many as a lane may have, this is the reason.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -219,7 +223,9 @@ def test_busy(url, make, go_on, until):
 
 def test_the_previous_run(url, make, go_on, until):
     """
-    A job that was set again during its run waits for the end of that run.
+    A job was set again during its run.
+
+    The reason is that it waits for the end of that run.
     """
     scheduler = make(url).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -235,7 +241,7 @@ def test_the_previous_run(url, make, go_on, until):
 
 class Troubled(MemoryStore):
     """
-    A store that can refuse reads, or the writes that correct due times.
+    A store that can refuse reads, or refuse the writes that correct due times.
     """
 
     lacks = ""
@@ -281,7 +287,7 @@ class Leasing(Troubled):
 
 def test_a_store_that_does_not_answer(make):
     """
-    If the store does not answer, that is the reason.
+    If the store does not answer, this is the reason.
 
     Any other error of the store is raised.
     """
@@ -310,7 +316,7 @@ def test_a_lease_that_is_not_trusted(make, until):
 
 def test_a_clock_that_was_set(make, until):
     """
-    While due times are being corrected after a clock step, that is the reason.
+    While due times are being corrected after a clock step, this is the reason.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     store = Troubled(clock)
@@ -326,7 +332,7 @@ def test_a_clock_that_was_set(make, until):
 
 def test_at_a_moved_clock(make):
     """
-    An inline scheduler explains jobs, too.
+    An inline scheduler, whose clock the test moves, explains jobs, too.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = make(kind=InlineScheduler, clock=clock).start()
@@ -368,7 +374,9 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    At most 50 lanes are listed, with the lanes that have waiting jobs first, and the other lanes are summed up.
+    At most 50 lanes are listed.
+
+    Lanes with waiting jobs come first. The lanes that are not listed are added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)
@@ -388,7 +396,9 @@ def test_many_lanes(make, until):
 
 def test_the_debug_lines(make, go_on, until, caplog):
     """
-    The debug log has a line for each reason why a lane waits, at most once a second, with the lane's name.
+    The debug log has a line with the lane's name for each reason why a lane waits.
+
+    It has at most one such line a second.
     """
     caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
     scheduler = make("memory://", options=SchedulerOptions(staged_max=100)).start()
@@ -414,7 +424,9 @@ def test_the_debug_lines(make, go_on, until, caplog):
 
 def test_one_line_a_second(caplog):
     """
-    A lane and a reason are logged together at most once a second, and not at all at a higher log level.
+    The pair of a lane and a reason is logged at most once a second.
+
+    At a higher log level it is not logged.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))
@@ -440,7 +452,9 @@ def test_one_line_a_second(caplog):
 
 def test_very_many_lanes_cost_little(make, until, monkeypatch):
     """
-    Figures are computed only for the listed lanes and, when a job is explained, for its lane.
+    Figures are computed only for the listed lanes.
+
+    When a job is explained, they are also computed for the job's lane.
     """
     scheduler = make("memory://").start()
     scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))

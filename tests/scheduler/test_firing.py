@@ -1,5 +1,7 @@
 """
-From set to settled: sync and async handlers, results, retries and dead letters, on every store with the real clock.
+From set to settled: sync and async handlers, results, retries and dead letters.
+
+The tests run on every store with the real clock.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def scheduler(url, make):
 
 def test_a_job_fires_once_and_is_gone(scheduler, record, until):
     """
-    A handler gets the payload and the firing at the due time or later, and then the job no longer exists.
+    A handler gets the payload and the firing, not before the due time.
+
+    Afterwards the job no longer exists.
     """
 
     @scheduler.handler("h")
@@ -51,7 +55,7 @@ def test_a_job_fires_once_and_is_gone(scheduler, record, until):
 
 def test_already_due(scheduler, record):
     """
-    A job with no delay, a negative one or a past instant fires at once.
+    A job without a delay, with a negative delay, or with an instant in the past fires at once.
     """
     scheduler.handler("h")(record)
     scheduler.set("a", delay=0, handler="h", payload="a")
@@ -80,7 +84,7 @@ def test_order(url, make, record):
     """
     With one worker, jobs run in order of due time.
 
-    Of jobs with one due time, the first set runs first.
+    Jobs with the same due time run in the order in which they were set.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -90,9 +94,11 @@ def test_order(url, make, record):
     assert record.wait(40) == list(range(40))
 
 
-def test_what_is_late_is_not_overtaken(make, record, until, engines):
+def test_a_late_job_is_not_overtaken(make, record, until, engines):
     """
-    If the timer thread is held up, a job that waits for it still starts before a later job that needs no timer.
+    The timer thread is held up, and a job waits for it.
+
+    This job still starts before a later job that needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -108,9 +114,9 @@ def test_what_is_late_is_not_overtaken(make, record, until, engines):
         go_on.set()
 
 
-def test_what_is_due_beside_a_fault(make, record, until, engines):
+def test_due_jobs_beside_a_fault(make, record, until, engines):
     """
-    If the dispatch of a job fails, other due jobs still start, even if no new job arrives.
+    If the dispatch of a job fails, other due jobs still start, even if no new job is set.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h")(record)
@@ -131,7 +137,9 @@ def test_what_is_due_beside_a_fault(make, record, until, engines):
 
 def test_moved_away_while_near(scheduler, record, events):
     """
-    A job that is moved while it is staged fires only at its new time, and a cancelled one not at all.
+    A job that is moved while it is staged fires only at its new time.
+
+    A job that is cancelled while it is staged does not fire.
     """
     told = events(scheduler)
     scheduler.handler("h")(record)
@@ -155,7 +163,7 @@ def test_too_late(scheduler, record):
     """
     A running job can be neither moved nor cancelled, and the answer says so.
 
-    If it is set again, both generations run.
+    If a running job is set again, both generations run.
     """
     go_on = threading.Event()
 
@@ -179,7 +187,7 @@ def test_set_anew_while_running(scheduler, record, events):
     """
     The end of a firing does not end a newer generation of its key.
 
-    The store refuses that end, and it is counted.
+    The store refuses this end, and the refusal is counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -201,7 +209,7 @@ def test_set_anew_while_running(scheduler, record, events):
 
 def test_a_handler_sets_its_own_key(scheduler, record):
     """
-    A handler may set its own key.
+    A handler may set the key of its own job.
 
     The new generation runs, and the old one ends without an error.
     """
@@ -228,7 +236,9 @@ def test_run_now(scheduler, record):
 
 def test_expired(scheduler, events):
     """
-    A job that expires before it can fire is omitted, and an event reports it.
+    A job that expires before it can fire is omitted.
+
+    An event reports this.
     """
     told = events(scheduler)
     started, go_on = threading.Event(), threading.Event()
@@ -252,9 +262,9 @@ def test_expired(scheduler, events):
     assert scheduler.stats()["expired"] == 1
 
 
-def test_events_tell_the_life(scheduler, events):
+def test_events_of_a_job(scheduler, events):
     """
-    The events of a job arrive in order, and their fields agree.
+    The events of a job arrive in order, and their fields are consistent.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -271,7 +281,9 @@ def test_events_tell_the_life(scheduler, events):
 
 def test_a_hook_that_writes(scheduler, record, caplog):
     """
-    A verb called in a hook of the committing thread is refused, because it would wait for its own thread.
+    A hook that runs in the committing thread may not call a verb.
+
+    The verb would wait for its own thread.
     """
 
     def hook(event):
@@ -292,7 +304,9 @@ def test_a_hook_that_writes(scheduler, record, caplog):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
 def test_a_hook_that_raises(scheduler, record, error):
     """
-    An exception in a hook affects neither the firing nor other hooks, and a closed subscription gets no more events.
+    An exception in a hook affects neither the firing nor other hooks.
+
+    A closed subscription gets no more events.
     """
 
     def broken(_event):
@@ -311,7 +325,7 @@ def test_a_hook_that_raises(scheduler, record, error):
 
 def test_ctrl_c_in_a_hook(make):
     """
-    Ctrl-C during a hook in the main thread is not taken for an exception of the hook.
+    Ctrl-C during a hook in the main thread does not count as an exception of the hook.
     """
 
     def interrupted(_event):

@@ -1,5 +1,5 @@
 """
-Forecasts: the next jobs, and the number of jobs in each part of the future.
+Forecasts: the next jobs, and the number of jobs in each step of the future.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_forecast_counts_each_step(filled, step, steps):
     """
     Each step counts the jobs due from its beginning until just before its end.
 
-    Jobs outside all steps are not counted.
+    Jobs that are due outside all steps are not counted.
     """
     scheduler, due_at = filled
     expected = [0] * steps
@@ -49,7 +49,9 @@ def test_forecast_counts_each_step(filled, step, steps):
 
 def test_upcoming_is_in_the_order_of_instants(filled):
     """
-    The next jobs are in order of due time and then of generation, within the given range, whose end is excluded.
+    The next jobs are in order of due time and then of generation.
+
+    They are within the given range, whose end does not belong to it.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)
@@ -65,7 +67,9 @@ def test_upcoming_is_in_the_order_of_instants(filled):
 )
 def test_bad_steps(url, step, steps, part):
     """
-    A forecast is refused by name if it has no steps, too many steps, or steps without a length.
+    A forecast without steps, with too many steps, or with steps without a length is refused.
+
+    The error names the argument.
     """
     with Scheduler(url) as scheduler, pytest.raises(InvalidJobError, match=part):
         scheduler.forecast(SINCE, step, steps)

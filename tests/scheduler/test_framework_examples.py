@@ -1,7 +1,7 @@
 """
 The examples for frameworks run with the frameworks of requirements/dev.txt.
 
-A missing framework is an error. The example for Django is tested in tests/integrations/test_django.py.
+A missing framework is an error. The Django example is tested in tests/integrations/test_django.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ with_greenlet = pytest.mark.skipif(
 @pytest.fixture
 def load(monkeypatch, tmp_path):
     """
-    Return a function that imports an example and keeps its jobs in a file of this test.
+    Return a function that imports an example.
+
+    The example keeps its jobs in a file of this test.
     """
     monkeypatch.setenv("JOBS", f"sqlite:///{tmp_path / 'jobs.db'}")
 
@@ -52,7 +54,9 @@ def run(*arguments, folder):
 @pytest.mark.filterwarnings("ignore:Using `httpx` with")  # Starlette is moving to another client
 def test_fastapi(load, until):
     """
-    The example cancels an order that is not paid in time, keeps a paid one, and refuses a late payment.
+    The example cancels an order that is not paid in time.
+
+    It keeps a paid order, and refuses a late payment.
     """
     from fastapi.testclient import TestClient  # noqa: PLC0415  it warns when it is imported
 
@@ -69,7 +73,9 @@ def test_fastapi(load, until):
 
 def test_flask(load, until, caplog):
     """
-    The Flask example does the same as the FastAPI example, and its handler runs in the application's context.
+    The Flask example does the same as the FastAPI example.
+
+    Its handler runs in the application's context.
     """
     app = load("flask_app").create_app()
     client = app.test_client()
@@ -87,7 +93,9 @@ def test_flask(load, until, caplog):
 @with_greenlet
 def test_sqlalchemy(tmp_path):
     """
-    On SQLite a Session writes both an order and its job, or neither, even if the example runs again on the same file.
+    On SQLite, a Session writes both an order and its job, or neither.
+
+    This holds even if the example runs again on the same file.
     """
     for begin in (1, 2):
         done = run(EXAMPLES / "sqlalchemy_app.py", folder=tmp_path)
@@ -108,7 +116,9 @@ def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
 
 def test_pytest():
     """
-    The example's own tests pass under pytest, which finds the fixtures through the plugin's entry point.
+    The example's own tests pass under pytest.
+
+    pytest finds the fixtures through the plugin's entry point.
     """
     done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py", folder=EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,7 @@
 """
-Under gevent, stores and services are called in system threads, so that a waiting greenlet lets the others run.
+Under gevent, stores and services are called in system threads.
+
+So a waiting greenlet lets other greenlets run.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def tls(make_redis, certificate):
 @pytest.fixture(params=["cluster", "sentinels"])
 def group(request, make_redis):
     """
-    Return servers that form one store, for each kind of server group.
+    Return several servers that form one store, for each kind of group.
     """
     group = RedisCluster(make_redis) if request.param == "cluster" else RedisSentinels(make_redis)
     yield group
@@ -112,7 +114,9 @@ def test_a_store_of_redis_by_tls(tls, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_several_servers(group, order):
     """
-    If a cluster or a group with sentinels loses its primary, the scheduler finds the replica, and its jobs fire.
+    A cluster, or a group with sentinels, loses its primary.
+
+    The scheduler finds the replica, and its jobs fire.
     """
     check(order, f"{group.url}lease_s=2")
     command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]

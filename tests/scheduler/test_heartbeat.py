@@ -1,7 +1,7 @@
 """
 The report that each node writes about itself.
 
-Nothing else depends on it.
+No other function depends on this report.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.stores import Abilities, MemoryStore
 
 class Reported(MemoryStore):
     """
-    A store for several owners that keeps their reports, or fails.
+    A store for several owners that keeps their reports, or fails to write them.
     """
 
     abilities = Abilities(has_many_owners=True, renew_s=0.01)
@@ -41,7 +41,7 @@ class Reported(MemoryStore):
 @pytest.fixture
 def node():
     """
-    Return a heartbeat, the parts that it reads, and a clock that the test sets.
+    Return a heartbeat (which writes a node's report), the parts that it reads, and a clock that the test sets.
     """
     now_s, store, figures = [1_000.0], Reported(), Figures()
     resources = SimpleNamespace(
@@ -60,9 +60,9 @@ def node():
 
 def test_last_minute(node):
     """
-    Rate and lateness cover the last minute to within a step, however often leases are renewed.
+    Rate and lateness cover the last minute, exact to a step, however often leases are renewed.
 
-    Totals cover the whole life of the node.
+    Totals cover the whole lifetime of the node.
     """
     node.figures.counts["fired"] += 5
     node.figures.lateness.add([900.0])
@@ -82,7 +82,9 @@ def test_last_minute(node):
 
 def test_last_firings(node):
     """
-    A report has the last fifty finished firings, oldest first, with the outcomes named as in the API.
+    A report has the last fifty finished firings, oldest first.
+
+    Their outcomes have the names that the API uses.
     """
     ended = [staged(f"k/{number}") for number in range(60)]
     node.figures.recent.add(ended[:-1], ["succeeded"] * 59, [None] * 59)
@@ -110,7 +112,9 @@ def staged(key):
 
 def test_renewals_do_not_depend_on_reports(make, events, until):
     """
-    If a node cannot write its report, it keeps its leases, and the hooks are notified of each failure.
+    If a node cannot write its report, it still keeps its leases.
+
+    The hooks are notified of each failure.
     """
     store = Reported()
     store.is_down = True
@@ -125,9 +129,11 @@ def test_renewals_do_not_depend_on_reports(make, events, until):
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
-def test_one_owner_knows_its_own_figures(tmp_path, url):
+def test_a_single_owner_knows_its_own_figures(tmp_path, url):
     """
-    If a store allows one owner only, that process is the only node, and has its figures without a report.
+    If a store allows only one owner, that process is the only node.
+
+    It reads its own figures without a report.
     """
     scheduler = Scheduler(url.format(tmp_path))
     assert scheduler.nodes() == []

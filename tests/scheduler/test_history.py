@@ -1,5 +1,5 @@
 """
-The history in the store: which attempts it records, with which fields, and which it leaves out.
+The history in the store: which attempts it records, with which fields, and which attempts it does not record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def scheduler(url, make):
 
 def test_attempts_and_death(scheduler, events):
     """
-    Each failed attempt and the death are recorded, with time, node, duration, error and line.
+    Each failed attempt and the final failure are recorded, with time, node, duration, error and line.
     """
     told = events(scheduler)
 
@@ -73,9 +73,9 @@ def test_attempts_and_death(scheduler, events):
     assert scheduler.history("k", before=last.number) == records[1:]
 
 
-def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
+def test_a_success_of_a_one_time_job_leaves_no_record(scheduler, events):
     """
-    By default, a one-time job that succeeds and an attempt that is snoozed leave no record.
+    By default, a one-time job that succeeds leaves no record, and neither does an attempt that is snoozed.
     """
     told = events(scheduler)
     answers = [Snooze(0.001), None]
@@ -88,7 +88,9 @@ def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
 
 def test_a_result_is_kept(scheduler, events):
     """
-    A handler's last note is stored with its attempt, so a one-time job with a note leaves a record of its success.
+    A handler's last note is stored with its attempt.
+
+    So if a one-time job with a note succeeds, it leaves a record.
     """
     told = events(scheduler)
 
@@ -109,7 +111,7 @@ def test_a_result_is_kept(scheduler, events):
 
 def test_everything_by_option(url, make, events):
     """
-    With "all", each success and each snooze is kept, too.
+    With "all", each success and each snooze is recorded, too.
     """
     scheduler = make(url, options=ALL).start()
     told = events(scheduler)
@@ -159,9 +161,9 @@ def test_expired(url, make, events):
     assert (record.outcome, record.begun_at, record.took_ms) == ("expired", None, None)
 
 
-def test_cut_off_and_again(file_url, make, events):
+def test_an_interrupted_attempt_and_the_next(file_url, make, events):
     """
-    An attempt that a stop left running is recorded as interrupted, without a node.
+    A stop leaves a running attempt behind, which is recorded as interrupted, without a node.
 
     The next attempt is recorded with its result.
     """
@@ -252,7 +254,7 @@ class MuteError(Exception):
 
 def deep(depth=400):
     """
-    Raise an error below *depth* frames.
+    Raise an error in the innermost of *depth* frames.
     """
     if depth:
         shallower(depth - 1)
@@ -261,7 +263,7 @@ def deep(depth=400):
 
 def shallower(depth):
     """
-    Call `deep`, so that two functions alternate in the traceback.
+    Call `deep`, so that the frames of the traceback belong to two functions in turn.
     """
     deep(depth)
 
@@ -288,7 +290,7 @@ def many():
 
 def huge():
     """
-    Raise an error with a text of a hundred megabytes, of all kinds of characters.
+    Raise an error with a text of a hundred megabytes that contains all kinds of characters.
     """
     raise ValueError("\udc80\0é" * 33_000_000)
 
@@ -296,7 +298,7 @@ def huge():
 @pytest.mark.parametrize("function", [deep, chained, many, huge])
 def test_tracebacks_are_bounded(function):
     """
-    A stored traceback has a limited length, can be stored, and ends with the error, for every kind of large error.
+    Whatever the large error, a stored traceback has a limited length, can be stored, and ends with the error.
     """
     text = traceback_text(raised(function))
     assert len(text) <= TRACEBACK_CHARS_MAX
@@ -304,9 +306,11 @@ def test_tracebacks_are_bounded(function):
     assert "\0" not in text
 
 
-def test_what_a_traceback_shows():
+def test_chains_and_groups_in_a_traceback():
     """
-    A traceback shows a chain of exceptions, the root cause first, and only the first members of a large group.
+    A traceback shows a chain of exceptions, with the root cause first.
+
+    Of a large group it shows only the first members.
     """
     text = traceback_text(raised(chained))
     order = ["KeyError: 'one'", "direct cause", "ValueError: two", "During handling", "OSError: three"]
@@ -361,9 +365,9 @@ def test_a_hostile_error_is_kept(scheduler, events):
 @pytest.mark.parametrize(
     ("key", "wrong"), [("", {}), ("k", {"limit": 0}), ("k", {"limit": 1001}), ("k", {"before": 0})]
 )
-def test_bad_questions(scheduler, key, wrong):
+def test_bad_queries(scheduler, key, wrong):
     """
-    A bad key, limit or number in a query is refused by name.
+    If a key, limit or number in a query is invalid, the error names it.
     """
     with pytest.raises(InvalidJobError, match=next(iter(wrong), "key")):
         scheduler.history(key, **wrong)
@@ -372,7 +376,7 @@ def test_bad_questions(scheduler, key, wrong):
 @pytest.mark.parametrize("wrong", [{"keep": "some"}, {"age_s": 0}, {"per_key": 0}, {"total": 1.5}])
 def test_bad_options(wrong):
     """
-    Invalid options of the history are refused by name.
+    If an option of the history is invalid, the error names it.
     """
     with pytest.raises(InvalidJobError, match=next(iter(wrong))):
         HistoryOptions(**wrong)
@@ -380,7 +384,7 @@ def test_bad_options(wrong):
 
 def test_pruned_in_steps(url, make, events, engines):
     """
-    The pruner brings the history within its limits, however far it exceeds them.
+    The pruner brings the history back within its limits, however far the history exceeds them.
     """
     options = SchedulerOptions(history=HistoryOptions(per_key=3, total=5))
     scheduler = make(url, options=options).start()
@@ -438,9 +442,9 @@ KILLED = textwrap.dedent(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is a POSIX signal")
-def test_killed_and_every_attempt_is_kept_once(file_url, until):
+def test_each_attempt_is_recorded_once_through_kills(file_url, until):
     """
-    However often the process is killed, each counted attempt has exactly one record: failed or interrupted.
+    However often the process is killed, each counted attempt has exactly one record: as failed or as interrupted.
     """
     with Scheduler(file_url) as client:
         pass

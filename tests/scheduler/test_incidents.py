@@ -1,5 +1,5 @@
 """
-Dead letters with equal errors are grouped into incidents and summarised.
+Dead letters with equal errors are grouped into an incident, and each incident is summarised.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_normalised(error, expected):
     """
     Numbers, identifiers and quoted values are removed from an error.
 
-    Words stay.
+    The other words stay.
     """
     assert normalised(error) == expected
 
@@ -79,7 +79,7 @@ def test_normalised(error, expected):
 )
 def test_normalised_in_time(char):
     """
-    Normalising takes time in proportion to an error's length, even for a malicious text.
+    The time to normalise an error is proportional to its length, even for a malicious text.
     """
     assert len(normalised(char * 100_000)) <= 500
 
@@ -110,7 +110,9 @@ def test_groups():
 
 def test_raised_in():
     """
-    Dead letters with the same error from different lines form separate incidents, and a search by line finds them.
+    Dead letters with the same error from different lines form separate incidents.
+
+    A search by line finds each of them.
     """
     found = look(
         replace(letter("a", "KeyError: 'x1'"), raised_in="shop.pay+3"),
@@ -130,7 +132,9 @@ def test_raised_in():
 
 def test_fingerprint_stays():
     """
-    A fingerprint depends only on error, target and handler, and not on the day, the node or the keys.
+    A fingerprint depends only on error, target and handler.
+
+    It does not depend on the day, the node or the keys.
     """
     (today,) = look(letter("a", "no order 17")).incidents
     (tomorrow,) = incidents_of([replace(letter("b", "no order 18"), due_at=5)], NOW + 1).incidents
@@ -141,7 +145,7 @@ def test_by_hour():
     """
     Each of the last 24 hours has a count.
 
-    Older letters are not counted, and letters from the future count as now.
+    Older letters are not counted. Letters from the future count in the current hour.
     """
     agos = (-5_000, 0, HOUR_MS - 1, HOUR_MS, 24 * HOUR_MS - 1, 24 * HOUR_MS, 90 * HOUR_MS)
     (incident,) = look(*(letter(f"job {ago}", ago_ms=ago) for ago in agos)).incidents
@@ -153,7 +157,7 @@ def test_search():
     """
     A search finds dead letters by key, error, target and handler, and ignores case.
 
-    `prefix` matches the beginning of the key, and does not ignore case.
+    `prefix` matches the beginning of the key, in the same case.
     """
     letters = [
         letter("Order/1", "It broke"),
@@ -168,9 +172,9 @@ def test_search():
 
 def test_bounded():
     """
-    Only the latest 10,000 letters are read, and the answer says if there are more.
+    Only the latest 10,000 letters are read, and the answer says whether there are more.
 
-    The list of places is limited, too.
+    The list of lines that raised is limited, too.
     """
     letters = [
         letter(str(number), ago_ms=number, handler="abcdefghij"[number % 10] * (number % 30 + 1))

@@ -1,5 +1,5 @@
 """
-Inline and threaded schedulers behave alike.
+Inline and threaded schedulers behave in the same way.
 
 Each test runs on both.
 """
@@ -35,7 +35,9 @@ def scheduler(request, make, clock):
 @pytest.fixture
 def fire(scheduler, clock, until):
     """
-    Return a function that sets the job "k", lets its first attempt run, and returns after its end.
+    Return a function that sets the job "k" and lets its first attempt run.
+
+    The function returns after the attempt has ended.
     """
 
     def run(**fields):
@@ -50,7 +52,9 @@ def fire(scheduler, clock, until):
 @pytest.mark.parametrize("when", [{"delay": 0}, {"every": 60}], ids=["once", "recurring"])
 def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when):
     """
-    A handler can read that it is cancelled, its heartbeat raises, and its end is recorded as stopped.
+    A cancelled handler can read the cancel, and its heartbeat raises.
+
+    Its end is recorded as stopped.
     """
     seen, told = [], events(scheduler)
 
@@ -74,7 +78,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
 
 def test_a_handler_that_ends_in_spite_of_a_cancel(scheduler, fire):
     """
-    A handler that returns in spite of a cancel has succeeded, even if it requests a retry.
+    A handler that returns in spite of a cancel has succeeded, even if it returns a Retry.
     """
     results = iter([None, Snooze(1)])
 
@@ -113,7 +117,9 @@ def test_an_async_handler_that_is_cancelled(scheduler, fire):
 
 def test_progress(scheduler, fire):
     """
-    The note of a running handler can be read, and its last note is recorded with its end.
+    The note of a running handler can be read.
+
+    Its last note is recorded with its end.
     """
     seen = []
 

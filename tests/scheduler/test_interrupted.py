@@ -1,5 +1,5 @@
 """
-Starts and stops that are interrupted, because the system has no thread or Ctrl-C arrives.
+Starts and stops that are interrupted: the system has no free thread, or Ctrl-C arrives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WRITERS = {"tickwheel-writer", "tickwheel-writer-own", "tickwheel-writer-callers
 @pytest.fixture
 def fail(monkeypatch):
     """
-    Return a function that makes a method raise at its first call, either before or after it has done its work.
+    Return a function that makes a method raise at its first call, before or after the method has done its work.
     """
 
     def fail_once(kind, name, when, error):
@@ -49,7 +49,7 @@ def fail(monkeypatch):
 @pytest.fixture
 def no_thread(monkeypatch):
     """
-    Return a function that makes the next two starts of a thread with that name fail.
+    Return a function that makes the next two starts of a thread with a given name fail.
     """
     start, left = threading.Thread.start, []
 
@@ -98,7 +98,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
     Return a function that asserts that a failed start left nothing behind.
 
-    Another scheduler can own the file, and then this one.
+    Another scheduler can own the file, and after it the first scheduler can.
     """
 
     def check():
@@ -117,7 +117,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
 @pytest.mark.parametrize("name", ["checkpointer", "leases", "prefetcher", "watcher"])
 def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
     """
-    A start that gets no thread changes nothing, however often it is repeated.
+    A start that gets no thread leaves no trace, however often it is repeated.
     """
     no_thread(f"tickwheel-{name}")
     for _ in range(2):
@@ -133,7 +133,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
     """
-    A start that is interrupted at any point changes nothing.
+    A start that is interrupted at any point leaves no trace.
     """
     fail(*place, when, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -158,7 +158,9 @@ def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
 
 def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
     """
-    If an error occurs after a new owner has locked the file, the file is free again.
+    After a new owner has locked the file, an error occurs.
+
+    The file is then free again.
     """
     fail(SqliteStore, "_keep_reserve", BEFORE, StoreFullError("no room", "make some"))
     with pytest.raises(StoreFullError):
@@ -181,7 +183,9 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 )
 def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     """
-    An interrupted stop still releases the file, and the next call of `stop()` completes it.
+    An interrupted stop still releases the file.
+
+    The next call of `stop()` completes the stop.
     """
     scheduler = make(file_url).start()
     go_on, started, fired = threading.Event(), threading.Event(), threading.Event()
@@ -206,9 +210,11 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
     check_gone()
 
 
-def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail, engines):  # noqa: PLR0917  fixtures
+def test_a_queued_job_at_an_interrupted_stop(make, file_url, record, until, fail, engines):  # noqa: PLR0917  fixtures
     """
-    A job that waits for a worker when a stop is interrupted does not start after the file was released.
+    A stop is interrupted while a job waits for a worker.
+
+    The job does not start after the file was released.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()

@@ -36,7 +36,9 @@ threading.Event().wait()
 
 class Shared(MemoryStore):
     """
-    A store that may have other owners, one of whose nodes is dead.
+    A store that may have other owners.
+
+    One of its nodes is dead.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -67,7 +69,9 @@ def test_deploys(file_url, make, monkeypatch):
 
 def test_death_of_the_owner(file_url, make):
     """
-    If the owner of a file is killed, the next owner records its death, and its interrupted attempts.
+    The owner of a file is killed.
+
+    The next owner records its death, and the attempts that the kill interrupted.
     """
     with subprocess.Popen([sys.executable, "-c", HANGS, file_url], stdout=subprocess.PIPE, text=True) as process:
         killed = process.stdout.readline().strip()
@@ -85,7 +89,9 @@ def test_death_of_the_owner(file_url, make):
 
 def test_death_of_one_of_many(make, engines):
     """
-    A node's death is shown once, however many nodes noticed it, and each node records it once.
+    A node's death is shown once, however many nodes noticed it.
+
+    Each of these nodes records it once.
     """
     store = Shared()
     node = make(store).start()
@@ -101,7 +107,9 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    A node's death is recorded if the log has a takeover from the node, even if the log has the node's earlier death.
+    If the log has a takeover from a node, the node's death is recorded.
+
+    This holds even if an earlier death of the node is in the log.
     """
     store = Shared()
     make(store).start()
@@ -114,9 +122,9 @@ def test_death_after_a_takeover(make, engines):
         assert outcomes == [*["node_died", "took_over"] * (deaths - 1), "node_died"]
 
 
-def test_nothing_is_kept(make):
+def test_no_log_without_a_history(make):
     """
-    Without a history there is no log.
+    Without a history there is no log of acts.
     """
     node = make(Shared(), options=SchedulerOptions(history=HistoryOptions(keep="none"))).start()
     assert node.acts(0) == []
@@ -149,7 +157,9 @@ def test_acts_and_bulk(file_url, make):
 
 def test_a_bulk_act_in_parts(make):
     """
-    A bulk change continued by cursors is one record with the sums, and other callers' bulk changes stay separate.
+    A bulk change that is continued by cursors is one record, with the sums.
+
+    Bulk changes of other callers have separate records.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

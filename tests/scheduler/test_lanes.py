@@ -1,5 +1,7 @@
 """
-If a lane has far more jobs than fit into memory, the other lanes still run.
+One lane has far more jobs than fit into memory.
+
+The other lanes still run.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ FEW = 40
 
 def options(staged_max=STAGED_MAX):
     """
-    Return options with little memory for jobs.
+    Return options that leave little room for staged jobs.
     """
     return SchedulerOptions(staged_max=staged_max, running_max=40, workers=4, coroutines=4)
 
 
 def crowd(scheduler, kind, go_on, record):
     """
-    Register a handler "crowd" that is slow or hangs, as *kind* says.
+    Register a handler "crowd" that is slow or hangs, depending on *kind*.
     """
 
     def hangs(payload):
@@ -74,7 +76,9 @@ def herd(kind="", name="crowd", count=HERD):
 
 def healthy(scheduler, record):
     """
-    Register ten handlers that work, and return two jobs for each, one due now and one later.
+    Register ten handlers that work.
+
+    Return two jobs for each of them, one due now and one later.
     """
     for lane in range(LANES):
         scheduler.handler(f"h{lane}")(record)
@@ -100,7 +104,7 @@ KINDS = [*REASONS, "paused", "unknown"]
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
-    Jobs of all other lanes run, whatever holds up the crowded lane and however many jobs it has.
+    Jobs of all other lanes run, whatever blocks the crowded lane, and however many jobs it has.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, kind, go_on, type(record)())
@@ -125,7 +129,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    Jobs of other lanes run even if another process sets all of the jobs.
+    Jobs of other lanes run even if another process sets all the jobs.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -140,7 +144,9 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    If a lane is full of future jobs, its job that is due now still runs.
+    A lane is full of future jobs.
+
+    A job of this lane that is due now still runs.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -154,7 +160,7 @@ def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
 
 def test_some_crowds(url, make, record):
     """
-    Several crowded lanes together still leave room for others.
+    Several crowded lanes together still leave room for other lanes.
     """
     scheduler = make(url, options=options())
     for lane in range(3):
@@ -196,7 +202,9 @@ class Hanging:
 
 def still(scheduler, target, go_on):
     """
-    Return a due job for each of many lanes whose jobs do not finish.
+    Return one due job for each of many lanes.
+
+    The jobs of these lanes do not finish.
     """
     if target == "handler":
         for n in range(MANY):
@@ -214,7 +222,9 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
-    Many lanes with one stuck job each leave room for lanes of other targets and for lanes that make progress.
+    Many lanes have one stuck job each.
+
+    They leave room for lanes of other targets and for lanes that make progress.
     """
     monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # so that slow attempts on a busy machine do not count as stuck
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
@@ -238,7 +248,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     """
     A worker gets the jobs of its queue in order, although many other queues are full.
 
-    This costs one pass over the rows of the other queues, and the same holds for the next worker.
+    This costs one pass over the rows of the other queues, for the first worker and for the next.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
@@ -266,7 +276,9 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    A job set by another process does not wait until a long scan over the rows of a crowded lane has ended.
+    A long scan passes over the rows of a crowded lane.
+
+    A job that another process sets does not wait for the end of this scan.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store = make_store(file_url)
@@ -295,7 +307,9 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
 
 def test_events_of_a_crowd(make, record, events, go_on):
     """
-    The hooks are called once when a lane has more jobs than room, with the reason, and once when it has room again.
+    The hooks are called once when a lane has more jobs than room, with the reason.
+
+    They are called once more when the lane has room again.
     """
     scheduler = make("memory://", options=options(FEW))
     told = events(scheduler)
@@ -311,9 +325,9 @@ def test_events_of_a_crowd(make, record, events, go_on):
     assert len(told.of(LaneFilled)) == 1
 
 
-def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
+def test_all_jobs_of_a_crowd_run(url, make, record, go_on):
     """
-    Once an overfull lane makes progress, all its jobs run in order, including jobs that were set after it was full.
+    Once an overfull lane makes progress, all its jobs run in order, even those that were set after it was full.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -362,7 +376,7 @@ def test_a_paused_crowd_goes_on(url, make, record):
 
 def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     """
-    If a store has an overfull lane, its next owner fires the jobs of other lanes, and in the end all jobs.
+    The next owner of a store with an overfull lane fires the jobs of other lanes, and in the end all jobs.
     """
     first = make(file_url, options=options(FEW))
     crowd(first, "hung", go_on, record)
@@ -386,7 +400,9 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    Twice as many queues without workers need at most twice as many calls, for the first job of each and the second.
+    For twice as many queues without workers, the code of lanes makes about twice as many calls.
+
+    The test sets a first and a second job in each queue.
     """
 
     def calls_for(count):
@@ -413,7 +429,7 @@ def test_the_lane_of_a_job():
     """
     The lane of a job is its handler, its queue or its receiver.
 
-    The path of a receiver's address does not count.
+    The path in a receiver's address does not matter.
     """
     assert lane_of("handler", "mail") == "handler:mail"
     assert lane_of("handler", "https://a/b") == "handler:https://a/b"

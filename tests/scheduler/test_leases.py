@@ -1,5 +1,5 @@
 """
-Leases that expire: they are renewed, distrusted in time, lost and handed over.
+Leases that expire: they are renewed, no longer trusted in time, lost and handed over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Leasing(MemoryStore):
 
     def now_ms(self):
         """
-        Read the store's clock, which need not be the machine's.
+        Read the store's clock, which may differ from the machine's clock.
         """
         return super().now_ms() + self.offset_ms
 
@@ -50,7 +50,7 @@ class Leasing(MemoryStore):
         """
         Apply *writes*.
 
-        After a claim, call the test's function before the caller gets its answer.
+        After a claim, call the test's function before the answer is returned.
         """
         answers = super().apply(writes)
         if self.on_begun is not None and any(isinstance(write, Begin) for write in writes):
@@ -67,7 +67,7 @@ class Leasing(MemoryStore):
 
     def renew(self, owner):
         """
-        Extend the lease, unless the store is down or the lease lost.
+        Extend the lease, unless the store is down or the lease is lost.
         """
         if self.is_down:
             what = "the test took the store down"
@@ -96,7 +96,9 @@ class Leasing(MemoryStore):
 
 def test_renewed(make, record, until):
     """
-    A lease is renewed well before it expires, and jobs fire for many lease lengths.
+    A lease is renewed well before it expires.
+
+    Jobs fire for many times the length of a lease.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -121,7 +123,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until, engine
     """
     If renewals fail, the node stops claiming and firing before its lease expires.
 
-    The node continues when the store is back.
+    The node continues when the store answers again.
     """
     store = Leasing(length_ms=300)
     scheduler = make(store).start()
@@ -152,7 +154,9 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until, engine
 
 def test_lost(make, events, record):
     """
-    A lost shard is not fired any more, and is acquired again when it is free.
+    A node no longer fires jobs of a shard that it has lost.
+
+    It acquires the shard again when the shard is free.
     """
     store = Leasing(length_ms=60)
     scheduler = make(store).start()
@@ -169,7 +173,7 @@ def test_lost(make, events, record):
 @pytest.mark.parametrize("offset_ms", [-3_600_000, 86_400_000])
 def test_the_stores_clock_counts(make, record, offset_ms):
     """
-    Delays and lateness follow the store's clock, however far it is from the machine's clock.
+    Delays and lateness follow the store's clock, however much this clock differs from the machine's.
     """
     store = Leasing(length_ms=1000, offset_ms=offset_ms)
     scheduler = make(store, options=SchedulerOptions(owner="me")).start()
@@ -187,9 +191,9 @@ def test_the_stores_clock_counts(make, record, offset_ms):
     assert stats["owner"].startswith("me:")
 
 
-def test_what_workers_pulled_before_it_was_lost(make, until):
+def test_pulled_jobs_end_with_the_lease_of_their_shard(make, until):
     """
-    A pull worker's firing ends with the lease of its shard, even if the node gets the shard back at once.
+    A pull worker's lease of a firing ends with the lease of its shard, even if the node gets the shard back at once.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -233,7 +237,9 @@ class Hanging(Leasing):
 @pytest.mark.parametrize("hanging", ["report", "hook of a loss", "hook of a failure", "log"])
 def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, hanging, caplog):
     """
-    The renewal thread only renews, so a slow report, hook or log delays neither renewals nor jobs.
+    The renewal thread only renews leases.
+
+    So a slow report, hook or log delays neither renewals nor jobs.
     """
     store = Hanging()
     scheduler = make(store).start()
@@ -287,7 +293,7 @@ def raising_once(function, error):
 
 class Noting(Leasing):
     """
-    A leasing store that records the reads of its owner.
+    A leasing store that records the scans of its owner.
     """
 
     def __init__(self):
@@ -302,9 +308,9 @@ class Noting(Leasing):
         return super().look(cursors, until, limit, with_changes=with_changes)
 
 
-def test_the_mark_comes_before_the_scan(make, until):
+def test_a_regained_shard_is_marked_before_the_scan(make, until):
     """
-    A regained shard is marked before it is scanned, like the first time.
+    A regained shard is marked before it is scanned, as a newly acquired one is.
 
     So later writes of other processes are found as changes.
     """
@@ -337,7 +343,7 @@ class Rated(MonotonicClock):
 @pytest.mark.parametrize("rate", [0.91, 0.9995, 1.0, 1.0005, 1.05, 1.099])
 def test_never_early_at_any_rate(make, record, rate):
     """
-    A clock with a wrong rate makes no job fire before the store's clock reads its due time.
+    If a clock has a wrong rate, no job fires before the store's clock has reached the due time.
     """
     store = Leasing(length_ms=5_000)
     scheduler = make(store, clock=Rated(rate)).start()
@@ -348,7 +354,7 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Simulated time that passes in waits and slow calls.
+    Simulated time, which passes in waits and slow calls.
 
     The object is also the thread's stop event, which is set at *until*.
     """
@@ -358,14 +364,14 @@ class Passing:
 
     def wait(self, timeout):
         """
-        Let the time pass, and return True after the end.
+        Let the time pass, and return True if the end is reached.
         """
         self.now += timeout
         return self.now >= self.until
 
     def is_set(self):
         """
-        Return True after the end.
+        Return True if the end is reached.
         """
         return self.now >= self.until
 
@@ -373,7 +379,9 @@ class Passing:
 @pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
 def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
-    A failed renewal is retried while the lease is still trusted, even if each call takes until its deadline to fail.
+    A failed renewal is retried while the lease is still trusted.
+
+    In the test each call fails only at its deadline.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

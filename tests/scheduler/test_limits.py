@@ -1,5 +1,5 @@
 """
-The limits of a handler, and the order within a key.
+The limits of a handler, and the order of jobs with one key.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_concurrency(scheduler, record, until, limit):
     """
     At most the allowed number of a handler's jobs run at once.
 
-    All of them run, and another handler does not wait.
+    All its jobs run, and another handler does not wait.
     """
     crowd, go_on = Crowd(), threading.Event()
 
@@ -89,11 +89,11 @@ def test_concurrency_of_coroutines(scheduler, record):
     assert crowd.most == 2
 
 
-def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
+def test_a_job_that_waits_for_its_limit_can_be_cancelled(scheduler, record):
     """
     A due job that waits for its handler's limit is still pending.
 
-    It can be moved and cancelled, and uses no worker.
+    It can be moved and cancelled, and occupies no worker.
     """
     go_on = threading.Event()
 
@@ -115,7 +115,7 @@ def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
 @pytest.mark.parametrize("running_max", [1, 2, 100])
 def test_a_limit_and_little_room(url, make, record, running_max):
     """
-    Limited handlers lose no job if the scheduler itself may run only a few jobs at once.
+    Limited handlers lose no job, even if the scheduler itself may run only a few jobs at once.
     """
     scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
     scheduler.handler("a", concurrency=2)(record)
@@ -128,7 +128,9 @@ def test_a_limit_and_little_room(url, make, record, running_max):
 
 def test_rate(scheduler, events):
     """
-    A handler with a rate starts its jobs evenly spaced, and none before its due time.
+    A handler with a rate starts its jobs evenly spaced.
+
+    No job starts before its due time.
     """
     told = events(scheduler)
     scheduler.handler("h", rate=100)(lambda _: None)
@@ -173,7 +175,7 @@ class Paced:
 @pytest.mark.parametrize("handlers", [("orders", "mails", "bills"), [f"amqp://a/{n}" for n in range(3)]])
 def test_the_rate_of_a_target(url, make, events, handlers):
     """
-    All jobs for one receiver share the rate of its target, whatever their queue and path.
+    All jobs for one receiver share the rate of the receiver's target, whatever their queue and path.
     """
     scheduler = make(url, targets={"there": Paced(100)}).start()
     told = events(scheduler)
@@ -184,9 +186,11 @@ def test_the_rate_of_a_target(url, make, events, handlers):
     assert all(late >= 10 * n for n, late in enumerate(lateness))
 
 
-def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engines):
+def test_rates_of_receivers_are_separate_and_forgotten(make, events, engines):
     """
-    The rate limit of one address delays no other address, and the memory for addresses is bounded.
+    The rate limit of one address delays no other address.
+
+    The number of remembered addresses is bounded.
     """
     scheduler = make("memory://", targets={"there": Paced(1)}).start()
     told = events(scheduler)
@@ -206,7 +210,9 @@ def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events, engin
 
 def test_a_job_that_is_admitted_twice(make, record, engines):
     """
-    If a job is admitted twice, because its key's last run ends during the admission, it counts once.
+    If the last run of a job's key ends during the job's admission, the job is admitted twice.
+
+    It counts once.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)
@@ -226,7 +232,7 @@ def test_a_job_that_is_admitted_twice(make, record, engines):
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_no_limit_of_time(scheduler, events, executor):
     """
-    A timeout or a stop limit that is longer than any wait of the system means no limit.
+    A timeout or a stop limit that is longer than the system can wait means no limit.
     """
     told = events(scheduler)
     for name, seconds in (("inf", math.inf), ("1e300", 1e300), ("days", 40 * 86_400)):
@@ -252,7 +258,9 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    If a key is set repeatedly while its job runs, it never runs twice at once, and the last job set runs last.
+    A key is set repeatedly while its job runs.
+
+    It never runs twice at once, and the last job that was set runs last.
     """
     crowd = Crowd()
 
@@ -272,7 +280,9 @@ def test_order_within_a_key(scheduler, record):
 
 def test_a_busy_key_delays_no_other(scheduler, record, until):
     """
-    While a key waits for its running job, jobs of other keys fire.
+    A key waits for its running job.
+
+    Meanwhile jobs of other keys fire.
     """
     go_on = threading.Event()
     scheduler.handler("slow")(lambda _: go_on.wait(300))
@@ -314,7 +324,7 @@ def test_heartbeat(url, make, events, is_async):
 
 def test_a_heartbeat_that_comes_too_late(scheduler, record, events):
     """
-    A heartbeat after the timeout raises in the handler, because its attempt no longer counts.
+    A heartbeat after the timeout raises in the handler, because the attempt no longer counts.
     """
     told = events(scheduler)
 

@@ -1,5 +1,7 @@
 """
-The store is swept regularly, so that a job without a notification still fires within seconds.
+The store is swept (scanned from the beginning) regularly.
+
+So a job without a notification still fires within seconds.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ WAIT_S = 5.0
 
 class Silent(MemoryStore):
     """
-    A store that other clients write to, and that sends no notifications.
+    A store to which other clients write, and which sends no notifications.
     """
 
     abilities = Abilities(has_notify=True)
 
 
-def test_a_job_that_nobody_told_of(make, record):
+def test_a_job_without_a_notification(make, record):
     """
-    If a job appears behind the cursor without a notification, it fires within the promised time.
+    A job appears behind the scan position without a notification.
+
+    It fires within the promised time.
     """
     store = Silent()
     scheduler = make(store).start()
@@ -68,7 +72,9 @@ class Counting(SqliteStore):
 @pytest.mark.parametrize("staged_max", [10_000, 200], ids=["in memory", "most in the store"])
 def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
     """
-    The sweep does not read jobs again that wait for workers, but finds a new job beside them.
+    The sweep does not read jobs again that wait for workers.
+
+    It finds a new job beside them.
     """
     path = tmp_path / "jobs.db"
     store = Counting(path)

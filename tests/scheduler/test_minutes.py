@@ -68,7 +68,7 @@ def test_row_is_bounded():
     """
     A row lists the 50 busiest lanes by name, or fewer if the names are long.
 
-    The other lanes are counted together.
+    The lanes that are not listed are counted together.
     """
     for size in (10, 60, 255, 2_000):
         lanes = [lane(f"handler:{number:0{size}}", fired=number + 1, wait_ms=1e9) for number in range(70)]
@@ -87,7 +87,9 @@ def test_row_is_bounded():
 
 def test_sum():
     """
-    A sum adds up counts and times, and has the largest maximum and the latest number of overdue jobs.
+    A sum adds up counts and times.
+
+    It has the largest maximum, and the latest number of overdue jobs.
     """
     first = Minute("a", 0, MINUTE_MS, 2, 5.0, 4.0, (lane("x", overdue=9, late_max_ms=3.0), lane("y")))
     second = Minute("a", MINUTE_MS, MINUTE_MS, 3, 6.0, 2.0, (lane("x", 4, overdue=1, took_ms=7.0, late_max_ms=2.0),))
@@ -102,7 +104,7 @@ def test_overdue_jobs_of_nodes():
     """
     The overdue jobs of the last minute are added up over all nodes.
 
-    A lane that has no figures in it has none.
+    A lane without figures in that minute has no overdue jobs.
     """
     before = Minute("a", 0, lanes=(lane("x", overdue=9), lane("y", overdue=7)))
     end = [Minute(owner, MINUTE_MS, lanes=(lane("x", overdue=number),)) for owner, number in (("a", 2), ("b", 3))]
@@ -111,9 +113,9 @@ def test_overdue_jobs_of_nodes():
 
 def test_kept():
     """
-    Figures by minute are kept for four hours, and figures by quarter of an hour for 48 hours.
+    Figures by minute are kept for four hours. Figures by quarter of an hour are kept for 48 hours.
 
-    Both times begin at the start of a quarter.
+    Both periods begin at the start of a quarter.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)
@@ -130,7 +132,7 @@ def store():
 @pytest.fixture
 def scheduler(store, make, engines):  # noqa: ARG001  it notes the engine
     """
-    Return a started scheduler with two handlers that owns that store.
+    Return a started scheduler that owns *store*, with two handlers.
     """
     made = make(store)
 
@@ -148,7 +150,7 @@ def scheduler(store, make, engines):  # noqa: ARG001  it notes the engine
 
 def test_counted(scheduler, store, events, engines):
     """
-    A minute counts the attempts, failures and deaths of each lane, their lateness, and the commits.
+    The figures of a minute count the attempts, failures and deaths of each lane, their lateness, and the commits.
     """
     ended = events(scheduler)
     requests = [SetRequest(str(number), delay=0, handler="broken" if number < 3 else "fine") for number in range(40)]
@@ -170,7 +172,7 @@ def test_counted(scheduler, store, events, engines):
 
 def test_one_statement(scheduler, store, events, engines):
     """
-    The figures of a minute are one statement, however many jobs ended in it.
+    The figures of a minute are written by one statement, however many jobs ended in that minute.
 
     A minute without jobs writes nothing.
     """
@@ -201,7 +203,7 @@ def test_one_statement_on_sqlite(file_url, make, events, engines):
 
 def test_twice_in_a_minute(scheduler, store, events, engines):
     """
-    If the figures of a minute are written twice, the second call adds to the rows of the first.
+    If the figures of a minute are written twice, the second call adds its figures to the rows of the first.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -217,7 +219,7 @@ def test_twice_in_a_minute(scheduler, store, events, engines):
 
 def test_an_outage_of_the_store(scheduler, store, events, engines):
     """
-    Rows that the store refused are written by the next call, each once.
+    Rows that the store could not write are written once by the next call.
     """
     ended = events(scheduler)
     keeper = engines[0].minutes
@@ -241,9 +243,9 @@ def test_an_outage_of_the_store(scheduler, store, events, engines):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses its receiver has.
+    Attempts count for their lane, however many addresses the lane's receiver has.
 
-    Lanes after the first 1,000 count together.
+    Lanes after the first 1,000 are counted together.
     """
     counts = LaneCounts(threading.Lock(), lane_of)
     for number in range(5_000):
@@ -267,7 +269,9 @@ def attempt(target, handler):
 
 def test_restart(file_url, make, events):
     """
-    A stop writes the figures of the current minute, and the next process and the command can read them.
+    A stop writes the figures of the current minute.
+
+    The next process and the command can read them.
     """
     first = make(file_url)
     first.handler("h")(print)
@@ -281,9 +285,11 @@ def test_restart(file_url, make, events):
     assert (result.exit_code, result.stdout.count("handler:h\t1\t0\t0")) == (0, 1)
 
 
-def test_old_ones_by_quarter(store, make):
+def test_old_figures_are_read_by_quarter(store, make):
     """
-    Figures older than four hours are read by quarter of an hour, newer figures by minute, and no figure is read twice.
+    Figures older than four hours are read by quarter of an hour, newer figures by minute.
+
+    No figure is read twice.
     """
     made = make(store)
     made.get("k")

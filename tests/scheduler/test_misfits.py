@@ -1,5 +1,7 @@
 """
-If its payload does not fit the task, a job waits without using an attempt for a node whose task accepts it.
+The payload of a job does not fit its task.
+
+The job waits, without using an attempt, for a node whose task accepts the payload.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def url(request, tmp_path):
 
 def versions(runs):
     """
-    Return one task as it is in two versions of a program.
+    Return the same task in two versions of a program.
     """
 
     def old(number: int) -> None:
@@ -91,7 +93,9 @@ def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
 
 def test_a_recurring_job_waits_too(make, until):
     """
-    A recurring job whose payload does not fit keeps its due time, and runs once it fits.
+    A recurring job whose payload does not fit keeps its due time.
+
+    It runs once the payload fits.
     """
     runs = []
     scheduler = make("memory://")
@@ -105,7 +109,7 @@ def test_a_recurring_job_waits_too(make, until):
 
 
 @pytest.mark.parametrize("first", ["old", "new"])
-def test_each_version_runs_its_own(make, url, until, first):
+def test_each_version_runs_its_own_jobs(make, url, until, first):
     """
     An owner makes no attempt with a payload that does not fit, and leaves the job to the next owner.
     """
@@ -135,7 +139,7 @@ def test_each_version_runs_its_own(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Once a node knows many of a handler's payloads that do not fit, it leaves further such jobs alone.
+    Once a node knows many payloads of a handler that do not fit, it leaves further jobs with such payloads alone.
 
     Other jobs run.
     """
@@ -153,9 +157,9 @@ def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     assert all(is_aside(scheduler, f"k{number}") for number in range(6))
 
 
-def test_it_is_not_taken_up_again_and_again(make, until):
+def test_a_misfit_is_not_claimed_repeatedly(make, until):
     """
-    A node writes nothing more for a payload that it has once found not to fit.
+    If a node has once found that a payload does not fit, it writes nothing more for the job.
     """
     runs = []
     scheduler = make("memory://")
@@ -194,7 +198,9 @@ def test_inline():
 
 def test_an_annotation_that_comes_too_late(make, until):
     """
-    A task with unresolvable annotations that is registered after the start never runs wrongly on another node.
+    A task with unresolvable annotations is registered after the start.
+
+    It never runs wrongly on another node.
     """
     scheduler = make("memory://").start()
 

@@ -1,5 +1,5 @@
 """
-Mistakes of users that would have no visible effect if they were accepted.
+Mistakes of users that would have no visible effect if they raised no error.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def test_handler_without_brackets(make):
 
 @pytest.mark.parametrize("name", [None, "<lambda>", "test.<locals>.mail"])
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
-def test_a_handler_that_no_other_process_would_know(make, name):
+def test_a_handler_without_a_unique_name(make, name):
     """
-    A lambda is refused as a handler, because its name does not identify it in other processes.
+    A lambda is refused as a handler, because other processes could not identify it by its name.
     """
     with pytest.raises(InvalidJobError, match=r"handler is .*: .*pass"):
         make("memory://").handler(name)(lambda _: None)
@@ -70,7 +70,9 @@ def test_a_handler_that_no_other_process_would_know(make, name):
 
 def test_the_wrong_with():
     """
-    The error for `with` names `async with`, and the reverse.
+    If `with` is used for an async scheduler, the error names `async with`.
+
+    For `async with`, it names `with`.
     """
     with pytest.raises(TypeError, match="write `async with`, or use Scheduler"), AsyncScheduler("memory://"):
         pass
@@ -93,9 +95,11 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
-def test_a_result_that_was_meant_otherwise(inline, result):
+def test_a_result_that_is_probably_a_mistake(inline, result):
     """
-    If a handler returns a result class instead of an instance, or an exception, it has failed, with a helpful error.
+    If a handler returns a result class instead of an instance, or returns an exception, the attempt has failed.
+
+    The error names the probable intention.
     """
     clock, scheduler = inline
     scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
@@ -109,7 +113,9 @@ def test_a_result_that_was_meant_otherwise(inline, result):
 @pytest.mark.parametrize("delay", [0, -5, 0.001, timedelta(0), 0.999])
 def test_a_snooze_waits_a_second_at_least(inline, delay):
     """
-    If a handler snoozes for zero seconds, it is called once a second, and not in a busy loop.
+    If a handler snoozes for zero seconds, it is called once a second.
+
+    Otherwise there would be a busy loop.
     """
     clock, scheduler = inline
     calls = []
@@ -121,9 +127,9 @@ def test_a_snooze_waits_a_second_at_least(inline, delay):
 
 
 @pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
-def test_a_number_that_is_no_date(inline, at):
+def test_a_number_that_is_not_a_date(inline, at):
     """
-    `at=30`, probably meant as a delay, is refused.
+    `at=30` is refused, because a delay was probably meant.
 
     A past date and a past first run of an interval are accepted.
     """
@@ -145,7 +151,7 @@ def test_a_number_that_is_no_date(inline, at):
 @pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
 def test_a_zone_without_a_rule(inline, given):
     """
-    A time zone without a rule that uses it is refused.
+    A time zone is refused if no rule uses it.
     """
     _, scheduler = inline
     with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):
@@ -156,7 +162,7 @@ def test_a_move_past_the_end_of_the_series(inline):
     """
     A job that is moved past its `until=` does not run at its new time.
 
-    The job does run if it is run now, or late.
+    It does run if it is run now, or late.
     """
     clock, scheduler = inline
     runs = []
@@ -182,7 +188,9 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    If a manual clock passes many due times at once, all these jobs fire, even jobs that were not in memory.
+    A manual clock passes many due times at once.
+
+    All these jobs fire, even those that were not in memory.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)
@@ -239,9 +247,9 @@ FORGOTTEN = [
 @pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
 def test_a_start_that_was_forgotten(kind, when, caplog):
     """
-    A warning is given once if jobs in memory would never fire because no scheduler was started.
+    Jobs in memory would never fire because no scheduler was started.
 
-    The report comes when a job is overdue, or at the end.
+    A warning reports this once, when a job is overdue or at the end.
     """
     clock = ManualClock()
     scheduler = kind(clock=clock) if kind is InlineScheduler else kind("memory://", clock=clock)
@@ -263,7 +271,9 @@ def test_a_start_that_was_forgotten(kind, when, caplog):
 
 def test_a_start_that_was_forgotten_until_the_program_ends():
     """
-    If a program ends without a stop, it reports jobs in memory that no scheduler will fire.
+    A program ends without a stop.
+
+    It reports jobs in memory that no scheduler will fire.
     """
     program = """
 from tickwheel.scheduler import Scheduler
@@ -276,7 +286,7 @@ scheduler.set("k", delay=60, handler="h")
 
 class SkippingScheduler(Scheduler):
     """
-    A scheduler whose own clock skips some seconds when the test says so.
+    A scheduler whose own clock skips some seconds when the test requests it.
     """
 
     skipped = 0.0
@@ -289,7 +299,9 @@ class SkippingScheduler(Scheduler):
 @pytest.mark.parametrize("step", ["first", "second", "after an error"])
 def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
     """
-    An async handler that blocks the loop for more than a second is reported once, in any step and however it ends.
+    An async handler that blocks the loop for more than a second is reported once.
+
+    It may block in any step, and end in any way.
     """
     scheduler = make("memory://", kind=SkippingScheduler)
 

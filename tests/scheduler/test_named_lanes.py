@@ -14,7 +14,7 @@ BULK = ("mail", "report", "export")
 
 def requests(names, count):
     """
-    Return *count* due jobs for each handler of *names*, interleaved.
+    Return *count* due jobs for each handler in *names*. The handlers alternate.
     """
     return [
         SetRequest(f"{name}/{n}", delay=0, handler=name, payload=f"{name}/{n}") for n in range(count) for name in names
@@ -25,9 +25,9 @@ def requests(names, count):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the start", "after it"])
 def test_handlers_of_a_lane(url, make, record, go_on, until, *, count, is_late):
     """
-    The handlers of a lane share its concurrency and memory, and delay no other lane.
+    The handlers of a lane share its concurrency and memory.
 
-    Each of their jobs runs once.
+    They delay no other lane, and each of their jobs runs once.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100))
     begun = []
@@ -78,7 +78,9 @@ def test_one_rate(url, make, until):
 
 def test_tasks(make, record):
     """
-    A task may name a lane, too, which applies to all names of the task.
+    A task may name a lane, too.
+
+    The lane then applies to all names of the task.
     """
 
     @task(name="count", aliases=("number",), lane="bulk", concurrency=1)
@@ -111,7 +113,9 @@ def test_tasks(make, record):
 )
 def test_other_limits(limits, others):
     """
-    A handler whose limits differ from those of its lane is refused, and stays unregistered.
+    A handler whose limits differ from the limits of its lane is refused.
+
+    It is not registered.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail", lane="bulk", **limits)(print)
@@ -125,7 +129,7 @@ def test_other_limits(limits, others):
 @pytest.mark.parametrize("lane", ["", 7, b"bulk", "x" * 256, "nul\0", "\ud800"])
 def test_no_name(lane):
     """
-    An invalid name of a lane is refused.
+    An invalid name for a lane is refused.
     """
     scheduler = Scheduler("memory://")
     with pytest.raises(InvalidJobError, match="lane"):
@@ -135,7 +139,9 @@ def test_no_name(lane):
 
 def test_no_named_lanes():
     """
-    Without a named lane each handler is its own lane, even if the handler's name looks like the name of a lane.
+    Without a named lane, each handler is its own lane.
+
+    This holds even if the handler's name looks like the name of a lane.
     """
     lanes = LaneNames()
     assert lanes.of("handler", "bulk") == "handler:bulk"

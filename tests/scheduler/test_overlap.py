@@ -1,5 +1,5 @@
 """
-The overlap policies: a run is still running when the next one becomes due.
+The overlap policies: they apply if a run is still running when the next run becomes due.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def scheduler(url, make, clock):
 
 def fired(told, count):
     """
-    Return the due times of the first *count* runs, in seconds from the set.
+    Return the due times of the first *count* runs, in seconds since the job was set.
     """
     told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
     return [each.due_at / 1000 - NOON for each in told.items if isinstance(each, JobFired)][:count]
@@ -58,9 +58,10 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    After a run that lasts past three due times, the overlap policy decides whether none, one or all are made up.
+    A run lasts past three due times.
 
-    The misfire policy does not matter.
+    The overlap policy decides whether none, one or all of these due times get a run. The misfire policy does not
+    matter.
     """
     told = events(scheduler)
 
@@ -81,7 +82,7 @@ def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, exp
 
 def test_retries_belong_to_their_run(scheduler, clock, events):
     """
-    Due times that pass while a run waits for its retry count as passed during the run.
+    Due times that pass while a run waits for its retry count as overlap with that run.
     """
     told = events(scheduler)
 
@@ -103,9 +104,9 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    If a queued run is moved, the series moves with it and omits the due times until then.
+    A queued run is moved.
 
-    A `run_now` does not move the series.
+    The series moves with it and omits the due times until then. A `run_now` does not move the series.
     """
     told = events(scheduler)
 
@@ -134,9 +135,9 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
 
 def test_cancel_stops_a_thread(scheduler, clock, events):
     """
-    A handler on a thread is asked to stop when the next run is due.
+    Once the next run is due, a handler on a thread is asked to stop.
 
-    Its run has failed, and the next run starts.
+    The stopped run has failed, and the next run starts.
     """
     told = events(scheduler)
 
@@ -160,7 +161,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
 
 def test_cancel_stops_a_task(scheduler, clock, events):
     """
-    An async handler is cancelled at its `await` when the next run is due.
+    Once the next run is due, an async handler is cancelled at its `await`.
     """
     told = events(scheduler)
 
@@ -178,7 +179,7 @@ def test_cancel_stops_a_task(scheduler, clock, events):
 
 def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
     """
-    A pull worker loses its firing when the next run is due, and gets that run.
+    Once the next run is due, a pull worker loses the old firing and gets the new one.
     """
     told = events(scheduler)
     scheduler.set("k", every=60, overlap="cancel", target="pull", handler="q")
@@ -194,9 +195,11 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 
 
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
-def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
+def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run that starts late is stopped at the next due time, and not by due times that it missed.
+    A run that starts late is stopped at the next due time.
+
+    Due times that passed before its start do not stop it.
     """
     ended = []
 
@@ -221,7 +224,9 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, engines,
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    If a job is cancelled while its overtaken run has not ended, the whole series is cancelled.
+    A run was asked to stop because the next one is due.
+
+    If the job is cancelled before the run has ended, the whole series is cancelled.
     """
     told = events(scheduler)
 
@@ -242,7 +247,9 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
 
 def test_bad_input(scheduler):
     """
-    An unknown policy is refused with a remedy, and so is a policy for a one-time job.
+    An unknown policy is refused with a remedy.
+
+    A policy for a one-time job is refused, too.
     """
     with pytest.raises(InvalidJobError, match="overlap is 'never': pass one of skip, once, all, cancel"):
         scheduler.set("k", every=60, overlap="never", target="log")
@@ -253,9 +260,9 @@ def test_bad_input(scheduler):
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_what_has_ended_is_not_watched(engines, scheduler, clock, events, until, *, is_async):
+def test_a_run_that_has_ended_leaves_no_timer(engines, scheduler, clock, events, until, *, is_async):
     """
-    A run that ends, even by its timeout, leaves no timer for its next due time.
+    A run that ends, even by its timeout, removes its timer for the next due time.
     """
     told, go_on = events(scheduler), threading.Event()
 

@@ -1,5 +1,7 @@
 """
-Verbs that write in the caller's own thread, interrupted by Ctrl-C, signal handlers, finalizers and a stop.
+Verbs that write in the caller's own thread.
+
+They are interrupted by Ctrl-C, signal handlers, finalizers and a stop.
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
     """
-    Each verb for one job writes in the thread of its caller, which waits anyway.
+    Each verb for one job writes in the thread of its caller, which would have to wait anyway.
 
-    The hooks are called there, too.
+    The hooks are called in that thread, too.
     """
     scheduler.set("k", delay=3600, handler="h")
     if verb == "resume":
@@ -83,7 +85,7 @@ CALLS = {"set": 335, "move": 405, "cancel": 305}
 @pytest.mark.parametrize("verb", CALLS)
 def test_each_verb_takes_few_calls(scheduler, verb):
     """
-    A verb for one job on an idle writer is short, from the call to the answer, and needs no other thread.
+    If the writer is idle, a verb for one job makes few calls from start to answer, and needs no other thread.
     """
     calls = []
     for _ in range(2):  # the first turn makes the objects that are kept, such as prepared statements
@@ -103,7 +105,9 @@ def test_each_verb_takes_few_calls(scheduler, verb):
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):
     """
-    If Ctrl-C arrives between the commit and the answer, the job was set and fires, and the scheduler continues.
+    Ctrl-C arrives between the commit and the answer.
+
+    The job was set and fires, and the scheduler continues.
     """
 
     def interrupt(event):
@@ -120,7 +124,9 @@ def test_ctrl_c_between_commit_and_answer(scheduler, record):
 
 def test_a_finalizer_in_a_commit(scheduler, record):
     """
-    A verb called in a finalizer is refused if the garbage collector runs it during a commit, and works elsewhere.
+    A finalizer calls a verb.
+
+    If the garbage collector runs the finalizer during a commit, the verb is refused. Otherwise the verb works.
     """
     outcomes = []
 
@@ -150,7 +156,7 @@ def test_a_finalizer_in_a_commit(scheduler, record):
 @pytest.mark.needs("signal.SIGTERM")
 def test_a_signals_handler_that_stops(make, file_url, handle):
     """
-    A SIGTERM handler may stop the scheduler while the main thread sets a job.
+    A SIGTERM handler stops the scheduler while the main thread sets a job.
 
     The job is set durably, and the caller gets its answer.
     """
@@ -167,7 +173,9 @@ def test_a_signals_handler_that_stops(make, file_url, handle):
 
 def test_a_stop_while_a_caller_writes(scheduler):
     """
-    A stop waits for a commit in another thread, whose caller gets its answer.
+    A stop waits for a commit in another thread.
+
+    The caller in that thread gets its answer.
     """
     entered, go_on, outcomes = threading.Event(), threading.Event(), []
     scheduler.subscribe(lambda event: isinstance(event, JobSet) and (entered.set(), go_on.wait(20)))
@@ -187,7 +195,7 @@ def test_a_stop_while_a_caller_writes(scheduler):
 
 def test_a_lone_job_is_acknowledged_in_its_workers_thread(scheduler, record, until):
     """
-    The worker that ran the only due job writes the job's end without waking another thread.
+    A worker that ran the only due job writes the acknowledgement itself, without waking another thread.
     """
     threads = []
     scheduler.subscribe(

@@ -1,5 +1,7 @@
 """
-Paused jobs, with a manual clock: none starts while it is paused, and each is found again after the resume.
+Paused jobs, on a manual clock.
+
+No job starts while it is paused, and each job runs after its resume.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock, record):
     """
-    Return a scheduler that fires into the record, with the due time of each firing.
+    Return a scheduler that records the firings, with the due time of each firing.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(owner="me", workers=1)).start()
     scheduler.handler("h")(lambda payload, firing: record((payload, firing.job.due_at / 1000 - NOON)))
@@ -46,7 +48,7 @@ def scheduler(url, make, clock, record):
 
 def ran(scheduler, clock, record, key="sentinel"):
     """
-    Return the recorded runs, after another job that is due now has run.
+    Return the recorded runs, once another job that is due now has run.
     """
     scheduler.set(key, delay=0, handler="h", payload=key)
     clock.advance(0.01)
@@ -57,7 +59,7 @@ def ran(scheduler, clock, record, key="sentinel"):
 @pytest.mark.parametrize("delay", [5, 3600], ids=["near", "far"])
 def test_a_paused_job_does_not_fire(scheduler, clock, record, events, delay):
     """
-    A paused job stays pending past its due time, without an attempt.
+    A paused job stays pending past its due time, and uses no attempt.
 
     After the resume it fires at once, with its old due time.
     """
@@ -113,7 +115,7 @@ def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     assert scheduler.get("k").pause is None
 
 
-def test_an_expired_one(scheduler, clock, events):
+def test_a_job_that_expires_while_paused(scheduler, clock, events):
     """
     If a job expires while it is paused, it is omitted after the resume.
     """
@@ -130,7 +132,7 @@ def test_other_verbs(scheduler, clock, record):
     """
     A paused job stays paused if it is set again (as by a restarted program), moved or run now.
 
-    A cancel removes it.
+    A cancel removes the job.
     """
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")
@@ -151,7 +153,7 @@ def test_other_verbs(scheduler, clock, record):
 
 def test_while_it_runs(make, url, clock, until):
     """
-    If a recurring job is paused while it runs, the run finishes, and the next run waits.
+    If a recurring job is paused during a run, the run finishes, and the next run waits.
 
     A running one-time job can no longer be paused.
     """
@@ -182,7 +184,9 @@ def test_while_it_runs(make, url, clock, until):
 
 def test_another_attempt_waits(scheduler, clock, until):
     """
-    The retry of a failed job is held by a pause like a first attempt, and has the same message id for its receiver.
+    A pause holds the retry of a failed job like a first attempt.
+
+    The retry has the same message id for its receiver.
     """
     attempts = []
 
@@ -201,9 +205,11 @@ def test_another_attempt_waits(scheduler, clock, until):
     assert attempts == [f"k/{generation}/1", f"k/{generation}/2"]
 
 
-def test_what_waits_for_a_worker(make, url, clock, record, until):
+def test_a_claimed_job_that_waits_for_a_worker(make, url, clock, record, until):
     """
-    If a job is paused while its claimed attempt waits for a worker, it does not start and uses no attempt.
+    A job is paused while its claimed attempt waits for a worker.
+
+    The job does not start and uses no attempt.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -224,7 +230,9 @@ def test_what_waits_for_a_worker(make, url, clock, record, until):
 
 def test_a_restart(file_url, make, clock, record):
     """
-    A paused job outlives its process, and the next process fires it only after a resume.
+    A job stays paused after a restart.
+
+    The next process fires it only after a resume.
     """
     first = make(file_url, clock=clock).start()
     first.set("k", delay=5, handler="h", payload=1)
@@ -242,7 +250,9 @@ def test_a_restart(file_url, make, clock, record):
 
 def test_another_process(file_url, make, clock, record, until):
     """
-    If another process pauses a job just before its due time, it fires only after that process resumes it.
+    Another process pauses a job just before its due time.
+
+    The job fires only after that process has resumed it.
     """
     owner = make(file_url, clock=clock, options=SchedulerOptions(owner="owner")).start()
     owner.handler("h")(record)
@@ -284,7 +294,7 @@ def test_the_clock_is_set(scheduler, clock, record, until, step):
 
 def test_a_pull_queue(scheduler, until):
     """
-    No worker leases a paused job, even if the job was due before the pause and waited for a worker.
+    No worker leases a paused job, even if the job was due, and waited for a worker, before the pause.
     """
     for key in ("paused", "other"):
         scheduler.set(key, delay=0, target="pull", handler="q")
@@ -301,7 +311,7 @@ def test_a_pull_queue(scheduler, until):
 
 def test_refused(scheduler):
     """
-    An invalid note, name or key is refused.
+    An invalid note, name or key raises an error.
     """
     for fields in ({"note": "x" * 1_001}, {"note": 5}, {"by": "\0"}, {"by": "y" * 256}, {"if_generation": -1}):
         with pytest.raises(InvalidJobError):
@@ -331,7 +341,9 @@ def test_async(url):
 
 def test_over_a_service(service_url, make):
     """
-    A scheduler on a service pauses and resumes one or many jobs of the service, and the service determines the author.
+    A scheduler on a service pauses and resumes one or many jobs of the service.
+
+    The service determines the author of the pause.
     """
     scheduler = make(service_url)
     for key in ("a", "b"):

@@ -17,7 +17,9 @@ HOUR = 3_600
 
 class World:
     """
-    An hourly series with a scripted handler: it raises each result that is an error, and returns any other.
+    An hourly series with a scripted handler.
+
+    The handler raises each result that is an error, and returns any other result.
     """
 
     def __init__(self, attempts=1, **fields):
@@ -41,7 +43,9 @@ class World:
 
     def hours(self, *results):
         """
-        Let an hour pass for each of *results*, which are the results of the runs.
+        Let an hour pass for each of *results*.
+
+        The runs have these results.
         """
         self.results += results
         for _ in results:
@@ -75,7 +79,9 @@ def world_of():
 
 def test_paused_with_its_reason(world_of):
     """
-    After three failed runs in a row the series is paused, with the number and the last error as its reason.
+    After three failed runs in a row the series is paused.
+
+    The reason of the pause has the number of failures and the last error.
     """
     world = world_of()
     job = world.hours(FAILURE, FAILURE)
@@ -93,11 +99,11 @@ def test_paused_with_its_reason(world_of):
     assert world.scheduler.get("k").pause is not None
 
 
-def test_a_success_begins_another_count(world_of):
+def test_a_success_restarts_the_count(world_of):
     """
     Failures that are not in a row do not pause a series.
 
-    A snooze between two failures does not count.
+    A snooze between two failures does not interrupt the row.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -114,7 +120,7 @@ def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
     A run counts as failed only when its last attempt has failed.
 
-    If its retry succeeds, the count starts again.
+    If a retry succeeds, the count of failed runs starts again.
     """
     world = world_of(attempts=2, pause_after=2)
     world.results += [FAILURE, FAILURE, FAILURE, None, FAILURE, FAILURE]
@@ -146,9 +152,9 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_set_again(world_of):
     """
-    A set with the same option keeps the count and the pause.
+    If the job is set again with the same option, the count and the pause stay.
 
-    With another option the count continues.
+    If it is set with another value, the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)
@@ -180,7 +186,7 @@ def test_the_last_success(world_of):
     """
     The time of the last success survives failures, a set and a change.
 
-    A new series has none.
+    A new series has no such time.
     """
     world = world_of(pause_after=None)
     start = world.clock.wall_ns() // 1_000_000_000

@@ -15,7 +15,7 @@ from tickwheel.scheduler import AsyncScheduler, InvalidJobError, JobStoppedError
 
 def test_thread(make, url, until):
     """
-    A thread's progress is shown by key and in the list of running jobs, until its next report or its end.
+    A thread's progress is shown by key and in the list of running jobs, until the next report or the end of the run.
     """
     turns = threading.Semaphore(0)
     scheduler = make(url).start()
@@ -44,7 +44,9 @@ def test_thread(make, url, until):
 
 def test_async(url):
     """
-    An async handler reports progress on its own loop, and learns of a stop on the same loop.
+    An async handler reports progress on its own loop.
+
+    It is notified of a stop on the same loop.
     """
 
     async def main():
@@ -88,9 +90,11 @@ def test_pull(make, url, until):
     until(lambda: scheduler.progress("k") is None)
 
 
-def test_what_is_refused(make, url, until):
+def test_invalid_reports(make, url, until):
     """
-    An invalid fraction or note is refused with a remedy, a long note is cut, and a report of a cancelled job raises.
+    An invalid fraction or note is refused with a remedy, and a long note is cut.
+
+    A report of a cancelled job raises an error.
     """
     stopped, found = threading.Event(), []
     scheduler = make(url).start()
@@ -118,7 +122,7 @@ def test_what_is_refused(make, url, until):
 
 def test_many(make, url, until):
     """
-    A node reports the progress of at most fifty jobs.
+    A node shows the progress of at most fifty jobs.
     """
     go_on = threading.Event()
     scheduler = make(url, options=SchedulerOptions(workers=80)).start()

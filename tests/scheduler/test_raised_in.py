@@ -1,5 +1,7 @@
 """
-The line of the user's code that raised an error is found in the traceback, stored with the job and shown.
+The line of the user's code that raised an error is found in the traceback.
+
+The line is stored with the job and shown.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ def long_named():
 )
 def test_place_of(function, expected):
     """
-    The line is the innermost one in the user's own code, not in tickwheel or a library.
+    The line is the innermost line in the user's own code.
+
+    Lines in tickwheel or in a library do not count.
     """
     with pytest.raises(Exception) as caught:  # noqa: PT011  any error
         function()
@@ -97,9 +101,9 @@ def test_place_of(function, expected):
 
 def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
     """
-    The package of the handler is the user's code even if it is installed.
+    The package of the handler counts as the user's code even if the package is installed.
 
-    Other installed packages are libraries.
+    Other installed packages count as libraries.
     """
     folder = tmp_path / "site-packages"
     for name, text in {
@@ -127,7 +131,9 @@ def test_the_users_package_may_be_installed(tmp_path, monkeypatch):
 
 def test_errors_that_cannot_be_read():
     """
-    An error that was never raised has no line, and an error whose attributes raise does no harm.
+    An error that was never raised has no line.
+
+    An error whose attributes raise does no harm.
     """
 
     class HostileError(Exception):
@@ -141,9 +147,9 @@ def test_errors_that_cannot_be_read():
 
 def test_incidents_by_line(tmp_path):
     """
-    If two lines raise errors with the same text, they are two incidents.
+    Errors with the same text from two lines are two incidents.
 
-    If one line raises the error for many jobs, it is one incident.
+    An error that one line raises for many jobs is one incident.
     """
     died = Counter()
     with Scheduler(f"sqlite:///{tmp_path}/jobs.db") as scheduler:

@@ -36,7 +36,7 @@ def scheduler(url, make, clock):
 
 def ends(told, kind, count):
     """
-    Wait for *count* events of *kind*, and return them.
+    Wait until there are *count* events of *kind*, and return them.
     """
     found = told.wait_for(lambda: sum(isinstance(each, kind) for each in told.items) >= count)
     return [each for each in found if isinstance(each, kind)]
@@ -44,9 +44,9 @@ def ends(told, kind, count):
 
 def test_every(scheduler, clock, events):
     """
-    An interval keeps its phase.
+    The runs of an interval stay in phase.
 
-    Each run is a new generation with attempt 1 under the same key.
+    Each run is a new generation under the same key, and begins with attempt 1.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -65,7 +65,7 @@ def test_every(scheduler, clock, events):
 @pytest.mark.parametrize("rule", [{"every": 60}, {"cron": "@every 60s"}])
 def test_the_first_run_is_never_early(make, rule):
     """
-    The first run is at least one interval after the call, at any fraction of a millisecond.
+    The first run is at least one interval after the call, whatever fraction of a millisecond the clock shows.
     """
     clock = ManualClock(wall=NOON + 0.0009)
     due_at = make("memory://", clock=clock).set("k", handler="h", **rule).job.due_at
@@ -77,7 +77,9 @@ def test_the_first_run_is_never_early(make, rule):
 
 def test_every_with_a_start(scheduler, clock, events):
     """
-    With a delay, the first run is after the delay, and the later runs are whole intervals after it.
+    With a delay, the first run is after the delay.
+
+    Later runs are whole intervals after the first run.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -89,7 +91,7 @@ def test_every_with_a_start(scheduler, clock, events):
 
 def test_cron(scheduler, clock, events):
     """
-    A cron job fires at the times that match its line, in its zone.
+    A cron job fires at the times that match its line, in the zone of the job.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -122,7 +124,9 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
     """
-    A `run_now` is an additional run, and the following runs keep their due times.
+    A `run_now` is an additional run.
+
+    The other runs keep their due times.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -138,7 +142,7 @@ def test_max_runs(scheduler, clock, events):
     """
     With `max_runs`, the job is removed after its last run.
 
-    Failed runs count like successful ones, retries do not count.
+    Failed runs count like successful ones. Retries do not count.
     """
     told = events(scheduler)
     outcomes = iter((None, ValueError("no"), ValueError("no"), None))
@@ -162,7 +166,9 @@ def test_max_runs(scheduler, clock, events):
 
 def test_the_last_run_fails(scheduler, clock, events):
     """
-    If the last run of a series fails for good, the job is a dead letter, and a replay repeats that last run.
+    If the last run of a series finally fails, the job becomes a dead letter.
+
+    A replay repeats that run.
     """
     told = events(scheduler)
 
@@ -180,7 +186,9 @@ def test_the_last_run_fails(scheduler, clock, events):
 
 def test_until(scheduler, clock, events):
     """
-    A run exactly at `until=` is the last run, and then the job is removed.
+    A run exactly at `until=` is the last run.
+
+    The job is then removed.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -195,7 +203,7 @@ def test_until(scheduler, clock, events):
 @pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
 def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
     """
-    With `skip`, a run that is late by less than its grace time starts, and a later one is omitted.
+    With `skip`, a run starts if it is late by less than its grace time, and is omitted otherwise.
     """
     make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
     clock.advance(3600 + 45)
@@ -206,9 +214,9 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
     ends(told, kind, 1)
 
 
-def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
+def test_each_run_has_the_whole_time_to_expiry(scheduler, clock, events):
     """
-    After any retries and lateness, the next run has the whole time of `expires=` again.
+    Whatever the retries and the lateness of a run, the next run has the whole time of `expires=` again.
     """
     told = events(scheduler)
 
@@ -229,9 +237,9 @@ def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, eve
     assert scheduler.stats()["expired"] == 0
 
 
-def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
+def test_all_makes_up_for_runs_that_a_failing_run_delayed(scheduler, clock, events):
     """
-    With `all`, the runs that became due during the retries of another run all run once.
+    With `all`, runs that became due during the retries of another run are not lost: each of them runs once.
     """
     told = events(scheduler)
     outcomes = iter((ValueError("no"), None, None, None, None))
@@ -256,7 +264,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
     """
     A series never runs twice at once.
 
-    If a run outlasts its interval, the policy chooses the next run when it ends.
+    If a run outlasts its interval, the policy chooses the next run when this run ends.
     """
     told = events(scheduler)
     is_over = threading.Event()
@@ -276,7 +284,9 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):
     """
-    A run without attempts left is given up with its error recorded, and the next run follows.
+    A run without attempts left is given up, and its error is recorded.
+
+    The next run follows.
     """
     told = events(scheduler)
 
@@ -294,7 +304,7 @@ def test_failures_do_not_end_a_series(scheduler, clock, events):
 
 def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
     """
-    A handler that returns DeadLetter makes the whole series a dead letter, which can be replayed.
+    If a handler returns DeadLetter, the whole series becomes a dead letter, which can be replayed.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: DeadLetter("enough"))
@@ -308,7 +318,9 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
 
 def test_cancelled_while_it_runs(scheduler, clock, record, until):
     """
-    If a recurring job is cancelled while it runs, the run finishes, and no other follows.
+    A recurring job is cancelled during a run.
+
+    The run finishes, and no other run follows.
     """
 
     @scheduler.handler("h")
@@ -324,9 +336,9 @@ def test_cancelled_while_it_runs(scheduler, clock, record, until):
 
 def test_jitter_spreads_keys(scheduler):
     """
-    Jitter delays two keys with one cron line by different times.
+    Jitter delays two keys with the same cron line by different times.
 
-    A key always has the same delay.
+    The delay of a key is always the same.
     """
     dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
     assert len(dues) == 6
@@ -352,7 +364,7 @@ def test_run_now_keeps_the_phase(scheduler, clock, events):
 @pytest.mark.parametrize("start", [{}, {"at": NOON + 600}])
 def test_run_now_before_the_first_run(scheduler, events, start):
     """
-    A `run_now` does not change the due time of the first run, even if that is more than an interval away.
+    A `run_now` does not change the due time of the first run, even if that time is more than an interval away.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
@@ -375,18 +387,20 @@ def test_the_stored_text(scheduler):
 
 
 @pytest.mark.parametrize("every", [1e-9, 0.0004, 0.0015, 1 / 3, 1.00001])
-def test_an_interval_that_no_clock_here_keeps(make, every):
+def test_an_interval_with_a_fraction_of_a_millisecond(make, every):
     """
-    An interval that is not a whole number of milliseconds is refused, because rounding would make the series drift.
+    An interval that is not a whole number of milliseconds is refused.
+
+    Rounding would make the series drift.
     """
     with pytest.raises(RecurrenceError, match=r"least interval is 0\.001 s|whole milliseconds: pass "):
         make("memory://").set("k", every=every, handler="h")
 
 
 @pytest.mark.parametrize(("every", "every_ms"), [(0.001, 1), (0.07, 70), (0.1 + 0.2, 300), (1, 1_000), (1e6, 10**9)])
-def test_an_interval_is_what_was_asked_for(make, every, every_ms):
+def test_an_interval_is_not_lengthened(make, every, every_ms):
     """
-    A float's rounding error does not make an interval a millisecond longer.
+    The rounding error of a float does not make an interval a millisecond longer.
     """
     scheduler = make("memory://")
     scheduler.handler("h")(print)

@@ -33,7 +33,9 @@ def test_waits(policy, waits):
 
 def test_jitter_only_shortens():
     """
-    Jitter shortens a delay by at most the given fraction, and never lengthens it.
+    Jitter shortens a delay by at most the given fraction.
+
+    It never lengthens the delay.
     """
     policy = RetryPolicy(base_ms=1000, jitter=0.25)
     assert wait_ms(policy, 1, 0.0) == 1000
@@ -43,7 +45,7 @@ def test_jitter_only_shortens():
 
 def test_the_thousandth_attempt():
     """
-    After any number of failures the delay stays at its maximum.
+    After any number of failures, the delay does not exceed its maximum.
     """
     assert wait_ms(RetryPolicy(attempts=1000, jitter=0), 999, 0.0) == 3_600_000
 
@@ -64,7 +66,7 @@ def test_the_thousandth_attempt():
 )
 def test_bad_policies(policy, said):
     """
-    An invalid policy is refused with its fault.
+    For an invalid policy, the error names the fault.
     """
     with pytest.raises(InvalidJobError, match=said):
         check_policy(policy)
@@ -85,7 +87,7 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    If a retry is run now, it sends the same message id as its run.
+    A retry that is run now sends the same message id as its run.
 
     The next run sends another message id.
     """

@@ -29,7 +29,9 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def scheduler(url, make, record):
     """
-    Return a scheduler with two handlers that record their names.
+    Return a scheduler with two handlers.
+
+    The handlers record their names.
     """
     return serving(make(url, options=SchedulerOptions(owner="me")), record)
 
@@ -45,7 +47,7 @@ def serving(scheduler, record):
 
 def test_a_handler(url, make, record, until, events):
     """
-    The jobs of a paused handler wait without using an attempt and are shown as paused, whenever they were set.
+    The jobs of a paused handler wait without using an attempt, and are shown as paused, whenever they were set.
 
     Jobs of other handlers fire.
     """
@@ -114,9 +116,9 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    If several paused scopes contain a job, it starts after all of them were resumed.
+    If several paused scopes contain a job, the job starts after all of them were resumed.
 
-    Pausing a scope again replaces its note.
+    Pausing a scope again replaces the note of the pause.
     """
     for scope in ("*", "handler", "handler:mail", "handler:mail"):
         scheduler.pause_scope(scope, note=f"for {scope}", by="you")
@@ -130,11 +132,11 @@ def test_overlapping(scheduler, record, until):
     assert record.wait(1) == [("mail", 1)]
 
 
-def test_what_waits_for_a_worker(make, url, record, until):
+def test_claimed_jobs_that_wait_for_a_worker(make, url, record, until):
     """
     A pause withdraws claimed attempts that have not started.
 
-    Running ones continue, and their retries wait.
+    Running attempts continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -166,7 +168,9 @@ def test_what_waits_for_a_worker(make, url, record, until):
 
 def test_verbs(scheduler, record, until):
     """
-    A job in a paused scope can be set, moved, cancelled, paused and resumed like others, and still waits.
+    A job in a paused scope can be set, moved, cancelled, paused and resumed like other jobs.
+
+    It still waits.
     """
     scheduler.pause_scope("handler")
     for key in ("set", "moved", "cancelled", "paused"):
@@ -186,9 +190,9 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    A pause by another process takes effect within seconds and survives a change of owner.
+    If another process pauses a scope, the pause takes effect within seconds and survives a change of owner.
 
-    The pause ends when the other process resumes the scope.
+    The pause ends when that process resumes the scope.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -210,7 +214,7 @@ def test_another_process(file_url, make, record, until):
 
 def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
     """
-    An owner fires no job until it has read from the store which scopes are paused.
+    An owner fires no job before it has read which scopes are paused.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
@@ -230,7 +234,9 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    If more jobs are resumed than fit into a scan or into memory, they run one after another.
+    More jobs are resumed than fit into a scan or into memory.
+
+    They run one after another.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)
@@ -242,7 +248,7 @@ def test_many_are_resumed(make, record, staged_max, count):
 
 def test_inline(record):
     """
-    An inline scheduler honours paused scopes as its clock moves.
+    An inline scheduler honours paused scopes when its clock moves.
     """
     clock = ManualClock()
     with InlineScheduler(clock) as scheduler:
@@ -262,7 +268,7 @@ def test_inline(record):
 @pytest.mark.parametrize("scope", ["", ":mail", "handler:", "mail", 5, "handler:\x00", "handler:" + "x" * 3_000])
 def test_bad_scopes(scheduler, scope):
     """
-    An invalid scope, or one with an unknown target, is refused before anything is paused.
+    An invalid scope, or a scope with an unknown target, is refused before anything is paused.
     """
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope(scope)

@@ -1,7 +1,7 @@
 """
 A program sets its series again at each start.
 
-The runs that are owed and the next due time stay the same.
+Missed runs and the next due time stay the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    Every spelling of a rule is the same rule, in any order, with `set` and with `set_many`.
+    All spellings of a rule are the same rule.
+
+    They may be set in any order, with `set` and with `set_many`.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -54,7 +56,7 @@ def test_spellings(spellings):
 
 def test_other_rules():
     """
-    Rules with other due times are different rules, however similar they look.
+    Rules with different due times are different rules, however similar they look.
     """
     scheduler = InlineScheduler(ManualClock())
     rules = [
@@ -80,7 +82,9 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    However often the program starts, the interval keeps its phase, even if the declared interval differs a little.
+    However often the program starts, the interval keeps its phase.
+
+    This holds even if the declared interval changes a little.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -99,7 +103,7 @@ def test_a_program_that_starts_often(verb, every):
     scheduler.stop()
 
 
-def test_a_bound_is_counted_from_the_begin():
+def test_max_runs_counts_from_the_first_set():
     """
     A series with a limited number of runs makes exactly that number, however often its program starts.
 
@@ -122,7 +126,7 @@ def test_a_bound_is_counted_from_the_begin():
 
 def test_after_the_end():
     """
-    A run that is still owed when `until=` passes is made, even if the rule is set again.
+    A missed run takes place even after `until=` has passed and the rule was set again.
 
     A new series is refused.
     """
@@ -146,9 +150,9 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    If the series is a dead letter, setting the same rule again is logged and revives nothing.
+    The series is a dead letter.
 
-    Only `restart` begins a new series.
+    Setting the same rule again is logged and revives nothing. Only `restart` begins a new series.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -174,7 +178,9 @@ def test_a_dead_letter(caplog):
 @pytest.mark.parametrize("rule", [{"cron": "0 0 * * *", "jitter": "9m"}, {"every": DAY, "jitter": 500}])
 def test_the_nominal_instant(rule):
     """
-    A run keeps its nominal time, without jitter, if it is retried, snoozed or moved, or if the job is set again.
+    A run keeps its nominal time (the time without jitter) if it is retried, snoozed or moved.
+
+    It also keeps it if the job is set again.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock)

@@ -1,5 +1,7 @@
 """
-Every cell of the tables in docs/schedules.md about setting and declaring a series again is tested.
+Every cell of the tables in docs/schedules.md is tested.
+
+The tables describe what happens if a series is set or declared again.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def table(section):
 
 class World:
     """
-    A series with a scripted handler.
+    A series whose handler follows a script.
     """
 
     def __init__(self, *, declares):
@@ -52,7 +54,9 @@ class World:
 
     def handle(self, payload, firing):
         """
-        Record the run, perform the requested act, and end with the next result of the script.
+        Record the run and perform the requested act.
+
+        End with the next result of the script.
         """
         self.ran.append((payload, firing.attempt, firing.nominal_at))
         if self.during is not None:
@@ -65,7 +69,9 @@ class World:
 
     def set(self, fields):
         """
-        Set the series, declare it, or declare an empty list, and keep the outcome.
+        Set the series, declare it, or declare an empty list.
+
+        Keep the outcome.
         """
         if self.declares:
             schedules = [] if fields is None else [Schedule("k", **fields)]
@@ -76,7 +82,7 @@ class World:
 
     def in_situation(self, situation, fields):
         """
-        Bring the series into *situation*, and set it again there.
+        Bring the series into *situation*, and then set it again.
         """
         ends = situation == "it has made all its runs"
         self.set(RULE | {"max_runs": 1} if ends else RULE)
@@ -111,7 +117,9 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The first word of the cell is the answer of the call, and the rest of the cell describes what happens.
+    The first word of the cell is the answer of the call.
+
+    The other words describe the effect.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])
@@ -139,9 +147,11 @@ def test_each_cell(section, situation, verb):
     world.scheduler.stop()
 
 
-def test_all_are_there():
+def test_the_tables_are_complete():
     """
-    The tables have a row for each tested situation, and a column for each tested verb.
+    The tables have a row for each tested situation.
+
+    They have a column for each tested verb.
     """
     for section, count in TABLES.items():
         assert len({situation for situation, _ in table(section)}) == count

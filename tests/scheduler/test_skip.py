@@ -31,18 +31,18 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock, record):
     """
-    Return a scheduler that fires into the record, with the due time of each firing.
+    Return a scheduler that records the firings, with the due time of each firing.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(lambda _, firing: record(firing.job.due_at))
     return scheduler
 
 
-def test_a_run_is_left_out(scheduler, clock, record, until):
+def test_a_skip_omits_one_run(scheduler, clock, record, until):
     """
-    A skip makes the job continue with the following run, in the same phase.
+    After a skip, the job continues with the following run, in the same phase.
 
-    Each further skip omits another run.
+    Each further skip omits one more run.
     """
     first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
     for run in (1, 2):
@@ -60,7 +60,7 @@ def test_a_run_is_left_out(scheduler, clock, record, until):
 
 def test_any_instant(scheduler):
     """
-    The run after the skipped run has its exact due time to the millisecond, even with jitter.
+    The run after the skipped run is due at its exact time, to the millisecond, even with jitter.
     """
     for ms in range(1, 300):
         first = scheduler.set("k", every=1 + ms / 1000, jitter=ms, handler="h").job.due_at
@@ -79,7 +79,9 @@ def test_the_last_run(scheduler):
 
 def test_refused(scheduler):
     """
-    A one-time job has no next run to skip, and a skip for another generation is refused.
+    A one-time job has no next run, so it cannot be skipped.
+
+    A skip for another generation is refused.
     """
     scheduler.set("once", delay=60, handler="h")
     with pytest.raises(InvalidJobError, match="its job fires once"):
@@ -106,7 +108,7 @@ def test_while_it_runs(make, url, clock):
 
 def rule_of(job):
     """
-    Return the rule of a job without the fields that its runs change.
+    Return the rule of a job, without the fields that a run changes.
     """
     return {name: value for name, value in json.loads(job.recurrence).items() if name not in _OF_RUNS}
 
@@ -114,9 +116,9 @@ def rule_of(job):
 @pytest.mark.parametrize("rule", [{"cron": "0 * * * *"}, {"every": 3600, "jitter": 900}])
 @pytest.mark.parametrize("misfire", ["once", "all", "skip"])
 @pytest.mark.parametrize("put_off", ["skip", "move"])
-def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
+def test_run_now_after_a_skip(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    Runs that were skipped, or moved to later, stay so after one `run_now` or several.
+    Runs that were skipped, or moved to a later time, stay so after any number of `run_now`.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":
@@ -142,7 +144,9 @@ def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_of
 
 def test_after_run_now(scheduler, clock):
     """
-    The run that `run_now` requests can be skipped, moved with the series and given another rule, like any other run.
+    A run that `run_now` requested is like any other run.
+
+    It can be skipped, moved with the series and given another rule.
     """
     first = scheduler.set("k", cron="0 * * * *", handler="h").job
     pending = scheduler.skip("k").job.due_at
@@ -162,9 +166,11 @@ def test_after_run_now(scheduler, clock):
     assert "next_at" not in scheduler.move("k", delay=60).job.recurrence
 
 
-def test_a_paused_one(scheduler, clock, record):
+def test_skip_of_a_paused_job(scheduler, clock, record):
     """
-    A skip leaves a paused job paused, and the skipped run is not made up later.
+    A skip leaves a paused job paused.
+
+    The skipped run does not take place later.
     """
     first = scheduler.set("k", every=10, misfire="all", handler="h").job.due_at
     scheduler.pause("k")

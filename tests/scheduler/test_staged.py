@@ -1,5 +1,5 @@
 """
-The table of staged jobs: every event in every state, and the races that it has to handle.
+The table of staged jobs: every event in every state, and the races that the table has to handle.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def job(key="k", generation=1, due_at=1000):
 
 def counted_job(entry):
     """
-    Return the job of *entry* as the store returns it once its attempt is counted.
+    Return the job of *entry* as the store returns it once the attempt has been counted.
     """
     return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
@@ -44,11 +44,11 @@ def stage(table, *jobs, is_news=True):
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("step", Step)
-def test_every_step_in_every_phase(phase, step):
+def test_every_event_in_every_state(phase, step):
     """
     An event moves an entry as the transition table says.
 
-    Without a transition it changes nothing and returns that.
+    If the table has no transition, the entry stays unchanged and the method says so.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -57,7 +57,7 @@ def test_every_step_in_every_phase(phase, step):
     assert entry.phase is (following or phase)
 
 
-def test_the_whole_life():
+def test_a_job_goes_through_all_states():
     """
     A job goes through all states from staged to settled, and then leaves the table.
     """
@@ -75,7 +75,9 @@ def test_the_whole_life():
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_withdrawn_before_the_start(is_counted):
     """
-    If an attempt is withdrawn before its start, it does not start, whether or not its claim was answered.
+    If an attempt is withdrawn before its start, it does not start.
+
+    This holds whether or not the claim was answered.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -94,11 +96,12 @@ def test_withdrawn_before_the_start(is_counted):
 
 
 @pytest.mark.parametrize("is_doubtful", [False, True])
-def test_not_withdrawn_while_its_count_is_on_its_way(is_doubtful):
+def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    A withdrawal request that was read before the job was given back does not end the next try of the same attempt.
+    A withdrawal request was read before the job was released.
 
-    If it did, the end could reach the store before the count, and the job would stay in the state "running" there.
+    It does not end the next try of the same attempt. If it did, the end could reach the store before the claim, and the
+    job would stay in the state "running" there.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -118,11 +121,12 @@ def test_not_withdrawn_while_its_count_is_on_its_way(is_doubtful):
     assert written.args[0] is entry
 
 
-def test_given_back_once():
+def test_an_attempt_is_released_once():
     """
     However often an attempt is withdrawn before its start, its end is written once.
 
-    A second end would end the next attempt, which has the same number and could run after an acknowledged cancel.
+    A second end would end the next attempt, which has the same number, and that attempt could run after an acknowledged
+    cancel.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -142,7 +146,7 @@ def test_given_back_once():
 
 def test_started_before_the_withdrawal():
     """
-    `withdraw` does not withdraw a started attempt, even after its end.
+    `withdraw` does not withdraw a started attempt, even after the attempt has ended.
 
     For another attempt of the same generation it returns None.
     """
@@ -162,7 +166,9 @@ def test_started_before_the_withdrawal():
 
 def test_loaded_twice():
     """
-    If the row of a job is read again while the job is staged, claimed or running, there is no second entry.
+    The row of a job is read again while the job is staged, claimed or running.
+
+    The table gets no second entry.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job(), is_news=False)
@@ -177,7 +183,9 @@ def test_loaded_twice():
 
 def test_a_stale_row_after_a_move():
     """
-    If a row was read before a move but arrives after it, the old generation does not come back.
+    A row was read before a move, but arrives after the move.
+
+    The old generation does not come back.
     """
     table = StagedJobs(Runtime())
     (moved,) = stage(table, job(generation=2, due_at=5000))
@@ -187,7 +195,7 @@ def test_a_stale_row_after_a_move():
 
 def test_a_move_after_loading():
     """
-    After a move, the old entry of the job cannot be claimed.
+    After a move, the old entry of the job can no longer be claimed.
     """
     table = StagedJobs(Runtime())
     (old,) = stage(table, job(generation=1), is_news=False)
@@ -198,7 +206,9 @@ def test_a_move_after_loading():
 
 def test_set_anew_while_running():
     """
-    A new generation waits while the old one runs, and each ends separately.
+    A new generation waits while the old generation runs.
+
+    Each ends separately.
     """
     table = StagedJobs(Runtime())
     (first,) = stage(table, job(generation=1))
@@ -226,7 +236,9 @@ def test_another_attempt_replaces_a_stale_row():
 
 def test_one_end():
     """
-    The first of a result and a timeout ends the attempt, and the second has no effect.
+    The first result or timeout ends the attempt.
+
+    A second one has no effect.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -239,7 +251,7 @@ def test_one_end():
 
 def test_no_room():
     """
-    Entries that cannot run yet for lack of room stay staged, in order.
+    Entries that cannot run yet, because there is no room, stay staged in order.
     """
     table = StagedJobs(Runtime())
     entries = stage(table, *(job(f"k{n}", n) for n in range(5)))
@@ -251,7 +263,9 @@ def test_no_room():
 
 def test_dropped_and_refused():
     """
-    A dropped job cannot be claimed, and a refused job is forgotten.
+    A dropped job cannot be claimed.
+
+    A refused job is forgotten.
     """
     table = StagedJobs(Runtime())
     one, two = stage(table, job("one", 1), job("two", 2))
@@ -266,7 +280,9 @@ NOW = 5_000
 
 def lane(name, numbers, due_at=NOW + 1, start=0):
     """
-    Return *numbers* jobs of the handler *name*, due at *due_at*, with generations above *start*.
+    Return the jobs *numbers* of the handler *name*, due at *due_at*.
+
+    Their generations are above *start*.
     """
     return [Job(f"{name}/{n}", start + n + 1, due_at, handler=name) for n in range(numbers)]
 
@@ -349,7 +365,9 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_still_lanes():
     """
-    If one lane uses a large part of the table, only that lane counts as crowded, and no other loses room.
+    If one lane uses a large part of the table, only this lane counts as crowded.
+
+    No other lane loses room.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -365,7 +383,7 @@ def test_a_crowd_among_still_lanes():
 
 def test_lanes_begin_to_move_and_become_still():
     """
-    The counts stay right, whichever lanes make progress and whichever entries come and go.
+    The counts stay right, whichever lanes make progress, and whichever entries arrive and leave.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
@@ -386,7 +404,9 @@ def test_lanes_begin_to_move_and_become_still():
 
 def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
     """
-    A lane that is full of future jobs still accepts due jobs, up to three quarters of the remaining room.
+    A lane that is full of future jobs still accepts due jobs.
+
+    They may use up to three quarters of the remaining room.
     """
     table = small_table(1_000)
     later = lane("h", 1_000)
@@ -404,7 +424,7 @@ def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
 
 def test_room_again():
     """
-    A job that leaves the table in any way makes room for another job of its lane.
+    Once a job leaves the table in any way, there is room for another job of the lane.
     """
     table = small_table()
     jobs = lane("h", 100)
@@ -422,7 +442,9 @@ def test_room_again():
 @pytest.mark.parametrize("is_news", [True, False])
 def test_an_older_entry_of_a_refused_job(is_news):
     """
-    If there is no room for a newer generation, the older entry of the job is removed, because it is no longer pending.
+    If there is no room for a newer generation, the older entry of the job is removed.
+
+    The older generation is no longer pending.
     """
     table = small_table()
     (old,) = stage(table, Job("k", 1, NOW + 1, handler="small"))
@@ -437,7 +459,9 @@ def test_an_older_entry_of_a_refused_job(is_news):
 
 def test_threads_stage_at_once():
     """
-    If many threads stage jobs of a lane, it keeps within its share, and no job is refused while there is room.
+    Many threads stage jobs of one lane.
+
+    The lane keeps within its share, and no job is refused while there is room.
     """
     table, counts = small_table(1_000), []
     barrier = threading.Barrier(8)
@@ -468,7 +492,9 @@ def test_threads_stage_at_once():
 @pytest.mark.parametrize("seed", range(10))
 def test_something_is_free(seed):
     """
-    A new lane finds room in a table whose lanes keep setting, claiming, replacing and dropping jobs.
+    In the table, many lanes keep setting, claiming, replacing and dropping jobs.
+
+    A new lane still finds room.
     """
     dice = random.Random(seed)
     table, entries = small_table(dice.randrange(20, 300)), []
@@ -490,7 +516,7 @@ def test_something_is_free(seed):
 
 class Store:
     """
-    A model of the store that has one pending generation of each key and refuses any other.
+    A model of the store: each key has one pending generation, and any other generation is refused.
     """
 
     def __init__(self):
@@ -517,7 +543,9 @@ class Store:
 
 def withdraw_some(table, dice):
     """
-    Withdraw some claimed attempts, as callers' writes do, and return their generations.
+    Withdraw some claimed attempts, as writes of callers do.
+
+    Return their generations.
     """
     withdrawn = []
     for entry in table.take(Phase.BEGUN, Phase.RUNNING):
@@ -567,7 +595,9 @@ def test_random_lives(seed):
 
 def test_the_last_place_is_for_a_due_job():
     """
-    A job that is not due yet does not take the last place of the table, in which a healthy lane's due job would wait.
+    A job that is not due yet does not take the last place of the table.
+
+    Otherwise a due job of a healthy lane would have to wait.
     """
     table = StagedJobs(Runtime(), 8, lambda: 1_000)
     lanes = [[Job(f"{lane}{n}", 8 * lane + n, 9_000, handler=f"h{lane}") for n in range(8)] for lane in range(1, 5)]

@@ -1,5 +1,5 @@
 """
-From far to staged: the horizon, too little room, other processes' writes, and a manual clock.
+From far to staged: the horizon, a lack of room, writes of other processes, and a manual clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def clock():
 
 def fired_at(told, count):
     """
-    Return the keys of *count* firings, each with its lateness in ms.
+    Return the keys of *count* firings, and the lateness of each in ms.
     """
     found = told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
     return [(each.key, each.lateness_ms) for each in found if isinstance(each, JobFired)]
@@ -34,14 +34,16 @@ def fired_at(told, count):
 
 def done(told, count):
     """
-    Wait until *count* firings have succeeded and were acknowledged.
+    Wait until *count* firings have succeeded and have been acknowledged.
     """
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) >= count)
 
 
 def test_far_jobs_come_near(url, make, clock, events):
     """
-    Jobs that are minutes, days and decades ahead fire at their due times, in order, and not before.
+    Jobs that are minutes, days and decades ahead fire in order.
+
+    No job fires before its due time.
     """
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
@@ -65,7 +67,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
     Jobs beyond the horizon stay in the store.
 
-    While nothing is staged, the only timer is that of the next scan.
+    While no job is staged, the only timer is the timer of the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
@@ -79,7 +81,9 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
 
 def test_more_jobs_than_room(url, make, record, engines):
     """
-    If far more jobs are due than may be staged or running, each fires once, and the limits hold.
+    Far more jobs are due than may be staged or running.
+
+    Each job fires once, and the limits hold.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100, running_max=50))
     scheduler.handler("h")(record)
@@ -109,9 +113,9 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    A job for which its lane has no room is staged when other jobs of the lane have run.
+    A lane has no room for a job.
 
-    Each runs once, at its due time.
+    The job is staged when other jobs of the lane have run. Each runs once, at its due time.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -132,7 +136,9 @@ def test_a_refused_job_comes_again(url, make, clock, record, until, is_before): 
 
 def test_another_process_writes(file_url, make, clock, record, events):
     """
-    The owner fires jobs as another client of the same file has set, moved and cancelled them.
+    Another client of the same file sets, moves and cancels jobs.
+
+    The owner fires them accordingly.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)
@@ -153,7 +159,9 @@ def test_another_process_writes(file_url, make, clock, record, events):
 
 def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until, engines):  # noqa: PLR0917  fixtures
     """
-    An idle owner, with no job to wait for, finds a job that a client sets far ahead.
+    An owner is idle, because there is no job to wait for.
+
+    It finds a job that a client sets for a later time.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     owner.handler("h")(record)
@@ -177,7 +185,7 @@ def test_wall_clock_stepped_forward(url, make, clock, record):
 
 def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # noqa: PLR0917  fixtures
     """
-    If the wall clock is set back, a job waits until the clock reads its due time again.
+    If the wall clock is set back, a job waits until the clock reaches its due time again.
 
     It fires once, and never early.
     """
@@ -235,7 +243,9 @@ class FaultyStore(MemoryStore):
 
 def test_reads_that_fail(make, events, record):
     """
-    A scan that the store does not answer is repeated, and no job is lost.
+    A scan that gets no answer from the store is repeated.
+
+    No job is lost.
     """
     store = FaultyStore()
     scheduler = make(store)
@@ -250,14 +260,14 @@ def test_reads_that_fail(make, events, record):
 
 class CountingStore(MemoryStore):
     """
-    A store that counts its owner's scans.
+    A store that counts the scans of its owner.
     """
 
     scans = 0
 
     def look(self, *args, **options):
         """
-        Scan, and count it.
+        Scan, and count the scan.
         """
         self.scans += 1
         return super().look(*args, **options)
@@ -265,7 +275,9 @@ class CountingStore(MemoryStore):
 
 def test_a_set_within_reach_reads_nothing(make, record, until):
     """
-    A near job that is set while none is pending fires without a scan of the store.
+    A near job is set while no job is pending.
+
+    It fires without a scan of the store.
     """
     store = CountingStore()
     scheduler = make(store, options=SchedulerOptions(horizon_s=HOUR)).start()
@@ -282,9 +294,9 @@ def test_a_set_within_reach_reads_nothing(make, record, until):
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_writes_that_fail(make, events, record, after):
     """
-    Claims and acknowledgements that the store did not answer are written again.
+    Claims and acknowledgements without an answer are written again.
 
-    Each job fires once, even if the unanswered write took effect.
+    Each job fires once, even if the first write took effect.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -302,9 +314,11 @@ def test_writes_that_fail(make, events, record, after):
     assert scheduler.get("k") is None
 
 
-def test_a_set_of_unknown_end(make, record):
+def test_a_set_with_an_unknown_outcome(make, record):
     """
-    If the outcome of a set is unknown, the job fires if it was written.
+    A set has an unknown outcome.
+
+    The job fires if the set was written.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -319,7 +333,9 @@ def test_a_set_of_unknown_end(make, record):
 
 def test_a_series_survives_an_unknown_settle(make, record):
     """
-    A recurring job continues after an acknowledgement that took effect but was not answered.
+    The acknowledgement of a run takes effect, but its answer is lost.
+
+    The recurring job continues.
     """
     store = FaultyStore()
     scheduler = make(store).start()

@@ -1,5 +1,7 @@
 """
-With `start(role="auto")` one of several processes on a file fires, and another takes over when it ends.
+Several processes call `start(role="auto")` on one file.
+
+One of them fires, and another takes over when this one ends.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def words(path):
 
 def test_the_next_one_follows(make, file_url, record):
     """
-    The second scheduler is a client while the first one runs, and fires after the first has stopped.
+    The second scheduler is a client while the first scheduler runs.
+
+    It fires after the first has stopped.
     """
     first, second = make(file_url), make(file_url)
     for scheduler, name in ((first, "first"), (second, "second")):
@@ -80,7 +84,9 @@ def test_the_next_one_follows(make, file_url, record):
 
 def test_a_stop_ends_the_wait(make, file_url):
     """
-    A waiting standby can be stopped: it never becomes the owner, and cannot be started again.
+    A waiting standby can be stopped.
+
+    Afterwards it never becomes the owner, and cannot be started again.
     """
     first, second = make(file_url), make(file_url)
     first.start()
@@ -97,7 +103,9 @@ def test_a_stop_ends_the_wait(make, file_url):
 
 def test_roles(make, file_url):
     """
-    An unknown role is refused, and the role of owner is refused if there is another owner.
+    An unknown role is refused.
+
+    The role of owner is refused if another process is the owner.
     """
     with pytest.raises(InvalidJobError, match="role is 'leader': pass one of owner, auto"):
         make(file_url).start(role="leader")
@@ -127,9 +135,9 @@ def test_the_async_face(file_url):
 @pytest.mark.slow
 def test_workers_of_a_web_server(tmp_path, until):
     """
-    Of four uvicorn workers one fires and none fails.
+    Of four uvicorn workers one fires, and none fails.
 
-    After the worker that fires is killed, another worker fires the next job.
+    When that worker is killed, another worker fires the next job.
     """
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'tickwheel[service]'")
     (tmp_path / "app.py").write_text(APP, "utf-8")
@@ -159,7 +167,9 @@ def test_workers_of_a_web_server(tmp_path, until):
 
 def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     """
-    If only the standby has the handler of some jobs, the standby reports that once, and so does the owner.
+    Only the standby has the handler of some jobs.
+
+    The standby reports this once, and so does the owner.
     """
     owner, standby = make(file_url), make(file_url)
     owner.handler("mine")(print)

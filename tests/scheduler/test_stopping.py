@@ -1,5 +1,5 @@
 """
-Starts and stops in every order, and the jobs that are in progress then.
+Starts and stops in every order, and the jobs that are in progress at that time.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ def test_with(make, url):
     assert not scheduler.is_started
 
 
-def test_stop_leaves_what_is_pending(make, file_url, record):
+def test_stop_leaves_pending_jobs(make, file_url, record):
     """
-    After a stop, near and far jobs stay in the store without a claimed attempt, and fire after the next start.
+    After a stop, near and far jobs stay in the store, and none of them is claimed.
+
+    They fire after the next start.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
@@ -88,7 +90,7 @@ def test_stop_in_time(make, file_url, is_async, until):
     """
     If a handler does not end, a stop keeps its time limit.
 
-    The stop releases the job, and the next owner claims the job.
+    The stop releases the job, and the next owner claims it.
     """
     scheduler = make(file_url).start()
     started, go_on = threading.Event(), threading.Event()
@@ -123,9 +125,11 @@ def test_stop_in_time(make, file_url, is_async, until):
     assert again == [2]
 
 
-def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
+def test_stop_releases_jobs_that_wait_for_a_worker(make, file_url, until):
     """
-    Jobs that were claimed but got no worker are pending after the stop, with no attempt counted.
+    Jobs that were claimed but got no worker are pending after the stop.
+
+    Their attempts do not count.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     started, go_on = threading.Event(), threading.Event()
@@ -151,9 +155,11 @@ def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
     assert {(job.state, job.attempt) for job in left} == {(State.PENDING, 0)}
 
 
-def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch):
+def test_stop_writes_waiting_acknowledgements(make, file_url, record, monkeypatch):
     """
-    A stop that reaches its time limit still writes the acknowledgements that wait for the next commit.
+    A stop reaches its time limit while acknowledgements wait for the next commit.
+
+    The stop still writes them.
     """
     monkeypatch.setattr(_completion, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
@@ -174,7 +180,7 @@ def test_stop_from_inside_a_handler(make, file_url, record, is_async):
     """
     A handler may stop its own scheduler.
 
-    The call returns at once, and the handler's result is written.
+    The call returns at once, and the result of the handler is written.
     """
     scheduler = make(file_url).start()
 
@@ -210,7 +216,9 @@ def test_stop_from_a_hook(make, url):
 
 def test_two_stops_at_once(make, url):
     """
-    If two threads stop a scheduler at once, both calls return when it is stopped.
+    Two threads stop a scheduler at once.
+
+    Both calls return when the scheduler has stopped.
     """
     scheduler = make(url).start()
     go_on, started = threading.Event(), threading.Event()
@@ -239,7 +247,7 @@ def test_two_stops_at_once(make, url):
 
 def test_a_second_owner(make, file_url, record):
     """
-    If a file has an owner, a second scheduler's start is refused.
+    If a file has an owner, the start of a second scheduler fails.
 
     The second scheduler stays a client, and can start when the first stops.
     """
@@ -290,7 +298,9 @@ def test_threads_end(make, url):
 
 def test_tasks_beside_a_handler_end(make, url, record):
     """
-    A stop cancels tasks that an async handler has started, and they end on their loop.
+    A stop cancels the tasks that an async handler has started.
+
+    The tasks end on their loop.
     """
     beside = []
 
@@ -319,7 +329,9 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    Calls by an object that the interpreter destroys last neither fail nor wait for a frozen thread.
+    An object that the interpreter destroys last calls the scheduler.
+
+    The calls neither fail nor wait for a frozen thread.
     """
     program = f"""
         import builtins, os, sys

@@ -26,7 +26,9 @@ STORE_MS = 1_800_000_000_000
 
 def sampled(clock, there_s, back_s, started_ns):
     """
-    Return a store clock sampled once over a connection with these delays, and the store's time at that moment.
+    Return a store clock, and the store's time at the moment of its only sample.
+
+    The sample was taken over a connection with these delays.
     """
     told = StoreClock(Runtime(clock=clock))
     before = told.local()
@@ -40,7 +42,9 @@ def sampled(clock, there_s, back_s, started_ns):
 @pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
 def test_never_ahead(there_s, back_s):
     """
-    With any delays of the connection, the copy is never ahead of the store, and behind by at most these delays.
+    With any delays of the connection, the copy is never ahead of the store.
+
+    It is behind the store by at most these delays.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -64,7 +68,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow sample after a quick one leaves the copy as exact as before, except for the drift.
+    A slow sample after a quick one does not make the copy less exact, except for the drift.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -78,7 +82,9 @@ def test_a_quicker_sample_is_kept():
 
 def test_a_store_that_was_set_back():
     """
-    If the store's own clock is set back or forward, the next sample follows it.
+    The store's own clock is set back or forward.
+
+    The next sample follows it.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -90,7 +96,9 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    At the deadline of an instant, the copy reads at least that instant, so that no timer is set twice.
+    The copy computes a deadline for an instant.
+
+    At this deadline, the copy reads at least the instant. So no timer has to be set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
@@ -102,7 +110,9 @@ def test_a_deadline_is_not_before_its_instant():
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
     """
-    If the thread is held up between two readings of a clock, the computed deadline is still not too late.
+    The thread is held up between its readings of two clocks.
+
+    The computed deadline is still not too late.
     """
     clock = ManualClock()
     told = StoreClock(Runtime(clock=clock))
@@ -131,7 +141,7 @@ class Remote(MemoryStore):
 
 def test_a_client_reads_the_clock_again(make):
     """
-    A process that only sets jobs renews no lease.
+    A process that only sets jobs renews no lease, so it reads the store's clock separately.
 
     Even after a day of drift, it sets no job early or late.
     """
@@ -149,7 +159,9 @@ def test_a_client_reads_the_clock_again(make):
 
 def test_an_async_client_reads_the_clock_again(monkeypatch):
     """
-    An async client reads the clock in another thread, and sets no job early or late either.
+    An async client reads the clock in another thread.
+
+    It sets no job early or late either.
     """
     clock = ManualClock(wall=1_800_000_000.0)
     store, threads = Remote(clock), []
@@ -170,9 +182,9 @@ def test_an_async_client_reads_the_clock_again(monkeypatch):
 
 class Slewed:
     """
-    A machine whose clocks have a wrong rate, and whose monotonic clock stops during a suspend.
+    A machine whose clocks have a wrong rate. Its monotonic clock stops during a suspend.
 
-    It also has the true time.
+    The object also has the true time.
     """
 
     def __init__(self):
@@ -190,7 +202,7 @@ class Slewed:
 
     def monotonic_ns(self):
         """
-        Return the time without suspends.
+        Return the time without the time in suspends.
         """
         return self.monotonic
 
@@ -210,7 +222,9 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    The copy's `earliest` is never ahead of the store, and little behind it, with any changing rates up to 10 % off.
+    The copy's `earliest` is never ahead of the store, and only a little behind it.
+
+    In the test the rates of the clocks change, and are up to 10 % off.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -238,9 +252,9 @@ def test_the_earliest_is_never_ahead(seed):
 
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.05, 1.0999])
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
-def test_a_rate_is_no_step(rate, width_s):
+def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
     """
-    A clock with a wrong rate is not taken for a clock that was set, however old or slow the samples are.
+    A clock with a wrong rate does not count as a clock that was set, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -260,9 +274,9 @@ def test_a_rate_is_no_step(rate, width_s):
 
 
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
-def test_a_step_of_the_server_is_one(step_ms):
+def test_a_clock_step_of_the_server(step_ms):
     """
-    A difference between two renewals that no rate can explain counts as a clock step.
+    If no rate can explain a difference between two renewals, the difference counts as a clock step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -274,7 +288,9 @@ def test_a_step_of_the_server_is_one(step_ms):
 
 def test_a_suspend_has_elapsed():
     """
-    Twelve seconds of suspend count as twelve seconds, and the sample from before is then old.
+    Twelve seconds of suspend count as twelve seconds.
+
+    A sample taken before the suspend is then too old.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -287,7 +303,7 @@ def test_a_suspend_has_elapsed():
 
 class Apart(Remote):
     """
-    A store whose clock shows the true time, and which counts how often it is read.
+    A store whose clock shows the true time, and which counts the readings of its clock.
     """
 
     def __init__(self, clock):
@@ -353,7 +369,9 @@ def slewed_pair(make, rate):
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.0999])
 def test_no_delay_is_early_at_any_rate(make, verb, rate):
     """
-    With samples of any age and any rates, a job's delay ends no earlier than requested, and at most a few ms later.
+    With samples of any age and any rates, the delay of a job is never too short.
+
+    It is at most a few ms too long.
     """
     clock, store, client = slewed_pair(make, rate)
     for number, age_s in enumerate(AGES_S):
@@ -365,7 +383,7 @@ def test_no_delay_is_early_at_any_rate(make, verb, rate):
 
 def test_an_async_delay_is_not_early():
     """
-    With asyncio, a delay does not end earlier than requested either.
+    With asyncio, the delay of a job is never too short either.
     """
 
     async def run():
@@ -388,7 +406,9 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store adds the delay of a set or move to the store's time, so a client does not ask for the time.
+    The store adds the delay of a set or move to its own time.
+
+    So a client does not ask for the time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     store.reads = 0
@@ -404,7 +424,9 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    A client that has not noticed that the server's clock was set still sets jobs neither early nor late.
+    The server's clock is set, and a client has not noticed this.
+
+    The client still sets jobs neither early nor late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -423,7 +445,9 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_no_step(make, verb, step_s, count):
     """
-    A job whose commit was slow counts elapsed time like others, unless the clock was set during the commit.
+    A job whose commit was slow counts elapsed time like other jobs.
+
+    The exception is a clock that is set during the commit.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -450,8 +474,8 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
     The estimated end of a run plus its error bound is not before the true end, and the error bound is small.
 
-    So the delay of a retry does not start before the run has ended, for runs of any length, and with fast or slow
-    clocks.
+    So the delay of a retry does not start before the run has ended. This holds for runs of any length, and with fast or
+    slow clocks.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)
@@ -468,7 +492,9 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
 def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     """
-    By this machine's clock the end of a run is known to the millisecond, and with a manual clock exactly.
+    If this machine's clock counts, the end of a run is known to the millisecond.
+
+    With a manual clock it is known exactly.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
     assert RelativeJobs(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)
@@ -479,7 +505,7 @@ def test_a_job_for_now_is_due_now(make, delay):
     """
     A job without a delay, or started by `run_now`, is due at once.
 
-    The error bound that lengthens delays is not added.
+    (Other delays are lengthened by an error bound.)
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)
@@ -490,7 +516,9 @@ def test_a_job_for_now_is_due_now(make, delay):
 @pytest.mark.parametrize("start_ns", [10**13 + 1, 123_456_789_012_345, 10**15 - 7])
 def test_a_manual_clock_that_stops_at_an_instant(start_ns):
     """
-    If a manual clock stops exactly at an instant, its timer is due, and a nanosecond earlier it is not.
+    A manual clock stops exactly at an instant.
+
+    A timer for that instant is then due. A nanosecond earlier it is not.
     """
     clock = ManualClock(start_ns)
     told, wheel, fired = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []

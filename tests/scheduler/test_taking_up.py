@@ -1,5 +1,7 @@
 """
-An owner that takes up very many set-aside jobs also reads the writes of other processes in between.
+An owner claims very many unroutable jobs.
+
+In between, it reads the writes of other processes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ JOBS = 300
 
 def test_changes_are_read_between_two_pages(redis_server, record, until, monkeypatch):
     """
-    One scan takes up set-aside jobs for a limited time, and then reads changes, however many shards are left.
+    One scan claims unroutable jobs for a limited time, and then reads changes, however many shards are left.
     """
     url = redis_server.empty_url()
     store, calls = open_store(url), []

@@ -145,7 +145,9 @@ VALUES = {
 @pytest.mark.parametrize("extra", [set(), {"a"}])
 def test_the_order_of_a_set_does_not_matter(inline, extra):
     """
-    A set is accepted, although its elements come back in another order; equal sets give equal payloads.
+    A set is accepted as an argument, although its elements come back in another order.
+
+    Equal sets give equal payloads.
     """
 
     @task(name="shop.label")
@@ -162,9 +164,11 @@ def test_the_order_of_a_set_does_not_matter(inline, extra):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_comes_back_as_what_it_was(inline, name):
+def test_a_value_comes_back_with_its_type(inline, name):
     """
-    The payload is JSON, and the annotation restores each value with its type.
+    The payload is JSON.
+
+    The annotation of an argument restores the value with its type.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -201,9 +205,11 @@ def test_a_model_of_pydantic(inline):
         place.of([{"number": 0}])
 
 
-def test_what_was_left_out_is_the_functions_own(inline):
+def test_an_omitted_argument_gets_the_functions_default(inline):
     """
-    An omitted argument is not stored, so the default of the version that runs applies.
+    An omitted argument is not stored.
+
+    The version of the function that runs the job supplies its own default.
     """
     clock, scheduler = inline
 
@@ -222,9 +228,9 @@ def test_what_was_left_out_is_the_functions_own(inline):
 @pytest.mark.parametrize("place", ["first", "default", "keyword", "positional", "none"])
 def test_the_firing(inline, place, is_async):
     """
-    A task gets the firing if it has a parameter for it, which is not an argument of a call.
+    A task gets the firing if it has a parameter for it.
 
-    A coroutine function can be a task, too.
+    A call gives no argument for this parameter. A coroutine function can be a task, too.
     """
     clock, scheduler = inline
 
@@ -262,7 +268,7 @@ def test_the_firing(inline, place, is_async):
 
 def test_names_of_all_kinds(inline):
     """
-    A task is found by its module and function name, by a given name, or by a former name.
+    A task is found by the name of its module and function, by a given name, or by a former name.
     """
     clock, scheduler = inline
     assert everything.name == f"{__name__}.everything"
@@ -312,9 +318,9 @@ def test_a_name_that_no_other_process_knows(module, name):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_errors_that_end_it(inline, fields, error, state, is_async):
     """
-    The class of an error decides whether there is a retry.
+    The class of an error decides whether the task is retried.
 
-    A dead letter has the error's text and the line that raised it.
+    A dead letter has the text of the error and the line that raised it.
     """
     clock, scheduler = inline
 
@@ -333,9 +339,9 @@ def test_errors_that_end_it(inline, fields, error, state, is_async):
     assert "in fail" in scheduler.history("k")[0].traceback
 
 
-def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
+def test_an_assertion_error_reaches_the_test(inline):
     """
-    If a task raises AssertionError, the call that moves the test's clock raises it, however the job ends.
+    If a task raises AssertionError, the call that moves the test's clock raises the same error, however the job ends.
     """
     clock, scheduler = inline
 
@@ -350,7 +356,9 @@ def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
 
 def test_the_policy_comes_with_the_call():
     """
-    A call includes its retry policy, so it also applies if the process that sets the job does not register the task.
+    The call of a task includes the retry policy.
+
+    So the policy applies even if the process that sets the job does not register the task.
     """
     scheduler = Scheduler("memory://")
     made = task(name="t", retry=RetryPolicy(2))(lambda x: x)
@@ -363,9 +371,9 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A manifest's schedule can be a call, like a set.
+    A schedule of a manifest can be a call, as in a set.
 
-    Declaring it again leaves the schedule unchanged.
+    Declaring the schedule again leaves it unchanged.
     """
     clock, scheduler = inline
 
@@ -385,7 +393,7 @@ def test_a_declaration_has_calls(inline):
 
 def test_what_a_task_returns_counts(inline):
     """
-    A task's result means the same as a handler's result.
+    A result of a task has the same meaning as a result of a handler.
     """
     clock, scheduler = inline
     snooze = scheduler.task(name="s")(lambda: Snooze(60))
@@ -396,7 +404,9 @@ def test_what_a_task_returns_counts(inline):
 
 def test_a_process_of_its_own(make, until, monkeypatch):
     """
-    A worker process finds the task by its module, with its types, and the task's errors have the same effect there.
+    A worker process finds the task by its module, and its arguments have the right types.
+
+    The errors of the task have the same effect as in this process.
     """
     sys.modules.setdefault(__name__, sys.modules[everything.__module__])
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds the task's module there, too
@@ -413,7 +423,9 @@ def test_a_process_of_its_own(make, until, monkeypatch):
 
 def test_middleware_runs_around_each_attempt(inline):
     """
-    The first middleware is the outermost. A middleware sees exceptions, and its own exception is the attempt's error.
+    The first middleware is the outermost.
+
+    A middleware sees exceptions of the task. An exception of the middleware itself is the attempt's error.
     """
     clock, scheduler = inline
     order = []
@@ -490,7 +502,7 @@ def unresolved_elsewhere(number: int) -> Nothing:
 
 def of_socket(firing_: Firing) -> None:
     """
-    Take the firing in a parameter with another name.
+    Take the firing, in a parameter with another name.
     """
 
 
@@ -508,7 +520,9 @@ def of_two_texts(when: datetime | date) -> None:
 
 def test_annotations_are_resolved_late(inline):
     """
-    A type may be defined below its task, and the type of the return value is never needed.
+    The type of an argument may be defined below its task.
+
+    The type of the return value is never needed.
     """
     clock, scheduler = inline
     made = scheduler.task(name="later")(later)
@@ -528,9 +542,9 @@ def test_annotations_are_resolved_late(inline):
     ],
 )
 @pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
-def test_an_annotation_that_cannot_be_is_refused_by_name(function, parameter, remedy, make):
+def test_an_unusable_annotation(function, parameter, remedy, make):
     """
-    An unusable annotation is refused by name, at the first call and at the start.
+    If an annotation cannot be used, the first call and the start raise an error that names it.
     """
     scheduler = make("memory://")
     made = scheduler.task(name="t")(function)
@@ -570,9 +584,11 @@ def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
         (closed, {"price": "1"}),
     ],
 )
-def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
+def test_a_value_that_would_come_back_changed(function, arguments):
     """
-    A value that would come back as something else is refused with the name of its argument.
+    A value that would come back changed is refused.
+
+    The error names the argument.
     """
     made = task(name="t")(function)
     with pytest.raises(InvalidJobError, match=rf"t\.of: {next(iter(arguments))} is "):
@@ -580,9 +596,11 @@ def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
 
 
 @pytest.mark.parametrize("price", [float("nan"), float("inf")])
-def test_what_json_has_no_number_for(price):
+def test_a_number_that_json_cannot_represent(price):
     """
-    A number that JSON cannot represent is refused, and nothing is set.
+    A number that JSON cannot represent is refused.
+
+    Nothing is set.
     """
     scheduler = Scheduler("memory://")
     with pytest.raises(InvalidJobError, match=r"price is nan|payload is"):
@@ -593,7 +611,9 @@ def test_what_json_has_no_number_for(price):
 
 def mistakes(scheduler):
     """
-    Return wrong calls, by a pattern that their error must match, which names the remedy.
+    Return wrong calls, each under a pattern for its error.
+
+    The pattern contains the remedy.
     """
     made = scheduler.task(name="shop.cancel_order")(closed)
     return {
@@ -654,7 +674,7 @@ class Sent:
 
 def test_a_task_has_no_verbs_of_other_libraries():
     """
-    A verb of another task library raises an error that names the verb of this library.
+    If a verb of another task library is called on a task, the error names the verb of this library.
     """
     made = task(name="t")(closed)
     for name in ("delay", "apply_async", "defer", "send"):
@@ -676,7 +696,9 @@ def test_a_mistake_names_its_remedy(remedy):
 @pytest.mark.parametrize("name", ["mail2", "shop.cancel_orders_of_customers", "crm.cancel_order", "cancelling", "log"])
 def test_a_name_that_another_process_may_have(name):
     """
-    An unknown handler name that resembles no known one is accepted, because another process may know it.
+    An unknown handler name that resembles no known name is accepted.
+
+    Another process may know the handler.
     """
     scheduler = Scheduler("memory://")
     scheduler.task(name="shop.cancel_order")(closed)
@@ -685,9 +707,9 @@ def test_a_name_that_another_process_may_have(name):
     scheduler.stop()
 
 
-def test_without_tasks_any_name_is_one():
+def test_without_tasks_no_name_is_suggested():
     """
-    A process without tasks suggests no other name for a handler.
+    In a process without tasks, the error for an unknown handler suggests no other name.
     """
     scheduler = Scheduler("memory://")
     scheduler.handler("mail")(print)
@@ -712,7 +734,7 @@ def test_without_tasks_any_name_is_one():
 )
 def test_near(name, meant):
     """
-    In a long enough name, a difference of one or two letters counts as a typo.
+    In a name of sufficient length, a difference of one or two letters counts as a typo.
     """
     assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
     assert near(name, []) is None
@@ -722,7 +744,7 @@ def test_without_msgspec(monkeypatch):
     """
     Without msgspec, the error names the extra to install.
 
-    A task without parameters works without it.
+    A task without parameters does not need msgspec.
     """
     made = task(name="t")(closed)
     monkeypatch.setitem(sys.modules, "msgspec", None)
@@ -733,7 +755,7 @@ def test_without_msgspec(monkeypatch):
 
 def test_a_method_is_bound_first(inline):
     """
-    A task made of a bound method calls the method on its object.
+    A task that is made from a bound method calls the method on its object.
     """
     clock, scheduler = inline
 

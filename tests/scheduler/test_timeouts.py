@@ -12,7 +12,9 @@ from tickwheel.host.runtime import Runtime
 
 def test_a_timer_that_fires_while_it_is_set_is_set_again():
     """
-    If a timeout is so short that its timer fires before the caller continues, later timeouts still work.
+    A timeout is so short that its timer fires before `start` returns.
+
+    Later timeouts still work.
     """
     set_for = []
 

@@ -1,5 +1,5 @@
 """
-An unexpected error of a store, or a lack of threads, stops nothing permanently.
+An unexpected error of a store, or a lack of threads, never stops the scheduler permanently.
 
 For example, a driver that mishandles a lost connection raises such an error.
 """
@@ -33,7 +33,9 @@ LEASE_MS = 150
 
 class Tripping(MemoryStore):
     """
-    A store with several owners and leases, some of whose calls (numbered in *trips_at*) raise an unexpected error.
+    A store with several owners and leases.
+
+    Calls whose numbers are in *trips_at* raise an unexpected error.
     """
 
     abilities = Abilities(has_many_owners=True)
@@ -79,16 +81,18 @@ class Tripping(MemoryStore):
 
     def wait_for_change(self, timeout_s):
         """
-        Wait until others may have written.
+        Wait until another process may have written.
         """
         self._may_trip("wait_for_change")
         return super().wait_for_change(min(timeout_s, 0.02))
 
 
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
-def test_goes_on(make, record, caplog, call):
+def test_the_scheduler_continues(make, record, caplog, call):
     """
-    If any call fails twice, jobs set then and later still fire, and the log has the traceback.
+    Any call fails twice.
+
+    Jobs that were set at that time, and later jobs, still fire. The log has the traceback.
     """
     store = Tripping(call)
     scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
@@ -107,7 +111,7 @@ def test_goes_on(make, record, caplog, call):
 
 class Picky(MemoryStore):
     """
-    A store that cannot write the end of the job *unwanted*, nor any text outside ASCII.
+    A store that cannot write the end of the job *unwanted*, and cannot write text outside ASCII.
     """
 
     def __init__(self, unwanted=""):
@@ -129,7 +133,9 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    An acknowledgement that the store always refuses blocks neither the rest of its batch nor later batches.
+    The store always rejects one acknowledgement.
+
+    It blocks neither the other acknowledgements of its batch nor later batches.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -150,7 +156,7 @@ def test_an_end_that_is_never_written(make, events):
 
 def test_a_failure_that_lasts_is_logged(make, caplog, until):
     """
-    If no hook listens, a permanent failure of the store is logged once, however often the scheduler retries.
+    If no hook is subscribed, a permanent failure of the store is logged once, however often the scheduler retries.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -164,9 +170,9 @@ def test_a_failure_that_lasts_is_logged(make, caplog, until):
     assert [line.message for line in caplog.records] == [said]
 
 
-def test_text_that_a_store_does_not_take(make, events):
+def test_text_that_a_store_rejects(make, events):
     """
-    If the store refuses the text of a handler's error or note, the text is stored in ASCII.
+    If the store rejects the text of a handler's error or note, the text is stored in ASCII.
     """
     scheduler = make(Picky())
     told = events(scheduler)
@@ -187,9 +193,9 @@ def test_text_that_a_store_does_not_take(make, events):
 
 def test_stop_closes(caplog):
     """
-    If the store fails while a scheduler releases its leases, the scheduler is still stopped and closed.
+    The store fails while a scheduler releases its leases.
 
-    The scheduler reports the failure.
+    The scheduler is still stopped and closed. It reports the failure.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -202,7 +208,9 @@ def test_stop_closes(caplog):
 @pytest.fixture
 def no_threads(monkeypatch):
     """
-    Return a function that makes the first two starts of a thread with a given name fail, and a list of these failures.
+    Return a function that makes the first two starts of a thread with a given name fail.
+
+    Return also the list of these failures.
     """
     refused = []
 
@@ -225,7 +233,7 @@ def no_threads(monkeypatch):
 @pytest.mark.parametrize("name", ["tickwheel-worker", "tickwheel-coroutines"])
 def test_no_thread_to_spare(make, record, caplog, no_threads, name):
     """
-    If the system has no thread for a job, the job and the next job run as soon as a thread can be started.
+    If the system has no thread for a job, this job and the next one run as soon as a thread can be started.
     """
     scheduler = make(MemoryStore())
 
@@ -243,9 +251,11 @@ def test_no_thread_to_spare(make, record, caplog, no_threads, name):
     assert sum("starting" in line.message for line in caplog.records) == 2
 
 
-def test_another_worker_not_to_be_had(make, record, no_threads):
+def test_another_worker_cannot_be_started(make, record, no_threads):
     """
-    If a worker cannot start another worker, it runs its own job and then the waiting one.
+    A worker cannot start another worker for a waiting job.
+
+    It runs its own job, and then the waiting job itself.
     """
     scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
     scheduler.handler("h")(record)
@@ -261,7 +271,9 @@ def test_another_worker_not_to_be_had(make, record, no_threads):
 
 def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
-    If the pruner gets no thread, it starts later, so that the history does not grow without limit.
+    If the pruner gets no thread at first, it starts later.
+
+    Otherwise the history would grow without limit.
     """
     monkeypatch.setattr(_records, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()
@@ -275,7 +287,9 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
 @pytest.mark.parametrize("name", ["tickwheel-writer-callers", "tickwheel-writer"])
 def test_no_thread_for_a_second_writer(monkeypatch, until, name):
     """
-    If one of several writers gets no thread, all of them end, so that the next start does not add to their number.
+    If one of several writers gets no thread, all writers end.
+
+    So the next start does not add further writers to them.
     """
     before, start, asked = set(threading.enumerate()), threading.Thread.start, []
 
@@ -299,7 +313,9 @@ def test_no_thread_for_a_second_writer(monkeypatch, until, name):
 
 def test_no_thread_for_a_request(service_url, no_threads):
     """
-    A client of a service raises the error if its thread cannot start, and works as soon as a thread can start.
+    If the thread of a service's client cannot start, the client raises the error.
+
+    It works as soon as a thread can be started.
     """
     refused = no_threads("tickwheel-http")
     client = Scheduler(service_url)
@@ -313,7 +329,9 @@ def test_no_thread_for_a_request(service_url, no_threads):
 
 def test_no_thread_to_ask_the_owner(no_threads):
     """
-    If the thread that asks another process cannot start, the caller gets the error, and the next call works.
+    If the thread that asks another process cannot start, the caller gets the error.
+
+    The next call works.
     """
     answers = queue.SimpleQueue()
 
@@ -338,9 +356,9 @@ def test_no_thread_to_ask_the_owner(no_threads):
     requests.close()
 
 
-def test_waiting_goes_on(monkeypatch, caplog):
+def test_a_standby_continues(monkeypatch, caplog):
     """
-    A standby tries again after an unexpected error of its store.
+    After an unexpected error of its store, a standby tries again.
     """
     monkeypatch.setattr(_standby, "_PAUSE_S", 0.01)
     turns, has_started = [], threading.Event()
@@ -378,9 +396,11 @@ class Opening:
         return connection
 
 
-def test_checkpoints_go_on(tmp_path):
+def test_checkpoints_continue(tmp_path):
     """
-    A checkpoint that failed is made at the next turn, so that the log does not grow without limit.
+    A failed checkpoint is repeated at the next turn.
+
+    Otherwise the log would grow without limit.
     """
     opening = Opening(tmp_path / "jobs.db")
     checkpointer = _checkpointer.Checkpointer(opening)
@@ -391,9 +411,11 @@ def test_checkpoints_go_on(tmp_path):
     assert opening.turns == 2
 
 
-def test_following_goes_on(tmp_path):
+def test_later_transactions_are_still_followed(tmp_path):
     """
-    If the wait for the end of one transaction fails, the next transaction is still followed.
+    The wait for the end of one transaction fails.
+
+    The wait for the next transaction still works.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

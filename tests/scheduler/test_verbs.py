@@ -1,5 +1,7 @@
 """
-The verbs set, move, cancel, run_now, replay, get and list give the documented answers on every store.
+The verbs set, move, cancel, run_now, replay, get and list.
+
+They give the documented answers on every store.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def refusing(request, tmp_path_factory):
 
 def test_set_and_get(client):
     """
-    A job that was set can be read, with the fields that were given.
+    A job that was set can be read, and has the given fields.
     """
     policy = RetryPolicy(attempts=2, kind="list", waits_ms=(5,))
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -69,7 +71,7 @@ def test_a_kept_payload(client):
     """
     A set can keep the payload of the existing job.
 
-    Giving a payload as well is refused.
+    If it also gives a payload, it is refused.
     """
     client.set("k", delay=HOUR, handler="h", payload={"a": 1})
     assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
@@ -96,7 +98,9 @@ def test_delay_and_at_agree(client):
 
 def test_timedeltas_and_iso_text(client):
     """
-    A timedelta is accepted as a length of time everywhere, and ISO 8601 text with an offset as an instant.
+    A timedelta is accepted wherever a length of time is.
+
+    ISO 8601 text with an offset is accepted wherever an instant is.
     """
     hour, until = timedelta(hours=1), f"{YEAR}-01-01T01:00:00+01:00"
     at_ms = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
@@ -143,7 +147,7 @@ def test_durations_as_text(client):
 
 def test_a_delay_never_ends_early(client):
     """
-    The due time of a job is not before the clock reading taken before the call, plus the delay.
+    The due time of a job is at least the delay after the clock reading that was taken before the call.
     """
     before = datetime.now(UTC).timestamp()
     for n in range(50):
@@ -153,7 +157,7 @@ def test_a_delay_never_ends_early(client):
 
 def test_modes(client):
     """
-    The mode decides whether a second set replaces the job, keeps it, or takes the earlier due time.
+    If a key is set a second time, the mode decides: the job is replaced, kept, or gets the earlier due time.
     """
     first = client.set("k", delay=HOUR, handler="h", payload=1).job
     kept = client.set("k", delay=1, handler="h", payload=2, mode="keep")
@@ -168,7 +172,7 @@ def test_modes(client):
 
 def test_a_debounce_ends(client):
     """
-    A sliding job is not moved past its maximum wait.
+    Sets that debounce a job do not move it past its maximum wait.
     """
     first = client.set("k", delay=60, handler="h", max_wait=90).job
     later = client.set("k", delay=HOUR, handler="h", max_wait=90).job
@@ -177,7 +181,9 @@ def test_a_debounce_ends(client):
 
 def test_generations(client):
     """
-    A write conditional on a generation that the job does not have changes nothing, and its answer shows the job.
+    A write that requires a generation changes nothing if the job has another generation.
+
+    The answer shows the job.
     """
     assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
     job = client.get("k")
@@ -198,7 +204,7 @@ def test_move_and_cancel(client):
     """
     A pending job is moved and cancelled, with the documented answers.
 
-    An unknown key is reported as not found.
+    For an unknown key, the answer is "not found".
     """
     first = client.set("k", delay=HOUR, handler="h").job
     moved = client.move("k", at=first.due_at / 1000 + 60)
@@ -212,9 +218,9 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set at once, with answers in order.
+    Many jobs are set at once, and the answers have their order.
 
-    If one request is invalid, none is set.
+    If one request is invalid, no job is set.
     """
     answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
     assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]
@@ -230,7 +236,9 @@ def test_many(client):
 
 def test_many_of_the_other_verbs(client):
     """
-    Many jobs are moved or cancelled in one call, with answers in order, even for unknown keys.
+    Many jobs are moved or cancelled in one call.
+
+    The answers are in order, even with unknown keys.
     """
     client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
     keys = ["k3", "none", "k1"]
@@ -248,7 +256,7 @@ def test_many_of_the_other_verbs(client):
 
 def test_drain(client):
     """
-    A drain cancels and returns only the pending jobs under a prefix.
+    A drain cancels and returns only pending jobs, and only those whose keys begin with the prefix.
     """
     client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
     client.set("b", delay=HOUR, handler="h")
@@ -346,7 +354,9 @@ def test_listing(client):
 )
 def test_bad_values(refusing, fields, error, said):
     """
-    A bad value is refused by name, and nothing is stored.
+    If a value is invalid, the error names it.
+
+    Nothing is stored.
     """
     with pytest.raises(error) as caught:
         refusing.set("k", **{"handler": "h", **fields})
@@ -357,7 +367,7 @@ def test_bad_values(refusing, fields, error, said):
 @pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
 def test_bad_listing(client, limit, state):
     """
-    A page is refused if it has no jobs or too many, or an unknown state.
+    The arguments of a page are refused if they ask for no jobs, for too many jobs, or for an unknown state.
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)
@@ -365,7 +375,9 @@ def test_bad_listing(client, limit, state):
 
 def test_stats_of_a_client(client):
     """
-    A client has the same figures as an owner, all of them zero, in a form that JSON can represent.
+    A client has the same figures as an owner.
+
+    All of them are zero, and JSON can represent them.
     """
     client.set("k", delay=HOUR, handler="h")
     stats = json.loads(json.dumps(client.stats(), allow_nan=False))
@@ -392,7 +404,7 @@ def test_unknown_fields(client):
 
 def test_closed(client):
     """
-    After the stop, every verb raises an error that says that the scheduler is closed.
+    After the stop, every verb raises an error: the scheduler is closed.
     """
     client.set("k", delay=HOUR, handler="h")
     assert client.stop() == []
@@ -429,7 +441,9 @@ def test_closed(client):
 )
 def test_bad_urls(make, url, said):
     """
-    A URL that names no store is refused with the known schemes, and its password is hidden.
+    For a URL that names no store, the error lists the known schemes.
+
+    It hides the password.
     """
     with pytest.raises(StoreError, match=said):
         make(url)

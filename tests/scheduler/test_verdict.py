@@ -1,5 +1,5 @@
 """
-The verdict on each way in which an attempt ends.
+The verdict for each way in which an attempt can end.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def test_results(one, result, expected):
 )
 def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
-    A delay is added to the latest time at which the attempt can have ended, here 300 ms after the estimate.
+    A delay counts from the latest time at which the attempt can have ended.
 
-    This error does not change a delay of zero, nor the next run.
+    Here this is 300 ms after the estimate. The error bound does not affect a delay of zero, or the next run.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at
@@ -112,7 +112,7 @@ def test_errors(one, error, expected):
     """
     Each error has its verdict.
 
-    A missing handler causes no retry.
+    A missing handler does not lead to a retry.
     """
     assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
@@ -125,7 +125,7 @@ def pay():
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_the_place_of_an_error(attempt, recurrence):
     """
-    The line that raised is stored as long as the error is.
+    The line that raised an error is stored for as long as the error is stored.
     """
     before = job(attempt, recurrence, error="before", raised_in="shop.pay+7")
     with pytest.raises(ValueError, match="x") as caught:
@@ -160,7 +160,7 @@ class LiarError(Exception):
 
 class Text(str):
     """
-    A string that cannot be used like one.
+    An object that is a string by its class, but cannot be used like a string.
     """
 
     __slots__ = ()
@@ -213,7 +213,9 @@ class NamelessError(Exception, metaclass=NamelessType):
 )
 def test_errors_whose_text_is_anything(make, text):
     """
-    An error with any kind of text fails the attempt, with a plain string as text that every store accepts.
+    An error with any kind of text fails the attempt.
+
+    Its text is stored as a plain string that every store accepts.
     """
     verdict = judge_error(job(0), 7, make(), RunSpan(NOW, NOW), random)
     assert verdict.ending is Ending.RETRIED
@@ -223,7 +225,9 @@ def test_errors_whose_text_is_anything(make, text):
 
 def test_results_of_any_class():
     """
-    The result of a handler may have no repr, and a reason may be another type than a string.
+    The result of a handler may have no repr.
+
+    The reason in a result may be of another type than a string.
     """
     error = judge_result(job(0), 7, LiarError(), RunSpan(NOW, NOW), random).settle.error
     assert error == "the handler returned a LiarError: raise it"
@@ -248,9 +252,9 @@ def test_long_errors_are_cut():
 
 def test_expiry():
     """
-    A job is omitted once it expires.
+    A one-time job is omitted once it has expired.
 
-    A recurring job continues.
+    A recurring job continues with its next run.
     """
     assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
     assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Ending.EXPIRED, Settled.DONE, 0, None, None)
@@ -270,7 +274,9 @@ def test_skipped_runs():
 @pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
 def test_a_search_that_gave_up(ends):
     """
-    If the search for the next run gives up because of exclusions, the series becomes a dead letter that names them.
+    Because of exclusions, the search for the next run gives up.
+
+    The series becomes a dead letter, and its error names the exclusions.
     """
     exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
@@ -290,7 +296,9 @@ def test_a_search_that_gave_up(ends):
 
 def test_poison():
     """
-    A pending job without attempts left was interrupted each time, so it becomes a dead letter.
+    A pending job without attempts left must have been interrupted each time.
+
+    So it becomes a dead letter.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)

@@ -24,7 +24,7 @@ from tickwheel.targets import Call
 
 class Work:
     """
-    Runs plain functions like jobs of a handler that may use all workers.
+    Runs plain functions like jobs of a handler that may occupy all workers.
     """
 
     def __init__(self, size):
@@ -93,7 +93,9 @@ def work(request):
 
 def test_no_thread_before_work(work):
     """
-    Threads start only when there is work, and no more than allowed.
+    Threads start only when there is work.
+
+    There are never more threads than allowed.
     """
     assert work.workers.count == 0
     for count in range(1, 20):
@@ -102,11 +104,11 @@ def test_no_thread_before_work(work):
     assert 1 <= len(work.threads) <= 4
 
 
-def test_a_slow_item_delays_nobody(work):
+def test_a_slow_item_delays_no_other(work):
     """
-    While some items block, the others run.
+    While some items block, other items run.
 
-    If all workers are blocked, they wait.
+    If all workers are blocked, the other items wait.
     """
     go_on = threading.Event()
     work.put([lambda: go_on.wait(300)] * 3 + [lambda: None] * 100)
@@ -121,9 +123,9 @@ def test_a_slow_item_delays_nobody(work):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_ends_follow_the_place(work, until):
     """
-    Each verdict is ended once, after its place is free.
+    Each verdict is settled once, after the place of its entry is free.
 
-    Only the last end is that of an idle worker.
+    Only the last one is settled by an idle worker.
     """
     entries = work.put([lambda: "verdict"] * 2 + [lambda: None] + [lambda: "verdict"])
     until(lambda: len(work.ended) == 3)
@@ -131,11 +133,11 @@ def test_ends_follow_the_place(work, until):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_a_slow_end_delays_nobody(work, until):
+def test_a_slow_end_delays_no_job(work, until):
     """
-    While an idle worker writes an end, another thread runs a job that comes.
+    While an idle worker writes an end, another thread runs a new job.
 
-    Afterwards one of the two ends.
+    Afterwards one of the two threads ends.
     """
     go_on = threading.Event()
     work.put([lambda: lambda: go_on.wait(300)])
@@ -163,7 +165,9 @@ def test_order_of_one(work):
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost(work, seed):
     """
-    Items that many threads put while workers come and go all run once.
+    Many threads put items while workers start and end.
+
+    Each item runs once.
     """
     counted = []
 
@@ -185,9 +189,9 @@ def test_nothing_is_lost(work, seed):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_another_in_place_of_a_leaked_one(work, until):
     """
-    While a thread hangs past its timeout, another takes its place.
+    While a thread hangs past its timeout, another thread takes its place.
 
-    When it returns, one of the two ends.
+    When the first one returns, one of the two threads ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
@@ -203,9 +207,9 @@ def test_another_in_place_of_a_leaked_one(work, until):
     assert work.queue.leaked == {}
 
 
-def test_what_has_ended_cannot_leak(work, until):
+def test_an_entry_that_has_ended_cannot_leak(work, until):
     """
-    A timeout that comes just as its entry ends changes nothing.
+    A timeout that comes just when its entry ends has no effect.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
@@ -216,7 +220,7 @@ def test_what_has_ended_cannot_leak(work, until):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_taken_back(work):
+def test_queued_entries_can_be_withdrawn(work):
     """
     Entries that no worker has begun can be withdrawn.
     """
@@ -243,9 +247,11 @@ def test_closed():
     assert not any(thread.is_alive() for thread in work.threads)
 
 
-def test_a_line_of_jobs_that_were_all_cancelled():
+def test_cancelled_entries_leave_the_queue():
     """
-    Entries that were cancelled while they waited for their handler are removed, even while its only place is taken.
+    Entries wait for the only place of their handler, which is taken.
+
+    If they are cancelled, they are removed at once.
     """
     queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
@@ -274,7 +280,9 @@ def due(handler, count):
 
 def test_handlers_take_turns():
     """
-    A handler with few jobs does not wait behind another handler's burst, and each handler's jobs run in order.
+    A handler with few jobs does not wait until another handler's burst is over.
+
+    The jobs of each handler run in order.
     """
     queue = WorkQueue(8, 4, Runtime())
     herd, calm = due("herd", 50), due("calm", 2)
@@ -286,7 +294,7 @@ def test_handlers_take_turns():
 
 def test_a_herd_leaves_the_loop_its_turns():
     """
-    A turn of the loop starts at most 64 tasks of a burst.
+    A turn of the event loop starts at most 64 tasks of a burst.
 
     All tasks run, in order.
     """

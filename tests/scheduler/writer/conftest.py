@@ -1,5 +1,7 @@
 """
-Fixtures of the writer's tests: a store that can be held and made to fail, and writers that the fixture closes.
+Fixtures of the writer's tests.
+
+They are a store that can be held and made to fail, and writers that the fixture closes.
 """
 
 from __future__ import annotations

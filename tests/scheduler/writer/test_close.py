@@ -19,7 +19,9 @@ PATIENCE_S = 20.0
 
 def test_close_writes_what_waits(make, store):
     """
-    A close refuses new writes, writes and answers all waiting ones, and may be repeated.
+    A close refuses new writes, and writes and answers all waiting ones.
+
+    It may be repeated.
     """
     writer = make()
     with store.held() as entered:
@@ -35,9 +37,11 @@ def test_close_writes_what_waits(make, store):
     assert writer.close(PATIENCE_S)
 
 
-def test_close_lets_those_go_who_wait_for_room(make, store):
+def test_close_releases_callers_that_wait_for_room(make, store):
     """
-    If a caller waits for room when the writer closes, it gets an error that says so.
+    A caller waits for room when the writer closes.
+
+    The caller gets an error that says so.
     """
     writer = make(waiting_max=1)
     caught = []
@@ -64,7 +68,9 @@ def test_close_lets_those_go_who_wait_for_room(make, store):
 
 def test_close_from_a_callback(make):
     """
-    A callback may close the writer, which then ends without another call.
+    A callback may close the writer.
+
+    The writer then ends without another call.
     """
     writer = make()
     closed = []
@@ -76,7 +82,9 @@ def test_close_from_a_callback(make):
 @pytest.mark.needs("os.fork")
 def test_fork(make):
     """
-    A forked child has no writer thread, so a write there is refused instead of waiting forever.
+    A forked child has no writer thread.
+
+    So a write in the child raises an error instead of waiting forever.
     """
     writer = make()
     reader, end = os.pipe()

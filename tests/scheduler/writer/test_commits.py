@@ -1,5 +1,5 @@
 """
-Group commit: which writes share a commit, their order, and when callers are notified.
+Group commit: which writes share a commit, in which order, and when callers are notified.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PATIENCE_S = 20.0
 
 def test_answers_when_it_is_written(make, store):
     """
-    A write is answered once the store has it.
+    A write is answered once it is in the store.
     """
     writer = make()
     assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
@@ -25,7 +25,9 @@ def test_answers_when_it_is_written(make, store):
 
 def test_gathers_while_a_commit_runs(make, store):
     """
-    Writes that arrive during a commit share the next commit, and every caller gets its own answer.
+    Writes that arrive during a commit share the next commit.
+
+    Every caller gets its own answer.
     """
     writer = make()
     with store.held() as entered:
@@ -44,7 +46,9 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    A commit has at most the maximum number of writes of either kind, except for a batch that was posted as a whole.
+    A commit has at most the maximum number of writes of either kind.
+
+    The exception is a batch that was posted as a whole.
     """
     writer = make(batch_max=10)
     answered = threading.Event()
@@ -61,7 +65,9 @@ def test_commits_are_bounded(make, store):
 
 def test_own_writes_go_first(make, store):
     """
-    The scheduler's own writes overtake a waiting bulk, which keeps its share of every commit.
+    The scheduler's own writes overtake a waiting bulk of a caller.
+
+    The bulk keeps its share of every commit.
     """
     writer = make(batch_max=8)
     order = []
@@ -78,9 +84,11 @@ def test_own_writes_go_first(make, store):
     assert order[16:] == ["own 8", "own 9", *(f"caller {i}" for i in range(8, 12))]
 
 
-def test_few_writes_pass_a_herd(make, store):
+def test_few_writes_overtake_a_burst(make, store):
     """
-    The few writes of a firing do not wait behind a burst, and the burst keeps its share of every commit.
+    The few writes of a firing do not wait behind a burst.
+
+    The burst keeps its share of every commit.
     """
     writer = make(batch_max=100)
     order = []
@@ -97,7 +105,7 @@ def test_few_writes_pass_a_herd(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A bulk that is larger than a commit gets one answer, in its order.
+    A bulk that is larger than a commit gets one answer, in the order of the bulk.
 
     An empty bulk is answered at once.
     """
@@ -109,7 +117,9 @@ def test_bulk_is_answered_in_order(make):
 
 def test_observer_hears_first(make):
     """
-    An observer of commits is notified before the callers, with all writes and answers of the commit.
+    An observer of commits is notified before the callers.
+
+    It gets all writes and answers of the commit.
     """
     heard = []
     writer = make(on_commit=lambda writes, answers, _: heard.append((list(writes), list(answers))))
@@ -123,7 +133,9 @@ def test_observer_hears_first(make):
 
 def test_many_threads(make, store):
     """
-    With eight threads at once every answer goes to the right thread, and there are fewer commits than writes.
+    Eight threads write at once.
+
+    Every answer goes to the right thread, and there are fewer commits than writes.
     """
     writer = make()
     (lease,) = store.acquire("owner")

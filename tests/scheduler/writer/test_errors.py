@@ -1,5 +1,5 @@
 """
-Failed writes, and which callers are notified of them.
+Failed writes, and which callers are notified of each failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def a_bad_set():
 
 def test_transient_error_is_tried_again(make, store):
     """
-    A transient error is retried, and callers do not see it.
+    After a transient error the commit is retried.
+
+    Callers do not see the error.
     """
     writer = make()
     store.fail("apply", 3)
@@ -35,7 +37,9 @@ def test_transient_error_is_tried_again(make, store):
 
 def test_transient_error_that_stays(make, store):
     """
-    If a transient error outlasts the retries, the whole batch gets it, and the next batch is tried.
+    If a transient error outlasts the retries, all callers of the batch get it.
+
+    The next batch is tried.
     """
     writer = make(retry_s=0.0)
     with store.held() as entered:
@@ -50,7 +54,9 @@ def test_transient_error_that_stays(make, store):
 
 def test_full_store(make, store, monkeypatch):
     """
-    If the store is full, a set is refused at once, and other writes of the same commit succeed.
+    If the store is full, a set fails at once.
+
+    Other writes of the same commit succeed.
     """
     writer = make(retry_s=3600.0)
     assert writer.submit(a_set("old")).result(PATIENCE_S).outcome is Outcome.CREATED
@@ -121,7 +127,9 @@ def test_bad_bulk_fails_as_one(make):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_callbacks_that_raise(make, caplog, error):
     """
-    An exception in a callback is logged, and affects neither the thread nor other callers.
+    An exception in a callback is logged.
+
+    It affects neither the thread nor other callers.
     """
 
     def broken(*_):
@@ -139,7 +147,9 @@ def test_callbacks_that_raise(make, caplog, error):
 
 def test_store_that_exits(make, store, monkeypatch):
     """
-    If the store raises SystemExit or another BaseException, its writes fail, and the writer's thread continues.
+    If the store raises SystemExit or another BaseException, the writes fail.
+
+    The writer's thread continues.
     """
     writer, apply = make(), store.apply
     with monkeypatch.context() as patch:

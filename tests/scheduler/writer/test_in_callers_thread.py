@@ -1,5 +1,7 @@
 """
-A caller that waits anyway writes in its own thread if the writer is idle, with the same effects.
+A caller that would wait anyway writes in its own thread if the writer is idle.
+
+The effects are the same as in the writer's thread.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def in_thread(call):
 
 def test_a_caller_that_waits_writes_itself(writer, store, threads):
     """
-    While the writer is idle, a caller that waits does the write in the caller's thread, and the writer's thread sleeps.
+    While the writer is idle, a caller that waits writes in its own thread.
+
+    The writer's thread sleeps.
     """
     me = threading.current_thread()
     assert write(writer) is Outcome.CREATED
@@ -94,7 +98,9 @@ def test_a_caller_that_waits_writes_itself(writer, store, threads):
 
 def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
     """
-    If the caller does not wait, as on an event loop, it gets a promise at once.
+    A caller that does not wait, for example on an event loop, gets a promise at once.
+
+    The writer's thread writes.
     """
     assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
     assert threads[0].name == "tickwheel-writer"
@@ -102,7 +108,9 @@ def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
 
 def test_more_than_one_commit_is_left_to_the_thread(make, threads):
     """
-    A caller's thread writes at most one commit, and leaves the rest to the writer's thread.
+    A caller's thread writes at most one commit.
+
+    Further commits are left to the writer's thread.
     """
     writer = make(batch_max=2, on_commit=lambda *_: threads.append(threading.current_thread()))
     assert len(writer.submit_many([a_set(f"{i}") for i in range(3)], waits=True).result(PATIENCE_S)) == 3
@@ -113,7 +121,7 @@ def test_busy_writers_gather(writer, store, threads, until):
     """
     Writes that arrive while a caller writes share the next commit.
 
-    If there are many, the writer's thread gathers them.
+    If there are many writes, the writer's thread gathers them.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]
@@ -138,7 +146,7 @@ def test_busy_writers_gather(writer, store, threads, until):
 
 def test_writes_keep_their_order(make, store):
     """
-    A waiting caller's write keeps its place between writes that were queued before it and after it.
+    The write of a waiting caller keeps its place between writes that were queued before and after it.
     """
     written = []
     writer = make(batch_max=1, on_commit=lambda writes, *_: written.extend(each.job.key for each in writes))
@@ -155,9 +163,9 @@ def test_writes_keep_their_order(make, store):
 
 def test_own_writes_come_after_a_callers_turn(writer, store):
     """
-    A write that the scheduler posts during a caller's commit is not lost.
+    The scheduler posts a write during a caller's commit.
 
-    The writer's thread writes it next.
+    The write is not lost: the writer's thread writes it next.
     """
     answered = threading.Event()
     with store.held() as entered:
@@ -173,7 +181,7 @@ def test_transient_errors_are_left_to_the_thread(writer, store, threads):
     """
     A caller's thread tries once.
 
-    After a transient error the writer's thread retries, and the caller can be interrupted.
+    After a transient error the writer's thread retries, so the caller can be interrupted.
     """
     store.fail("apply", 3)
     assert write(writer) is Outcome.CREATED
@@ -183,7 +191,7 @@ def test_transient_errors_are_left_to_the_thread(writer, store, threads):
 
 def test_transient_error_without_patience(make, store):
     """
-    If there are no retries, the caller gets the transient error from its own thread.
+    If retries are disabled, the caller gets the transient error from its own thread.
     """
     writer = make(retry_s=-1.0)
     store.fail("apply")
@@ -195,7 +203,9 @@ def test_transient_error_without_patience(make, store):
 @pytest.mark.parametrize("is_transient", [False, True])
 def test_unknown_end(make, store, is_transient):
     """
-    A commit with an unknown outcome is reported before its caller is notified, and is not retried.
+    A commit with an unknown outcome is reported before its caller is notified.
+
+    It is not retried.
     """
     order = []
     writer = make(on_unknown=lambda: order.append("unknown"))
@@ -227,7 +237,7 @@ def test_a_notice_that_fails(make, error):
 @pytest.mark.parametrize("place", ["apply", "on_commit"])
 def test_ctrl_c(make, store, monkeypatch, place):
     """
-    Ctrl-C during a commit is raised after it.
+    Ctrl-C during a commit is raised after the commit.
 
     The commit is durable and was announced, and the writer continues.
     """
@@ -258,9 +268,11 @@ def test_ctrl_c(make, store, monkeypatch, place):
     assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.REPLACED
 
 
-def test_ctrl_c_and_an_error_that_may_pass(make, store, monkeypatch):
+def test_ctrl_c_before_a_retry(make, store, monkeypatch):
     """
-    Ctrl-C before a retry reaches the caller at once, and the write is still made.
+    Ctrl-C before a retry reaches the caller at once.
+
+    The write is still made.
     """
     apply, answered = store.apply, threading.Event()
     failing = [StoreError("apply failed", "try again", is_transient=True)]
@@ -283,7 +295,9 @@ def test_ctrl_c_and_an_error_that_may_pass(make, store, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGUSR1", None)])
 def test_a_signals_handler_writes(writer, threads, handle, store, number):
     """
-    If the program has a signal handler, the writer's thread writes, because the handler might write as well.
+    If the program has a signal handler, the writer's thread writes.
+
+    Otherwise the signal handler might write during the caller's write.
     """
     nested, apply = [], store.apply
     handle(number, lambda *_: nested.append(write(writer, "nested")))
@@ -315,7 +329,9 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    A hook, or a finalizer that runs during a commit, counts as inside the writer, which queues its posts.
+    A hook, or a finalizer that runs during a commit, counts as inside the writer.
+
+    The writer queues the writes that they post.
     """
     posted = threading.Event()
 
@@ -333,7 +349,7 @@ def test_a_callback_may_not_wait(make, threads):
 
 def test_another_caller_is_not_inside(writer, store):
     """
-    Only the thread that writes counts as inside.
+    Only the thread that writes counts as inside the writer.
     """
     with store.held() as entered:
         caller = threading.Thread(target=write, args=(writer,))
@@ -345,9 +361,9 @@ def test_another_caller_is_not_inside(writer, store):
 
 def test_close_while_a_caller_writes(writer, store):
     """
-    A close waits for a commit in a caller's thread, and that caller gets its answer.
+    A close waits for a commit in a caller's thread.
 
-    Later calls are refused.
+    That caller gets its answer, and later calls are refused.
     """
     answers = []
     caller = threading.Thread(target=lambda: answers.append(write(writer)))
@@ -367,7 +383,7 @@ def test_close_while_a_caller_writes(writer, store):
 
 def test_close_inside(make):
     """
-    If a callback in a caller's thread closes the writer, it does not wait for itself.
+    If a callback in a caller's thread closes the writer, the close does not wait for its own thread.
     """
     closed = []
     writer = make(on_commit=lambda *_: closed.append(writer.close(PATIENCE_S)))
@@ -378,7 +394,9 @@ def test_close_inside(make):
 
 def test_contexts_stay_apart(make):
     """
-    Hooks of a commit in a caller's thread run in an empty context, and do not change the caller's.
+    Hooks of a commit in a caller's thread run in an empty context.
+
+    They do not change the context of the caller.
     """
     variable, seen = ContextVar("variable", default="nothing"), []
 
@@ -418,7 +436,7 @@ def test_greenlets(writer, threads, monkeypatch):
 
 def test_a_store_with_two_writers(store, threads):
     """
-    If a store has two writers, a caller does not wait for the scheduler's own commit.
+    If a store has two writers, a caller does not wait for a commit of the scheduler's own writes.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     writer = Writer(store, Runtime(), on_commit=lambda *_: threads.append(threading.current_thread()))
@@ -436,7 +454,7 @@ def test_a_store_with_two_writers(store, threads):
 @pytest.mark.needs("os.fork")
 def test_fork(writer):
     """
-    In a forked child a write is refused, even if a caller was writing at the moment of the fork.
+    In a forked child a write raises an error, even if a caller was writing at the moment of the fork.
     """
     reader, end = os.pipe()
     child = os.fork()

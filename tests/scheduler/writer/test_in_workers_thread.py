@@ -1,5 +1,5 @@
 """
-A worker thread that would rest otherwise writes the scheduler's batches itself if the writer is idle.
+A worker thread without another job writes the scheduler's batches itself if the writer is idle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 
 class Answers:
     """
-    Records the keys of answered batches and the threads in which the answers arrived.
+    Records the keys of answered batches, and the threads in which the answers arrived.
     """
 
     def __init__(self):
@@ -62,7 +62,7 @@ def answers():
 
 def test_an_idle_writer_leaves_the_commit_to_the_worker(make, store, answers):
     """
-    All batches of the call share one commit, in this thread.
+    All batches of the call share one commit, in the worker's thread.
 
     The writer's thread sleeps in the meantime.
     """
@@ -85,9 +85,9 @@ def test_a_call_that_posts_nothing_writes_nothing(make, store):
 
 def test_a_busy_writer_writes_the_batches(make, store, answers):
     """
-    During a commit the worker does not wait for its end.
+    A worker does not wait for the end of a running commit.
 
-    The writer's thread writes the batches in the next commit.
+    The writer's thread writes the worker's batches in the next commit.
     """
     writer = make()
     with store.held() as entered:
@@ -101,7 +101,7 @@ def test_a_busy_writer_writes_the_batches(make, store, answers):
 
 def test_callers_share_the_commit(make, store, answers):
     """
-    If callers wait, too, the writer's thread writes for all.
+    If callers also wait, the writer's thread writes all batches.
     """
     writer, promises = make(), []
     with store.held() as entered:
@@ -115,9 +115,11 @@ def test_callers_share_the_commit(make, store, answers):
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_batch_of_another_thread_is_not_forgotten(make, store, answers, is_late):
+def test_a_batch_of_another_thread_is_written(make, store, answers, is_late):
     """
-    A batch that another thread posts during the call is written in the same commit or, if late, in the next commit.
+    Another thread posts a batch during the call.
+
+    The batch is written in the same commit or, if it comes late, in the next.
     """
     writer = make()
 
@@ -141,7 +143,7 @@ def test_transient_errors_are_left_to_the_writers_thread(make, store, answers):
     """
     The worker tries once.
 
-    Then the writer's thread retries, in order and before later batches.
+    Then the writer's thread retries the batches, in order and before later batches.
     """
     writer = make()
     store.fail("apply", 2)
@@ -154,7 +156,9 @@ def test_transient_errors_are_left_to_the_writers_thread(make, store, answers):
 
 def test_a_permanent_error_is_answered(make, store, answers):
     """
-    A batch that cannot be written gets its error, and the others are written.
+    If a batch cannot be written, it is answered with its error.
+
+    The other batches are written.
     """
     writer = make()
     store.fail("apply", 2, is_transient=False)  # both, and then the first one alone
@@ -165,7 +169,7 @@ def test_a_permanent_error_is_answered(make, store, answers):
 
 def test_an_unknown_outcome_is_reported(make, store, answers):
     """
-    A commit with an unknown outcome is reported before the answer, and not repeated.
+    A commit with an unknown outcome is reported before its answer, and is not repeated.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(len(answers.threads)))
@@ -178,7 +182,9 @@ def test_an_unknown_outcome_is_reported(make, store, answers):
 @pytest.mark.parametrize("place", ["post", "apply"])
 def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
-    If an exception from another thread interrupts the worker, a posted batch is written, or its outcome is unknown.
+    An exception from another thread interrupts the worker.
+
+    A posted batch is written, or has an unknown outcome.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))
@@ -223,7 +229,9 @@ def test_close_while_a_worker_writes(make, store, answers):
 
 def test_two_writers(store, answers):
     """
-    With two writers, the worker does not wait for callers' commits, and its answers arrive in its thread.
+    With two writers, the worker does not wait for commits of callers.
+
+    Its answers arrive in its own thread.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     entered, go_on = threading.Event(), threading.Event()

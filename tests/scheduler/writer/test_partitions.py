@@ -1,5 +1,7 @@
 """
-The writer of a partitioned store, of which one partition fails.
+The writer of a partitioned store.
+
+One of the partitions fails.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ PATIENCE_S = 20.0
 
 class Halves:
     """
-    Two partitions, of which the second has the keys that begin with "b".
+    Two partitions.
+
+    The second has the keys that begin with "b".
     """
 
     def __init__(self):
@@ -63,7 +67,7 @@ def writer(halves):
 
 class Result:
     """
-    The result of a posted write, if there is one.
+    The result of a posted write, once there is one.
     """
 
     def __init__(self):
@@ -91,7 +95,9 @@ def sets(*keys):
 
 def test_answers_are_in_order(writer):
     """
-    The answers of both partitions are in the order of the writes, and all commits are counted.
+    The answers of both partitions are in the order of the writes.
+
+    All commits are counted.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
@@ -104,7 +110,7 @@ def test_answers_are_in_order(writer):
 
 def test_one_does_not_wait_for_the_other(writer, halves):
     """
-    While a commit of one partition hangs, the other partition's writes are committed.
+    While a commit in one partition hangs, the writes of the other partition are committed.
     """
     first, second = halves.partitions
     with first.held() as entered:
@@ -121,7 +127,9 @@ def test_one_does_not_wait_for_the_other(writer, halves):
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_caller_gets_the_error(writer, halves, failing):
     """
-    If one partition fails, the caller gets its error, and the writes of the other partition are made.
+    If one partition fails, the caller gets that error.
+
+    The writes of the other partition take effect.
     """
     halves.partitions[failing].fail("apply")
     with pytest.raises(StoreError, match="apply failed: try again"):
@@ -134,7 +142,9 @@ def test_a_caller_gets_the_error(writer, halves, failing):
 
 def test_the_schedulers_own_writes(writer, halves):
     """
-    The scheduler's own writes go to the partition of their epoch, and a failing partition does not affect the others.
+    The scheduler's own writes go to the partition of their epoch.
+
+    A failing partition does not affect the other.
     """
     jobs = [answer.job for answer in writer.submit_many(sets("a1", "b1", "a2")).result(PATIENCE_S)]
     for number, each in enumerate(halves.partitions):
@@ -153,9 +163,9 @@ def test_the_schedulers_own_writes(writer, halves):
 
 def test_no_room_in_one(halves):
     """
-    If one partition has no room for its part of many writes, the caller gets the error of that partition.
+    One partition has no room for its part of many writes.
 
-    The other parts are written.
+    The caller gets this partition's error. The other parts are written.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0, waiting_max=2, batch_max=1)
     first, second = halves.partitions

@@ -1,5 +1,7 @@
 """
-The promise of a write's answer: it is set once, and callers wait for it or are called back.
+The promise of a write's answer.
+
+It is set once. Callers wait for it, or get a callback.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tickwheel.host.runtime import Runtime
 PATIENCE_S = 20
 
 
-def test_waits_until_it_is_kept():
+def test_a_waiting_thread_gets_the_result():
     """
     A waiting thread gets the result that another thread sets.
     """
@@ -32,7 +34,9 @@ def test_waits_until_it_is_kept():
 
 def test_raises_its_error():
     """
-    An error is raised in each waiter, and can also be read without raising it.
+    An error is raised in each waiter.
+
+    It can also be read without being raised.
     """
     promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
@@ -43,9 +47,9 @@ def test_raises_its_error():
             promise.result()
 
 
-def test_each_waiter_gets_an_error_of_its_own():
+def test_each_waiter_gets_a_separate_error():
     """
-    If a batch fails, each waiting thread gets its own exception, without the frames of other threads.
+    If a batch fails, each waiting thread gets a separate exception, without the frames of other threads.
     """
     promises: list[Promise[int]] = [Promise(Runtime()) for _ in range(8)]
     seen: list[tuple[BaseException, list[str]]] = []
@@ -68,13 +72,15 @@ def test_each_waiter_gets_an_error_of_its_own():
         thread.join(PATIENCE_S)
     assert len({id(error) for error, _ in seen}) == 16
     assert {tuple(frames) for _, frames in seen} == {
-        ("wait", "result", "test_each_waiter_gets_an_error_of_its_own", "stat")
+        ("wait", "result", "test_each_waiter_gets_a_separate_error", "stat")
     }
 
 
-def test_waits_no_longer_than_it_may():
+def test_a_wait_with_a_timeout():
     """
-    A wait with a timeout raises when that has passed, and a later wait still gets the value.
+    A wait with a timeout raises when the timeout has passed.
+
+    A later wait still gets the value.
     """
     promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
@@ -101,7 +107,9 @@ def test_calls_in_order():
 
 def test_calls_each_once():
     """
-    If a callback is added while the promise is being set, one of the two threads calls it, once.
+    A callback is added while the promise is being set.
+
+    One of the two threads calls it, exactly once.
     """
     for _ in range(200):
         promise: Promise[int] = Promise(Runtime())

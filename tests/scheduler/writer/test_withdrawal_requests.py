@@ -1,5 +1,7 @@
 """
-A caller waits for a claimed attempt to be withdrawn, while the store fails or the owner does not answer.
+A caller waits until a claimed attempt is withdrawn.
+
+Meanwhile the store fails, or the owner does not answer.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ STEP_S = 0.25
 
 class Caller:
     """
-    A caller whose cancel found a claimed attempt, and which collects its answers in *answers*.
+    A caller whose cancel found a claimed attempt.
+
+    It collects its answers in *answers*.
     """
 
     writes, indexes = (Cancel("key"),), (0,)
@@ -40,7 +44,7 @@ class Caller:
 
 class Failing(MemoryStore):
     """
-    A store that raises *error* at the reads whose numbers are in *fails*, and counts its reads.
+    A store that counts its reads, and raises *error* at those whose numbers are in *fails*.
 
     It has one attempt, whose owner does not answer.
     """
@@ -68,7 +72,7 @@ class Failing(MemoryStore):
 
 class Deaf(Failing):
     """
-    A store that fails when it is asked to pass on a request to stop running jobs.
+    A store that fails when it should pass on a request to stop running jobs.
     """
 
     def request_withdrawal(self, jobs):
@@ -80,7 +84,7 @@ class Deaf(Failing):
 @pytest.fixture
 def runtime():
     """
-    Return a runtime whose clock moves with each reading.
+    Return a runtime whose clock advances with each reading.
     """
     seconds = itertools.count(step=STEP_S)
     return Runtime(monotonic=lambda: next(seconds))
@@ -89,7 +93,9 @@ def runtime():
 @pytest.fixture
 def serve(runtime, monkeypatch):
     """
-    Return a function that serves a caller on a store until it has its answer, and returns the answer.
+    Return a function that serves a caller on a store until the caller has its answer.
+
+    The function returns this answer.
     """
     monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 readings
 
@@ -110,9 +116,9 @@ def passing():
 
 def test_a_store_that_fails(serve):
     """
-    If the store fails, the caller gets its error when the writer's time for retries ends.
+    If the store fails, the caller gets the error when the writer's time for retries ends.
 
-    It does not wait as long as for an owner that does not answer.
+    The wait for an owner that does not answer would be longer.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
@@ -128,9 +134,11 @@ def test_a_store_that_fails_for_good(serve):
     assert store.looks == 1
 
 
-def test_an_owner_that_says_nothing(serve):
+def test_an_owner_that_does_not_answer(serve):
     """
-    If only the owner does not answer, the store is polled for some lease lengths, and then the caller gets an error.
+    If only the owner does not answer, the store is polled for some times the length of a lease.
+
+    Then the caller gets an error.
     """
     store = Failing(passing(), set(range(1, 10_000)) - set(range(0, 10_000, 10)))
     error = serve(store)
@@ -141,7 +149,9 @@ def test_an_owner_that_says_nothing(serve):
 
 def test_owners_who_cannot_be_asked_to_stop(serve):
     """
-    The wait has the same limit if the caller waits until owners were asked to stop jobs.
+    A caller waits until owners have been asked to stop jobs.
+
+    The wait has the same limit.
     """
     store = Deaf(passing(), range(1, 10_000))
 
