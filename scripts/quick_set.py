@@ -180,7 +180,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     ),
     "layers and public names": ("house/test_layers.py", "house/test_public_names.py"),
     "a view each, with axe": tuple(
-        f"service/page/test_screens.py::test_everybody_can_use_it[{view}]"
+        f"service/page/test_screens.py::test_the_view_is_accessible[{view}]"
         for view in (
             "overview-light-wide",
             "dead-dark-phone",

@@ -43,7 +43,7 @@ class Answer:
 
 class Live:
     """
-    A stream of server-sent events, on which a test can wait.
+    A stream of server-sent events. A test can wait for an event on it.
     """
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
@@ -113,8 +113,8 @@ class Server:
         """
         Return the first new line on the console that contains *text*, and wait for it if necessary.
 
-        Lines before it are kept for later calls: a job that is due at the start may fire before the server prints its
-        address.
+        Earlier lines are kept for later calls, because a job that is due at the start may fire before the server prints
+        its address.
         """
         for place, line in enumerate(self._unread):
             if text in line:
@@ -221,7 +221,9 @@ def deployment() -> Any:
 @pytest.fixture
 def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Server]:
     """
-    Return a function that starts a named node like the containers of `deploy/`, but on a free port.
+    Return a function that starts a named node.
+
+    The node runs like the containers of `deploy/`, but on a free port.
     """
     store = f"{postgres_url}&shards=6&lease_s=2"
     arguments, environment = deployment.node_start({"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN})
@@ -244,7 +246,9 @@ def nodes(start_node) -> list[Server]:
 @pytest.fixture
 def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
     """
-    Return the nginx of `deploy/`, which runs in front of the nodes and answers already.
+    Return the nginx of `deploy/`.
+
+    It runs in front of the nodes and already answers.
     """
     ports = [node.port for node in nodes]
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:
@@ -255,7 +259,9 @@ def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """
-    Return a scheduler on the service, which all tests of the module share.
+    Return a scheduler on the service.
+
+    All tests of the module share it.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415  not before a test needs it
 
@@ -266,7 +272,9 @@ def client(server: Server) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def own_certificate(certificate) -> tuple[str, str]:
     """
-    Return the paths of a certificate and its key, which all tests share.
+    Return the paths of a certificate and of its key.
+
+    All tests share them.
     """
     return certificate()
 
@@ -298,7 +306,7 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return the document's example body of each operation that takes a body.
+    Return the document's example body for each operation that takes a body.
 
     The lease request does not wait for jobs.
     """

@@ -1,7 +1,7 @@
 """
 Facts that schemathesis cannot know.
 
-Existing keys and handlers, fields that depend on each other, and new idempotency keys.
+They are: existing keys and handlers, fields that depend on each other, and new idempotency keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Remove a valid order that does not fit the other fields, and replace far instants by near instants.
+    Remove a valid order if it does not fit the other fields.
+
+    Replace far instants by near ones.
     """
     is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
     if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):
@@ -82,7 +84,9 @@ def _is_wait(wait: Any) -> bool:
 @schemathesis.hook
 def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
     """
-    Replace half of the valid keys by a few fixed keys, so that requests find jobs.
+    Replace half of the valid keys by a few fixed keys.
+
+    So requests find jobs.
     """
     key = (path_parameters or {}).get("key")
     if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:

@@ -13,7 +13,9 @@ from tickwheel.scheduler import Firing
 
 def register(scheduler: Any) -> None:
     """
-    Register handlers that succeed, fail, are slow and report progress, or fail with their payload as error.
+    Register handlers that succeed, fail, are slow and report progress.
+
+    One handler fails with its payload as the error.
     """
 
     @scheduler.handler("works")

@@ -1,5 +1,5 @@
 """
-Every documented operation, with no token, a wrong token, a read token and a write token.
+Every documented operation is tried without a token, and with a wrong token, a read token and a write token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def guarded(tmp_path_factory, server):
 
 def status_of(server, method: str, path: str, body, token: str | None) -> int:
     """
-    Return only the status, because the live stream does not end.
+    Return only the status of the answer, because the live stream does not end.
     """
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     if path != "/v1/live":
@@ -44,7 +44,7 @@ def test_every_operation_with_every_token(document, bodies, guarded):
     """
     Without a valid token every operation returns 401.
 
-    A read token gets 403 for writes and internals. Every other combination succeeds.
+    With a read token, writes and internals return 403. All other requests succeed.
     """
     table = {}
     for path, methods in document["paths"].items():

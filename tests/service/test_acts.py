@@ -1,5 +1,7 @@
 """
-The history records the token of each write through a service, and writes on the page.
+The history records the token with which each write came through a service.
+
+It also records writes on the page.
 """
 
 from __future__ import annotations
@@ -7,9 +9,9 @@ from __future__ import annotations
 from tickwheel.service.tokens import digest_of
 
 
-def test_with_whose_token(start, tmp_path):
+def test_writes_are_recorded_with_their_token(start, tmp_path):
     """
-    Each write with a token is recorded with the token's name, even in a batch.
+    Each write with a token is recorded with the name of the token, even in a batch.
 
     Reads are not recorded.
     """
@@ -33,9 +35,11 @@ def test_with_whose_token(start, tmp_path):
     ]
 
 
-def test_by_the_page(server):
+def test_writes_of_a_browser(server):
     """
-    Without tokens, a browser's writes are recorded for every job, and other clients' writes only for recurring jobs.
+    Without tokens, the writes of a browser are recorded for every job.
+
+    The writes of other clients are recorded only for recurring jobs.
     """
     browser = {"origin": f"http://{server.host}:{server.port}"}
     for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):

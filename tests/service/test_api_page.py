@@ -1,5 +1,7 @@
 """
-The site's generated pages about the API and the metrics are complete.
+The site has generated pages about the API and the metrics.
+
+They are complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-Bad input over HTTP: each refusal is a problem document that names the value and the remedy.
+Bad input over HTTP.
 
-Nothing is lost, and no answer is a 5xx.
+The answer is a problem document that names the value and the remedy, and never a 5xx. No job is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def check_problem(answer, status, name, *parts):
     """
-    Check that *answer* is the problem *name*, with a remedy, and with all *parts* in its detail.
+    Check that *answer* is the problem *name*.
+
+    It must have a remedy, and its detail must contain all *parts*.
     """
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json
@@ -104,7 +106,7 @@ def kept(server):
 )
 def test_bad_values_of_set(server, kept, body, part):
     """
-    A value that no job may have gets a 422 that names it.
+    For a value that no job may have, the answer is a 422 that names the value.
     """
     if isinstance(body, dict) and "target" not in body and "handler" not in body:
         body = body | {"target": "log"}
@@ -113,7 +115,9 @@ def test_bad_values_of_set(server, kept, body, part):
 
 def test_unknown_handler(server, kept):
     """
-    A handler that is not registered gets a 422, and nothing is stored.
+    A handler that is not registered leads to a 422.
+
+    Nothing is stored.
     """
     check_problem(server.job("PUT", kept, {"delay": 1, "handler": "nobody"}), 422, "unknown_handler", "'nobody'")
 
@@ -140,7 +144,7 @@ def test_unknown_handler(server, kept):
 )
 def test_malformed_json(server, kept, raw):
     """
-    A body that is not strict JSON gets a 400 at every address that takes a body.
+    A body that is not strict JSON leads to a 400, at every address that takes a body.
     """
     path = f"/v1/jobs/{kept}"
     check_problem(server.ask("PUT", path, raw=raw, headers={"content-type": "application/json"}), 400, "malformed_json")
@@ -151,7 +155,9 @@ def test_malformed_json(server, kept, raw):
 )
 def test_half_of_a_surrogate_pair(server, kept, text, part):
     """
-    The error for half of a surrogate pair says so, and other faults have errors of their own.
+    The error for half of a surrogate pair names this fault.
+
+    Other faults have other errors.
     """
     raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
     answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})
@@ -160,7 +166,9 @@ def test_half_of_a_surrogate_pair(server, kept, text, part):
 
 def test_huge_number(server, kept):
     """
-    A number larger than the largest float is refused, and the error names its field.
+    A number larger than the largest float is refused.
+
+    The error names the field.
     """
     answer = server.ask(
         "PUT", f"/v1/jobs/{kept}", raw=b'{"delay": 1e400}', headers={"content-type": "application/json"}
@@ -169,9 +177,9 @@ def test_huge_number(server, kept):
     assert answer.json["value"] == "1e400"
 
 
-def test_payload_that_is_too_large_is_shown_as_json(server, kept):
+def test_a_refused_value_is_shown_as_json(server, kept):
     """
-    A value that the library refuses is shown in JSON notation, not in Python's.
+    If the library refuses a value, the error shows the value in JSON notation, not in Python's.
     """
     payload = {"none": None, "yes": True, "text": "x" * (1 << 20)}
     answer = server.job("PUT", kept, FAR | {"payload": payload})
@@ -193,7 +201,7 @@ def test_payload_that_is_too_large_is_shown_as_json(server, kept):
 )
 def test_content_type(server, kept, kind):
     """
-    A body without a JSON content type gets a 415.
+    A body without a JSON content type leads to a 415.
     """
     check_problem(server.ask("PUT", f"/v1/jobs/{kept}", FAR, {"content-type": kind}), 415, "unsupported_media_type")
 
@@ -213,30 +221,30 @@ def test_content_type_with_parameters(server):
 )
 def test_bad_keys(server, method, key):
     """
-    A key that is empty, longer than 512 bytes, or contains NUL gets a 422 from every verb.
+    For a key that is empty, longer than 512 bytes, or contains NUL, every verb returns a 422.
     """
     body = {"PUT": FAR, "PATCH": {"delay": 1}}.get(method)
     check_problem(server.job(method, key, body), 422, "invalid_value", "key is")
 
 
 @pytest.mark.parametrize("path", ["%ff", "a%c3", "%ed%a0%80"])
-def test_key_that_is_no_utf8(server, path):
+def test_a_key_that_is_not_utf8(server, path):
     """
-    Bytes in the address that are not UTF-8, including lone surrogates, get a 400.
+    Bytes in the address that are not UTF-8, including lone surrogates, lead to a 400.
     """
     check_problem(server.ask("PUT", f"/v1/jobs/{path}", FAR), 400, "malformed_request", "the key in the address")
 
 
 def test_slash_of_the_prefix_is_no_part_of_a_key(server):
     """
-    If the slash after the path prefix is percent-encoded, the address gets a 404.
+    If the slash after the path prefix is percent-encoded, the answer is a 404.
     """
     check_problem(server.ask("PUT", "/v1/jobs%2Fabc", FAR), 404, "page_not_found")
 
 
 def test_large_bodies(server, kept):
     """
-    A body of 10 MB gets a 413, whether its length was announced or not.
+    A body of 10 MB leads to a 413, whether or not the request announced its length.
 
     A body of 1 MiB is accepted.
     """
@@ -261,7 +269,9 @@ def test_large_bodies(server, kept):
 @pytest.mark.parametrize("header", ['17"', 'W/"17"', '"x"', '"1", "2"', "*", '"-1"', '"99999999999999999999"', '"1'])
 def test_conditions_that_cannot_be_read(server, kept, header):
     """
-    A precondition that is not exactly one of our entity tags gets a 400, and is not ignored.
+    A precondition that is not exactly one entity tag of tickwheel leads to a 400.
+
+    It is not ignored.
     """
     for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
@@ -279,9 +289,11 @@ def test_conditions_that_contradict(server, kept):
 
 @pytest.mark.parametrize("address", ["jobs:batch", "jobs:bulk", "schedules/k:backfill", "scopes:pause", "pull:lease"])
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
-def test_conditions_that_nobody_heeds(server, address, header):
+def test_conditions_without_a_single_job(server, address, header):
     """
-    A precondition on a request that is not about a single job is refused, and not ignored.
+    A precondition on a request that is not about a single job is refused.
+
+    It is not ignored.
     """
     answer = server.ask("POST", f"/v1/{address}", {}, {header: '"17"'})
     check_problem(answer, 400, "malformed_request", f"{header} is '\"17\"': leave it out here")
@@ -289,7 +301,7 @@ def test_conditions_that_nobody_heeds(server, address, header):
 
 def test_unknown_job(server):
     """
-    A verb on a missing job gets a 404 that names the key.
+    A verb on a missing job returns a 404 that names the key.
     """
     for method, body in (("GET", None), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, "never/set", body), 404, "job_not_found", "'never/set'")
@@ -324,7 +336,7 @@ def test_unknown_job(server):
 )
 def test_bad_queries(server, query):
     """
-    An invalid or unknown query field gets a 422 that names it.
+    An invalid or unknown query field leads to a 422 that names the field.
     """
     check_problem(
         server.ask("GET", f"/v1/jobs?{quote(query, safe='=&%-:')}"), 422, "invalid_value", query.partition("=")[0]
@@ -344,7 +356,9 @@ def test_bad_queries(server, query):
 )
 def test_no_query(server, method, path):
     """
-    Operations without query fields refuse any query, even if the request has other faults, too.
+    Operations without query fields refuse any query.
+
+    This holds even if the request has other faults, too.
     """
     check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
 
@@ -352,7 +366,7 @@ def test_no_query(server, method, path):
 @pytest.mark.parametrize("query", ["prefix=%ff", "a=1&" * 100])
 def test_unreadable_queries(server, query):
     """
-    A query that is not UTF-8 or has too many fields gets a 400.
+    A query that is not UTF-8 or has too many fields leads to a 400.
     """
     check_problem(server.ask("GET", f"/v1/jobs?{query}"), 400, "malformed_request", "the query")
 
@@ -369,7 +383,7 @@ def test_unreadable_queries(server, query):
 )
 def test_wrong_methods(server, method, path, allow):
     """
-    A method that an address does not support gets a 405 that lists the supported ones.
+    A method that an address does not support leads to a 405, which lists the supported methods.
     """
     answer = server.ask(method, path)
     if answer.status == 400:  # the parser itself rejects the method
@@ -385,16 +399,16 @@ def test_wrong_methods(server, method, path, allow):
 )
 def test_unknown_addresses(server, path):
     """
-    An unknown address gets a 404, also among the page's files.
+    An unknown address leads to a 404, also among the page's files.
     """
     check_problem(server.ask("GET", path), 404, "page_not_found")
 
 
-def test_action_that_is_none(server):
+def test_an_unknown_action(server):
     """
-    An address with an unknown action is taken for a key, which has no POST.
+    An address with an unknown action counts as a key, and a key has no POST.
 
-    With a known action it is not a key.
+    An address with a known action does not count as a key.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")
@@ -402,7 +416,7 @@ def test_action_that_is_none(server):
 
 def test_every_problem_is_explained(server):
     """
-    The `type` of each problem leads to an explanation of it.
+    The `type` of each problem leads to an explanation in the documents.
     """
     problem = server.job("GET", "never/set").json
     explained = server.ask("GET", problem["type"])
@@ -411,7 +425,9 @@ def test_every_problem_is_explained(server):
 
 def test_types_resolve(server):
     """
-    The `type` of each problem is an address of the service that explains it.
+    The `type` of each problem is an address of the service.
+
+    The page there explains the problem.
     """
     for name, kind in PROBLEM_TYPES.items():
         answer = server.ask("GET", f"/problems/{name}")

@@ -46,7 +46,7 @@ def batch(server, items, headers=None):
 
 def test_each_item_has_its_result(server):
     """
-    The items of a batch, which set, move and cancel jobs, are done in order.
+    The items of a batch set, move and cancel jobs, in order.
 
     A refused item gets its reason, and the other items are still done.
     """
@@ -82,7 +82,7 @@ def test_each_item_has_its_result(server):
 
 def test_an_item_and_a_put_are_converted_alike(monkeypatch):
     """
-    If the conversion of a body adds or changes a field, this applies to a PUT and to each item of a batch.
+    If the conversion of a body adds or changes a field, it does so for a PUT and for each item of a batch.
     """
 
     async def main():
@@ -105,7 +105,7 @@ def test_each_field_of_an_item_reaches_its_request():
     """
     An item without optional fields makes a request with the defaults.
 
-    An item has a field for every field of a request except `call`.
+    An item can have every field of a request except `call`.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert SetRequest(**item.fields()) == request
@@ -115,7 +115,9 @@ def test_each_field_of_an_item_reaches_its_request():
 
 def test_every_field_of_an_item_counts(server):
     """
-    All fields of an item are stored, besides its key and due time, with and without a retry policy.
+    All fields of an item are stored, not only key and due time.
+
+    The item may or may not have a retry policy.
     """
     rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
     policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
@@ -139,7 +141,9 @@ def test_instants_are_exact(ms):
 
 def test_ten_thousand(server):
     """
-    A batch of ten thousand items is accepted, and its jobs can be cancelled by their prefix.
+    A batch of ten thousand items is accepted.
+
+    Its jobs can be cancelled by their prefix.
     """
     results = batch(server, [FAR | {"key": f"many/{n:05}"} for n in range(10_000)]).json["results"]
     assert [result["key"] for result in results] == [f"many/{n:05}" for n in range(10_000)]
@@ -150,7 +154,7 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A bulk change is counted first and continued by cursors.
+    A bulk change is counted first, and is then continued by cursors.
 
     A part that is sent twice changes its jobs once.
     """
@@ -189,11 +193,11 @@ def test_a_bulk_change_lists_its_changes(server):
     assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "undo/"}).json["changed"] == 3
 
 
-def test_a_bulk_change_of_what_runs(server):
+def test_a_bulk_change_of_running_jobs(server):
     """
     A filter, or an item of a batch, counts running jobs and asks them to stop.
 
-    Other running jobs continue.
+    Running jobs that do not match continue.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
@@ -230,9 +234,9 @@ def due_at(server, key):
         ({"items": [FAR | {"key": "a"}] * 10_001}, 422),
     ],
 )
-def test_batches_that_are_none(server, body, status):
+def test_unreadable_batches(server, body, status):
     """
-    A batch that cannot be read is refused completely, and nothing of it is done.
+    If a batch cannot be read, all of it is refused, and no item is done.
     """
     assert server.ask("POST", "/v1/jobs:batch", body).status == status
     assert server.job("GET", "a").status == 404
@@ -255,9 +259,11 @@ def test_batches_that_are_none(server, body, status):
         {"paused": False},
     ],
 )
-def test_bulk_changes_that_are_none(server, body):
+def test_invalid_bulk_changes(server, body):
     """
-    A bulk change is refused and changes nothing if its filter is missing or invalid, or its fields do not fit the verb.
+    A bulk change is refused if its filter is missing or invalid, or if its fields do not fit the verb.
+
+    Nothing is changed.
     """
     server.job("PUT", "stays", {"delay": 3600, "target": "log"})
     assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel"} | body).status == 422
@@ -266,7 +272,9 @@ def test_bulk_changes_that_are_none(server, body):
 
 def test_the_same_request_is_done_once(server):
     """
-    A request repeated with its idempotency key gets the first answer, even a refusal, and is not executed again.
+    If a request is repeated with its idempotency key, it is not executed again.
+
+    It gets the first answer, even if that was a refusal.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "once", body, {"idempotency-key": "put-1"})
@@ -284,7 +292,9 @@ def test_the_same_request_is_done_once(server):
 
 def test_another_request_with_the_same_key(server):
     """
-    A used idempotency key is refused for a request with another body, method, address or precondition.
+    An idempotency key is used again for a request with another body, method, address or precondition.
+
+    This request is refused.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -301,9 +311,11 @@ def test_another_request_with_the_same_key(server):
     server.job("DELETE", "reused")
 
 
-def test_what_is_kept_beside_an_answer_counts(monkeypatch):
+def test_everything_kept_with_an_answer_counts(monkeypatch):
     """
-    The memory for kept answers is bounded even if they are small, because everything kept with an answer counts.
+    The memory for kept answers is bounded even if the answers are small.
+
+    Everything that is kept with an answer counts.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -325,7 +337,7 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
 
 def test_what_is_kept_while_another_is_awaited(monkeypatch):
     """
-    While a long request is in progress, for example one that waits for jobs, other kept answers can be dropped.
+    While a long request is in progress (for example one that waits for jobs), other kept answers can be dropped.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -360,7 +372,9 @@ def test_what_is_kept_while_another_is_awaited(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    If the outcome of a set is unknown, a repeated request does not set again, and gets the same answer.
+    If the outcome of a set is unknown, a repeated request does not set again.
+
+    It gets the same answer.
     """
 
     async def main():
@@ -380,7 +394,9 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    If a request is cut off, an equal request that waits for its answer gets a 503 that asks to repeat it.
+    A request is cut off while an equal request waits for its answer.
+
+    The waiting request gets a 503, which asks the client to repeat it.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"
@@ -398,7 +414,9 @@ def test_a_request_that_was_cut_off(server, until):
 
 def test_the_same_request_at_the_same_time(server):
     """
-    If equal requests arrive together, one is executed, and all get its answer.
+    Equal requests arrive together.
+
+    One of them is executed, and all get its answer.
     """
     answers = []
 
@@ -415,7 +433,7 @@ def test_the_same_request_at_the_same_time(server):
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201, "a b", "caf\u00e9"])
-def test_idempotency_keys_that_are_none(server, key):
+def test_invalid_idempotency_keys(server, key):
     """
     An idempotency key is refused if it is empty, too long or not visible ASCII.
     """

@@ -1,5 +1,5 @@
 """
-The library's verbs with `Scheduler("http://…")`, on a real service.
+The verbs of the library with `Scheduler("http://…")`, on a real service.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def relay(server):
 @pytest.mark.parametrize("key", KEYS)
 def test_any_key_has_an_address(client, key):
     """
-    Every key that a store accepts can be used over HTTP, and no other.
+    Every key that a store accepts can be used over HTTP.
+
+    No other key can.
     """
     assert client.set(key, delay=3600, target="log").outcome is Outcome.CREATED
     assert client.get(key).key == key
@@ -107,9 +109,9 @@ def test_any_key_has_an_address(client, key):
     assert client.get(key) is None
 
 
-def test_what_the_service_alone_knows(client):
+def test_unknown_handlers_and_targets(client):
     """
-    If the service does not know a handler or target, the client raises the same error as the library.
+    If the service does not know a handler or target, the client raises the same error as the library does.
     """
     with pytest.raises(HandlerNotFoundError, match="no handler is named 'absent'") as caught:
         client.set("k", delay=1, handler="absent")
@@ -151,7 +153,9 @@ def test_what_the_service_alone_knows(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    A forked child uses new connections and threads, however many its parent was using, and can exit.
+    A forked child uses new connections and threads, however many the parent was using.
+
+    The child can exit.
     """
     client.set("forked", delay=3600, target="log")
     with monkeypatch.context() as patch:
@@ -165,7 +169,9 @@ def test_a_fork(client, monkeypatch):
 
 def test_a_lost_answer_is_asked_for_again(relay):
     """
-    If the answer to a write is lost, the write is sent again and executed once, and the client gets the first answer.
+    The answer to a write is lost.
+
+    The client sends the write again. The service executes it once, and the client gets the first answer.
     """
     url, cuts = relay
     with contextlib.closing(Scheduler(url)) as client:
@@ -177,9 +183,11 @@ def test_a_lost_answer_is_asked_for_again(relay):
         assert cuts == []
 
 
-def test_nobody_there():
+def test_no_server_answers():
     """
-    If no server answers, the error comes in time, and says that a write may have been done.
+    If no server answers, an error is raised in time.
+
+    The error says that a write may have been done.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -204,9 +212,9 @@ def test_a_service_that_never_answers():
 
 def test_a_stop_while_calls_are_under_way():
     """
-    A stop ends every call that is under way.
+    A stop ends every call that is in progress.
 
-    The error of a read says that the client is closed, and the error of a write that the write may have taken effect.
+    For a read, the error says that the client is closed. For a write, it says that the write may have taken effect.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -232,7 +240,7 @@ def test_tokens(start, monkeypatch):
     """
     A token is passed as an argument or in the environment.
 
-    Without a valid one the error gives the remedy, and shows no token.
+    Without a valid token, the error gives the remedy and shows no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": READ, "TICKWHEEL_WRITE_TOKEN": WRITE})
     url = url_of(server)
@@ -274,16 +282,20 @@ def test_tokens(start, monkeypatch):
 )
 def test_bad_arguments(arguments, said):
     """
-    An invalid argument or address is refused with the remedy, and the error shows no password.
+    An invalid argument or address is refused with the remedy.
+
+    The error shows no password.
     """
     with pytest.raises((StoreError, UnsupportedError, InvalidJobError), match=said) as caught:
         Scheduler(**arguments)
     assert "secret" not in str(caught.value)
 
 
-def test_what_it_cannot_do(client):
+def test_a_client_has_no_events(client):
     """
-    A client refuses to give events, and says that they exist only where jobs fire.
+    A client does not provide events.
+
+    The error says that events exist only in the process where jobs fire.
     """
     with pytest.raises(UnsupportedError, match="subscribe where the service is started"):
         client.subscribe(print)
@@ -293,7 +305,7 @@ def test_workers(client):
     """
     A worker leases, extends, acknowledges and rejects over HTTP.
 
-    Late calls raise the same errors as without HTTP.
+    Late calls raise the same errors as in the process that fires.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -313,9 +325,11 @@ def test_workers(client):
     client.drain("w")
 
 
-def test_stop_what_runs(client):
+def test_stop_a_running_job(client):
     """
-    A job that a worker runs can be stopped over HTTP, and the worker is notified.
+    A job that a worker runs can be stopped over HTTP.
+
+    The worker is notified.
     """
     client.set("runs", delay=0, target="pull", handler="stopped")
     (lease,) = client.lease("stopped", wait=20)
@@ -327,9 +341,11 @@ def test_stop_what_runs(client):
         client.cancel("runs", running="yes")
 
 
-def test_stop_many_that_run(client):
+def test_stop_many_running_jobs(client):
     """
-    Running jobs are stopped by their keys in one request, and by a filter, whose answer has their number.
+    Running jobs are stopped by their keys in one request.
+
+    If they are stopped by a filter, the answer has their number.
     """
     keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
     client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
@@ -347,7 +363,7 @@ def test_progress(server, monkeypatch, until):
     """
     The progress of a client's handler reaches the service with the next heartbeat and at the end.
 
-    Other clients can read it there.
+    Other clients can then read it.
     """
     monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
@@ -373,9 +389,9 @@ def test_progress(server, monkeypatch, until):
 
 def test_handlers_pull(client, until):
     """
-    A handler registered on the client runs in the client's process, for jobs with the target "pull".
+    A handler that is registered on the client runs in the client's process, for jobs with the target "pull".
 
-    The handler's results count as usual.
+    The handler's results have their usual effect.
     """
     seen, is_done = [], threading.Event()
 
@@ -406,7 +422,9 @@ def test_handlers_pull(client, until):
 
 def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
     """
-    After an unexpected error of the transport, a handler still pulls, and its end is still reported.
+    After an unexpected error of the transport, a handler still pulls jobs.
+
+    The end of its attempt is still reported.
     """
     trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
 
@@ -437,7 +455,9 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
 
 def test_a_handler_that_hangs(server, until):
     """
-    A hanging handler of a client does not occupy the workers of other handlers, and its attempt fails at its timeout.
+    A hanging handler of a client does not occupy the workers of other handlers.
+
+    Its attempt fails at its timeout.
     """
     go_on, seen, is_done = threading.Event(), [], threading.Event()
     client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))
@@ -472,7 +492,7 @@ def test_asyncio(server):
     """
     `AsyncScheduler` has the same verbs as coroutines, many of which can run at once.
 
-    Async handlers run on its loop.
+    Async handlers run on the loop of the scheduler.
     """
     ran = []
 

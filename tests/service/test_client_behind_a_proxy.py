@@ -1,5 +1,7 @@
 """
-A client of a service behind a proxy that answers in place of the service, in all ways that proxies do.
+A client of a service behind a proxy.
+
+The proxy answers in place of the service, in all ways that proxies do.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 @pytest.fixture
 def proxy():
     """
-    Return a server's URL, the answers that it gives in turn (the last one repeatedly), and the requests that it got.
+    Return a server's URL, the answers that it gives in turn, and the requests that it got.
+
+    The last answer is repeated.
     """
     answers, given = [], []
 
@@ -65,9 +69,9 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    A write is sent again after a 502 or 504.
+    After a 502 or 504 a write is sent again.
 
-    If no other answer comes, its outcome is unknown.
+    If no other answer comes, the outcome of the write is unknown.
     """
     url, answers, given = proxy
     answers += script
@@ -77,9 +81,9 @@ def test_a_write_that_a_proxy_lost(proxy, script):
     assert len(given) > 1
 
 
-def test_a_part_of_a_batch_in_doubt(proxy):
+def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
     """
-    If a write in a batch may have been done, its job gets an error that says so.
+    If a write in a batch may have been done, the result for its job is an error that says so.
     """
     url, answers, _ = proxy
     result = {"key": "a", "status": 503, "outcome": "refused", "problem": DOUBT}
@@ -91,7 +95,7 @@ def test_a_part_of_a_batch_in_doubt(proxy):
 
 def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
     """
-    If the first of several batches is done and the next one is refused, the error says how much was done.
+    If the first of several batches is done and the next is refused, the error says how much was done.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy
@@ -105,7 +109,7 @@ def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
 
 def test_a_write_that_was_refused_as_busy(proxy):
     """
-    If a write is refused as busy each time, the error says that it was not done.
+    If a write is refused as busy each time, the error says that the write was not done.
     """
     url, answers, _ = proxy
     answers.append(BUSY)
@@ -114,9 +118,11 @@ def test_a_write_that_was_refused_as_busy(proxy):
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
 
 
-def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
+def test_a_retry_without_time_for_an_answer(proxy, monkeypatch):
     """
-    A refused write is not sent again if no time is left for an answer, because its outcome would be unknown.
+    A refused write is not sent again if there is no time left for an answer.
+
+    Otherwise its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -129,7 +135,9 @@ def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
 
 def test_a_moment_without_the_service(proxy):
     """
-    A read is sent again, and gets its answer once the service is back.
+    A read is sent again.
+
+    It gets its answer once the service is reachable again.
     """
     url, answers, given = proxy
     answers += [LOST, GONE, (200, "application/json", b'{"shards": [], "owner": "o", "nodes": []}')]
@@ -153,9 +161,9 @@ def test_a_moment_without_the_service(proxy):
         (304, "application/json", b""),
     ],
 )
-def test_answers_that_are_none(proxy, answer):
+def test_unusable_answers(proxy, answer):
     """
-    An answer of a proxy that the client cannot use raises a `StoreError`.
+    If a proxy's answer is unusable for the client, a `StoreError` is raised.
     """
     url, answers, _ = proxy
     answers.append(answer)
@@ -167,7 +175,9 @@ def test_answers_that_are_none(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    A refusal by another server, which lacks the fields of our service, is not retried.
+    Another server refuses a request, without the fields that our service gives.
+
+    The request is not sent again.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -25,7 +25,7 @@ def processes():
 
 def test_processes_end_with_their_client(client, until):
     """
-    A stop ends the worker processes, both an idle one and one whose handler does not end in time.
+    A stop ends the worker processes: an idle one, and one whose handler does not end in time.
     """
     client.handler("naps", executor="process")(time.sleep)
     client.start()
@@ -56,9 +56,9 @@ def test_a_rate(client):
 
 def test_tasks(client, until):
     """
-    A task pulls from the queue of its name.
+    A task pulls from the queue with its name.
 
-    The task's errors have their usual effect, and a misfit payload costs no attempt.
+    Errors of the task have their usual effect. A payload that does not fit uses no attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []
@@ -90,7 +90,9 @@ def test_tasks(client, until):
 
 def test_a_policy(client):
     """
-    A handler's retry policy applies to jobs set by the process that registers it, unless the job has its own policy.
+    A handler's retry policy applies to jobs that are set by the process which registers the handler.
+
+    A job's own policy takes precedence.
     """
     patient, own, usual = RetryPolicy(attempts=9, base_ms=5_000), RetryPolicy(attempts=2), RetryPolicy()
     client.handler("patient", retry=patient)(print)

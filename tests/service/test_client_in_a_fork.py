@@ -32,7 +32,9 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    A child can use its client even if another thread of the parent was about to send a request during the fork.
+    Another thread of the parent was about to send a request during the fork.
+
+    The child can still use its client.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")
@@ -59,7 +61,7 @@ def test_a_fork_while_handlers_run(client):
     """
     A child runs no handlers.
 
-    It can call the service, cannot start, and its stop does not wait for the parent's handlers.
+    It can call the service, but cannot start. Its stop does not wait for the parent's handlers.
     """
     begun, go_on = threading.Event(), threading.Event()
 

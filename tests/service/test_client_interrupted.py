@@ -22,7 +22,9 @@ def pulling() -> set[str]:
 
 def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
-    If a client cannot start a thread for one of its handlers, it pulls for none of them, and can start later.
+    If a client cannot start a thread for one of its handlers, it pulls for none of its handlers.
+
+    It can start later.
     """
     for name in ("a", "b"):
         client.handler(name)(print)
@@ -46,7 +48,9 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
 
 def test_ctrl_c_as_a_client_stops(client, monkeypatch):
     """
-    If a stop is interrupted, the client's connections are closed, and the next stop ends the rest.
+    If a stop is interrupted, the client's connections are closed.
+
+    The next stop ends the threads that are left.
     """
     client.handler("a")(print)
     client.start()

@@ -1,5 +1,5 @@
 """
-The handlers of a client of a service while the client stops, and the timeout of an async handler.
+The handlers of a client while the client stops, and the timeout of an async handler.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwh
 ONCE = RetryPolicy(attempts=1)
 
 
-def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
+def test_a_stop_waits_for_running_handlers(client, server, monkeypatch):
     """
-    If a handler is still running while its client stops, it keeps its lease, and its result counts.
+    A handler is still running while its client stops.
+
+    It keeps its lease, and its result counts.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)
@@ -54,9 +56,9 @@ def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
     assert server.job("GET", "slow", action=":history").json["records"] == []
 
 
-def test_a_stop_ends_what_is_past_its_timeout(client, server):
+def test_a_stop_ends_handlers_past_their_timeout(client, server):
     """
-    A stop without a time limit waits for a handler at most until the handler's timeout.
+    A stop without a time limit waits for a handler, but not longer than the handler's timeout.
     """
     begun, go_on = threading.Event(), threading.Event()
 
@@ -77,9 +79,9 @@ def test_a_stop_ends_what_is_past_its_timeout(client, server):
 @pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
 def test_an_async_handler_that_beats(server, beats, state):
     """
-    Each heartbeat of an async handler restarts its timeout.
+    Each heartbeat of an async handler restarts the handler's timeout.
 
-    Without heartbeats the handler is cancelled.
+    Without heartbeats the handler is cancelled at the timeout.
     """
     ended = []
 
@@ -113,7 +115,9 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_with_the_name_of_an_instant(client, until):
     """
-    The figures of a queue named "now" are available, although the figures have an instant of that name.
+    A queue is named "now".
+
+    Its figures are available, although the figures also have an instant with that name.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])
@@ -124,7 +128,7 @@ def test_a_stop_inside_an_async_handler(server):
     """
     An async handler may stop its own client.
 
-    The call returns at once, and the stop completes after the handler has ended.
+    The call returns at once. The stop completes after the handler has ended.
     """
 
     async def main():
@@ -146,9 +150,9 @@ def test_a_stop_inside_an_async_handler(server):
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
-def test_what_runs_is_stopped(client, monkeypatch, kind):
+def test_a_running_job_is_stopped(client, monkeypatch, kind):
     """
-    If a running job is cancelled, a client's handler of any kind is notified, and ends.
+    If a running job is cancelled, the client's handler is notified and ends, whatever its kind.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     ends = []
@@ -182,7 +186,7 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    The async handlers of a `Scheduler` share one loop, and so can share objects bound to it.
+    The async handlers of a `Scheduler` share one loop, so they can share objects that are bound to this loop.
 
     A stop ends the loop.
     """
@@ -202,9 +206,9 @@ def test_the_loop_of_a_client_without_one(client, until):
     until(loops[0].is_closed)
 
 
-def test_a_generator_that_nobody_holds():
+def test_a_generator_without_references():
     """
-    An async generator without references left is closed before its loop ends.
+    An async generator to which nothing refers any more is closed before its loop ends.
     """
     ended, held = [], []
 
@@ -230,9 +234,9 @@ def test_a_generator_that_nobody_holds():
     assert (ended, loop.is_closed()) == ([True], True)
 
 
-def test_a_coroutine_that_a_stop_cuts_off(client):
+def test_a_coroutine_at_the_time_limit_of_a_stop(client):
     """
-    A coroutine that has not ended when the time limit of a stop is reached is cancelled.
+    A coroutine that has not ended at the time limit of a stop is cancelled.
     """
     begun, cut = threading.Event(), threading.Event()
 
@@ -262,7 +266,7 @@ def test_a_coroutine_that_a_stop_cuts_off(client):
 )
 def test_odd_answers(client, answer, error, until):
     """
-    A handler's result counts at once, even if its reason cannot be stored or its delay is invalid.
+    A handler's result counts at once, even if the reason in it cannot be stored or the delay in it is invalid.
     """
     client.handler("odd")(lambda _payload: answer)
     client.start()
@@ -274,7 +278,7 @@ def test_odd_answers(client, answer, error, until):
 
 def test_no_thread_to_spare(client, monkeypatch, caplog):
     """
-    If the system has no thread for a worker, the leased job runs as soon as there is a thread.
+    If the system has no thread for a worker, the leased job waits until a thread can be started.
     """
     monkeypatch.setattr(_puller, "_PAUSE_S", 0.01)
     start, refused, done = threading.Thread.start, [], threading.Semaphore(0)
@@ -298,9 +302,9 @@ def test_no_thread_to_spare(client, monkeypatch, caplog):
     assert "a worker could not be started" in caplog.text
 
 
-def test_a_handler_that_no_process_finds(client):
+def test_a_handler_that_cannot_be_sent(client):
     """
-    A handler that cannot be sent to a worker process is refused at the start, and not when its first job is due.
+    A handler that cannot be sent to a worker process is refused at the start, not when its first job is due.
     """
 
     def replaced(_payload):

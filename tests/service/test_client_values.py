@@ -1,5 +1,5 @@
 """
-An argument means the same with a service as with a store.
+An argument has the same meaning with a service as with a store.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def own():
 
 def came_of(scheduler, verb, *arguments, **fields):
     """
-    Return the outcome of a call on an existing job, without the parts that differ between stores.
+    Return the outcome of a call on an existing job.
+
+    The parts that differ between stores are removed.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:
@@ -89,7 +91,9 @@ def came_of(scheduler, verb, *arguments, **fields):
 )
 def test_a_value(client, own, verb, key, fields):
     """
-    A value at or beyond a limit is accepted by both or refused by both, with the same words.
+    Store and service accept the same values and refuse the same values, at each limit and beyond it.
+
+    Their errors have the same words.
     """
     assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
 
@@ -98,7 +102,7 @@ def test_a_deep_payload_of_a_batch(client):
     """
     A batch accepts a payload of the maximum depth.
 
-    An item with a deeper one is refused by its position.
+    For an item with a deeper payload, the error names the item's position.
     """
     (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
     assert answer.job.payload == b"[" * 100 + b"]" * 100
@@ -110,7 +114,7 @@ def test_a_deep_payload_of_a_batch(client):
 
 def test_a_wait_below_zero(client):
     """
-    A worker that asks with a negative wait gets an answer at once.
+    A worker that asks with a negative waiting time gets an answer at once.
     """
     assert list(client.lease("nobody's", wait=-math.inf)) == []
     assert list(client.lease("nobody's", wait=-1)) == []
@@ -132,7 +136,9 @@ def test_the_job_that_was_not_found(client, own):
 
 def test_a_dead_job_cannot_be_moved(client):
     """
-    If a verb cannot change a dead letter, the answer has the letter, and the problem says that it is dead.
+    If a verb cannot change a dead letter, the answer contains the letter.
+
+    The problem document says that the job is dead.
     """
     client.set("same/dead", delay=0, target="pull", handler="dies")
     (lease,) = client.lease("dies")

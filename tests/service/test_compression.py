@@ -1,7 +1,7 @@
 """
 Answers are compressed if the client accepts gzip.
 
-Compressed bodies of requests are refused.
+Requests with a compressed body are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ FAR = {"delay": 3600, "target": "log"}
 )
 def test_documents(server, accepted, is_compressed):
     """
-    If the client accepts gzip, a list above a certain length is compressed, and decompresses to the same document.
+    A list above a certain length is compressed if the client accepts gzip.
+
+    It decompresses to the same document.
     """
     for number in range(20):
         server.job("PUT", f"zip/{number}", FAR)
@@ -47,7 +49,9 @@ def test_documents(server, accepted, is_compressed):
 
 def test_bounds(server):
     """
-    A small answer is not compressed, nor is a large one, because its compression would block the event loop.
+    A small answer is not compressed.
+
+    A large answer is not compressed either, because this would block the event loop.
     """
     server.job("PUT", "zip small", FAR)
     server.job("PUT", "zip large", FAR | {"payload": "x" * 300_000})
@@ -59,7 +63,9 @@ def test_bounds(server):
 
 def test_the_page(server):
     """
-    The page and its files are compressed, an unchanged file gets a 304, and all modules come as one file.
+    The page and its files are compressed.
+
+    An unchanged file leads to a 304. All modules come as one file.
     """
     page = server.ask("GET", "/", headers={"accept-encoding": "gzip"})
     assert page.headers["link"] == "<static/main.js>;rel=modulepreload"
@@ -113,9 +119,9 @@ export {D}"""
 
 def test_modules_are_joined(tmp_path):
     """
-    In the joined file a module comes after its imports.
+    In the joined file a module comes after the modules that it imports.
 
-    A module imported at run time is a separate file. The separate file shares the modules of the joined one.
+    A module imported at run time is a separate file, which shares the modules of the joined file.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)
@@ -134,7 +140,9 @@ def test_modules_are_joined(tmp_path):
 )
 def test_other_lines_are_refused(tmp_path, source, said):
     """
-    A form of import or export that cannot be joined is an error, and so is a circle of imports.
+    A form of import or export that cannot be joined raises an error.
+
+    So does a circle of imports.
     """
     (tmp_path / "main.js").write_text(source)
     (tmp_path / "one.js").write_text("export const a = 1")
@@ -144,7 +152,9 @@ def test_other_lines_are_refused(tmp_path, source, said):
 
 def test_no_text_spans_lines():
     """
-    No string literal of a module contains a line break, so indentation and comment lines can be removed.
+    No string literal of a module contains a line break.
+
+    So indentation and comment lines can be removed.
     """
     for path in STATIC.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():
@@ -155,7 +165,9 @@ def test_no_text_spans_lines():
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])
 def test_compressed_requests(server, coding):
     """
-    A compressed request body is refused with the name of its coding, and nothing is set.
+    A compressed request body is refused.
+
+    The error names its coding, and nothing is set.
     """
     body = gzip.compress(json.dumps(FAR).encode())
     for method, path in (("PUT", "/v1/jobs/zipped"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:bulk")):

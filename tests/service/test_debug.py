@@ -1,7 +1,7 @@
 """
 Stacks, the near wheel and a profile of the process.
 
-The answers need a write token, are bounded, and are made one at a time.
+They need a write token, are bounded, and only one is made at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ STOP_BOUND_S = 15
 
 
 @pytest.mark.parametrize("path", ["/debug/stacks", "/debug/wheel", "/debug/profile?seconds=0.05"])
-def test_only_who_may_write(start, path):
+def test_a_write_token_is_needed(start, path):
     """
-    A request without a token or with a read token is refused, and with a write token accepted.
+    A request without a token or with a read token is refused.
+
+    With a write token it is accepted.
     """
     server = start(environment=TOKENS)
     statuses = {
@@ -31,7 +33,9 @@ def test_only_who_may_write(start, path):
 
 def test_stacks(server):
     """
-    Every thread is listed with its name and stack, and so are the tasks of the event loop.
+    Every thread is listed with its name and stack.
+
+    So are the tasks of the event loop.
     """
     text = server.ask("GET", "/debug/stacks").body.decode()
     assert "thread MainThread\n" in text
@@ -42,7 +46,7 @@ def test_stacks(server):
 
 def test_the_wheel(server):
     """
-    The near wheel's counts and levels are available raw for the operator, and as a document for the page.
+    The counts and levels of the near wheel are available as raw text for the operator, and as a document for the page.
     """
     server.job("PUT", "soon", {"delay": 5, "handler": "works"})
     raw = server.ask("GET", "/debug/wheel").json["counts"]
@@ -80,7 +84,9 @@ def test_a_profile_is_bounded(server, seconds):
 
 def test_one_profile_at_a_time(start):
     """
-    While a profile is taken, another one is refused, and a stop does not wait for the first.
+    While a profile is being taken, a second profile is refused.
+
+    A stop does not wait for the first profile.
     """
     server = start()
 
@@ -103,7 +109,7 @@ def test_one_profile_at_a_time(start):
 
 def test_a_traceparent_is_kept(server):
     """
-    A request's traceparent is stored with the jobs that the request sets, even in a batch.
+    The traceparent of a request is stored with the jobs that the request sets, even in a batch.
 
     An unreadable traceparent is ignored.
     """

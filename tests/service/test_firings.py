@@ -22,7 +22,9 @@ def engines():
 @pytest.fixture
 def waiting():
     """
-    Return a scheduler with a handler that waits, the job that it runs, and a function that lets it continue.
+    Return a scheduler, the job that its handler runs, and a function.
+
+    The handler waits until the function is called.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -36,9 +38,9 @@ def waiting():
         go_on.set()
 
 
-def test_news_are_sent_once(waiting, until):
+def test_a_firing_is_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all newer ones still run.
+    A finished firing is sent once, even if all newer firings still run.
 
     A page for one key gets only firings of that key.
     """
@@ -55,9 +57,11 @@ def test_news_are_sent_once(waiting, until):
     assert firings.news(some, 1, "team/s") == []
 
 
-def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
+def test_a_firing_that_ends_during_the_read(engines, waiting, until, monkeypatch):
     """
-    If a firing ends while the firings are read, it is sent as running, and its end comes with the next firings.
+    A firing ends while the firings are read.
+
+    It is sent as running, and its end is sent with the next firings.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines
@@ -77,9 +81,9 @@ def test_what_ends_while_it_is_read(engines, waiting, until, monkeypatch):
     assert [each.outcome for each in firings.news(seen, 100)] == ["succeeded"]
 
 
-def test_how_long_and_by_whom(waiting, until):
+def test_duration_and_node(waiting, until):
     """
-    Each finished firing has its duration and the node that fired it.
+    Each finished firing has its duration and the name of the node that fired it.
     """
     scheduler, running, go_on = waiting
     firings = Firings(scheduler)

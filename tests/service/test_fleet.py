@@ -1,5 +1,7 @@
 """
-The fleet over HTTP, for a file that one process owns while another process serves it.
+The fleet (all nodes) over HTTP.
+
+One process owns a file, and another process serves the file.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def test_owner_of_a_file(start, tmp_path):
     """
     A process that fires nothing shows the owner of the file, without figures.
 
-    If the owner is killed, it shows none.
+    If the owner is killed, the list of nodes is empty.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json
@@ -40,7 +42,7 @@ def test_owner_of_a_file(start, tmp_path):
 
 async def seen(path):
     """
-    Return the fleet as shown by a service that fires no jobs of the file.
+    Return the fleet as shown by a service that does not fire the jobs of the file.
     """
     scheduler = AsyncScheduler(f"sqlite:///{path}")
     fleet = await Fleet(scheduler, Figures(scheduler, Firings(scheduler))).read()
@@ -50,7 +52,7 @@ async def seen(path):
 
 def test_client_reads_nodes(start):
     """
-    A scheduler on a service returns the same nodes as the scheduler inside the service.
+    A scheduler on a service returns the same nodes as the scheduler inside the service does.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     server = start()
@@ -70,7 +72,7 @@ def test_client_reads_nodes(start):
 
 def test_top_shows_every_node(start, postgres_url, until, top):
     """
-    `tickwheel top` has a row for each of two nodes, whichever node it asks.
+    `tickwheel top` has a row for each of two nodes, whichever of them it asks.
 
     A node that has stopped reporting is marked.
     """
@@ -109,7 +111,9 @@ def top(capsys):
 
 def test_top_shows_receivers(start, top, until):
     """
-    An unreachable receiver is shown with its state and the reason, without the query of its address.
+    An unreachable receiver is shown with its state and the reason.
+
+    The query in its address is not shown.
     """
     server = start("--target", "hook=webhook:?allow=127.0.0.1&failures_max=1")
     job = {"delay": 0, "target": "hook", "handler": "http://127.0.0.1:1/hook?token=hunter2"}

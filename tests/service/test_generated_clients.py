@@ -1,5 +1,7 @@
 """
-Third-party tools generate clients from the OpenAPI document, and these clients are used on the service.
+Third-party tools generate clients from the OpenAPI document.
+
+These clients are used on the service.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def test_python(described, tmp_path):
     """
     The code that openapi-python-client generates has every operation.
 
-    The generated client sets, moves, lists and cancels jobs, and reads problems.
+    The generated client sets, moves, lists and cancels jobs, and reads problem documents.
     """
     address, document = described
     generated = run(
@@ -98,7 +100,9 @@ def test_python(described, tmp_path):
 @pytest.mark.skipif(not MODULES.is_dir(), reason="there is no npm, by which make installs openapi-typescript")
 def test_typescript(described, tmp_path):
     """
-    The types of openapi-typescript hold in strict mode, and a client with these types does the same steps.
+    The types of openapi-typescript pass in strict mode.
+
+    A client with these types does the same steps as the Python client.
     """
     address, document = described
     (tmp_path / "node_modules").symlink_to(MODULES)

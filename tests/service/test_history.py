@@ -1,5 +1,7 @@
 """
-The history over HTTP: a job's records page by page, also with the library's client and on the command line.
+The history over HTTP, with a job's records page by page.
+
+Also with the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ ERROR = "RuntimeError: <script>alert('no')</script>"
 
 def dead(server, key):
     """
-    Let the job *key* fail twice and die, and return its generation.
+    Let the job *key* fail twice and die.
+
+    Return its generation.
     """
     with server.live() as live:
         generation = server.job("PUT", key, TWICE).json["job"]["generation"]
@@ -37,7 +41,7 @@ def history(server, key, query=""):
 
 def test_what_is_kept(server):
     """
-    Both attempts are returned with their errors, newest first.
+    Both attempts are returned with their errors, the newest first.
 
     A further page starts below a given number.
     """
@@ -57,9 +61,11 @@ def test_what_is_kept(server):
     assert len(history(server, "kept/of it:history")) == 2
 
 
-def test_nothing_is_kept(server):
+def test_jobs_without_a_history(server):
     """
-    A one-time job that succeeds leaves no history, and a job that never existed has none.
+    A one-time job that succeeds leaves no history.
+
+    A job that never existed has no history.
     """
     with server.live() as live:
         server.job("PUT", "once", {"delay": 0, "handler": "works"})
@@ -71,9 +77,9 @@ def test_nothing_is_kept(server):
 @pytest.mark.parametrize(
     "query", ["?limit=0", "?limit=1001", "?before=0", "?before=x", "?before=99999999999999999", "?a=1"]
 )
-def test_bad_questions(server, query):
+def test_invalid_queries(server, query):
     """
-    Invalid queries are refused with the name of the field.
+    An invalid query is refused, and the error names the field.
     """
     answer = server.job("GET", "k", action=f":history{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -81,7 +87,7 @@ def test_bad_questions(server, query):
 
 def test_by_the_client(server):
     """
-    A scheduler on the service returns the same records as one on the store.
+    A scheduler on the service returns the same records as a scheduler on the store.
     """
     generation = dead(server, "by the client")
     with Scheduler(f"http://{server.host}:{server.port}") as client:
@@ -96,7 +102,7 @@ def test_by_the_client(server):
 
 def test_everything_by_option(start):
     """
-    A service started with `--history all` keeps each success, too.
+    A service that was started with `--history all` records each success, too.
     """
     server = start("--history", "all", "--history-days", "1")
     with server.live() as live:

@@ -1,7 +1,7 @@
 """
 Hostile values in every field, query field and header of every operation in the OpenAPI document.
 
-Each value is accepted, or refused with a problem: no 5xx, no traceback, and no growth of memory.
+Each value is accepted, or refused with a problem document. There is no 5xx, no traceback, and no growth of memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENDLESS = {"/v1/live", "/debug/profile"}
 
 class Asker:
     """
-    A kept-alive connection that records the statuses of its answers.
+    A persistent connection that records the statuses of its answers.
     """
 
     def __init__(self, server) -> None:
@@ -48,7 +48,7 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Send a request, and check what must hold for every answer.
+        Send a request, and check the rules that every answer must keep.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -79,7 +79,9 @@ class Asker:
 
 def with_value(body: dict, field: str, raw: str) -> bytes:
     """
-    Return *body* as JSON with the JSON text *raw* as the value of *field*.
+    Return *body* as JSON.
+
+    The value of *field* is the JSON text *raw*.
     """
     rest = json.dumps({name: value for name, value in body.items() if name != field})[1:-1]
     return f"{{{rest}{', ' if rest else ''}{json.dumps(field)}: {raw}}}".encode()
@@ -87,7 +89,9 @@ def with_value(body: dict, field: str, raw: str) -> bytes:
 
 def operations(document):
     """
-    Yield every operation whose answer ends, with its name, method, address and description.
+    Yield every operation whose answer ends.
+
+    Each item has the operation's name, method, address and description.
     """
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -104,7 +108,9 @@ def fields_of(document, name: str) -> list[str]:
 
 def all_bodies(document, bodies):
     """
-    Yield every field of every body and of every item of a batch, with a function that inserts a value there.
+    Yield every field of every body and of every item of a batch.
+
+    Yield with each a function that inserts a value there.
     """
     examples = {}
     for name, method, path, operation in operations(document):
@@ -124,7 +130,9 @@ def all_bodies(document, bodies):
 
 def batch_with(item: dict, field: str, raw: str) -> bytes:
     """
-    Return a batch of one *item* with the JSON text *raw* as the value of *field*.
+    Return a batch of one *item*.
+
+    The value of *field* is the JSON text *raw*.
     """
     return b'{"items":[%b]}' % with_value(item, field, raw)
 

@@ -18,7 +18,7 @@ def letters(server):
     """
     Return the keys of four dead letters.
 
-    The fixture removes those that are left at the end.
+    The fixture removes at the end those that are left.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:
@@ -32,9 +32,9 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Letters with the same error form one incident, with counts, times, places and latest keys.
+    Letters with the same error form one incident, with counts, times, lines and latest keys.
 
-    Fields narrow the list.
+    Query fields narrow the list.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
@@ -66,7 +66,7 @@ def test_incidents(server, letters):
 )
 def test_bad_query(server, query):
     """
-    An invalid query is refused with the name of its field.
+    An invalid query is refused, and the error names the field.
     """
     answer = server.ask("GET", f"/v1/incidents?{query}")
     assert answer.status == 422
@@ -75,7 +75,9 @@ def test_bad_query(server, query):
 
 def test_replay_later(server, letters):
     """
-    The replays of a batch can have different due times, so an incident can be replayed at a rate.
+    The replays of a batch can have different due times.
+
+    So an incident can be replayed at a rate.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -90,7 +92,9 @@ def test_replay_later(server, letters):
 
 def test_through_a_scheduler(server, letters):
     """
-    A scheduler on the service returns the incidents with all their keys, and replays them at a rate.
+    A scheduler on the service returns the incidents with all their keys.
+
+    It can replay them at a rate.
     """
     scheduler = Scheduler(f"http://{server.host}:{server.port}")
     try:
@@ -108,9 +112,9 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters can be listed latest first, also under a prefix.
+    Dead letters can be listed with the latest first, also under a prefix.
 
-    The order cannot be combined with other fields.
+    This order cannot be combined with other fields.
     """
 
     def keys(query):

@@ -33,7 +33,7 @@ TAKEN = {field.name for field in fields(SetRequest)} & {*columns.NAMES} - {"key"
 
 def test_a_document_has_every_field():
     """
-    The document of a job has exactly the fields of `Job`, in the same form.
+    The document of a job has exactly the fields of `Job`, and their values have the same form.
     """
     names = {field.name for field in fields(model.Job)}
     assert set(JobDocument.__struct_fields__) == names
@@ -43,7 +43,9 @@ def test_a_document_has_every_field():
 @pytest.mark.parametrize("name", OWN)
 def test_each_column_of_a_document(name):
     """
-    The service and the command line show the same document, from which the client reads the same job.
+    The service and the command line show the same document for a job.
+
+    From this document the client reads the same job.
     """
     job = OWN[name]
     text = msgspec.json.encode(job_document(job))
@@ -54,7 +56,7 @@ def test_each_column_of_a_document(name):
 @pytest.mark.parametrize("name", sorted({"plain", *TAKEN}))
 def test_each_column_of_an_export(name):
     """
-    A job that is exported and imported again has the same values.
+    A job that is exported and imported again has the same values in all columns.
     """
     job = OWN[name]
     line = json.loads(json.dumps(exported(job)))
@@ -64,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    Each column that a set accepts under the same name is in the exported line.
+    If a set accepts a column under the same name, the exported line contains this column.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

@@ -1,5 +1,5 @@
 """
-The verbs over HTTP: answers and status codes.
+The verbs over HTTP, with their answers and status codes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    The given fields change, which may be null, and the others stay.
+    The given fields change, and may become null. The other fields stay.
 
     Unknown fields are refused.
     """
@@ -115,7 +115,7 @@ def test_conditions(server):
     """
     A write that is conditional on an earlier generation is refused.
 
-    With the current generation it is done.
+    A write that is conditional on the current generation is done.
     """
     old = server.job("PUT", "conditions", FAR).headers["etag"]
     new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
@@ -132,7 +132,9 @@ def test_conditions(server):
 
 def test_list_pages(server):
     """
-    Pages read with cursors give every job of the prefix once, in the order of the keys.
+    Pages are read with cursors.
+
+    Together they have every job of the prefix once, in the order of the keys.
     """
     keys = [f"page/{n:03}" for n in range(25)]
     for key in keys:
@@ -168,7 +170,7 @@ def test_waits_of_a_retry_policy(server):
     """
     The delays of a retry policy are seconds or text.
 
-    An invalid or too long one is refused by name.
+    For an invalid or too long delay, the error names it.
     """
     retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
     assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201
@@ -192,7 +194,9 @@ def test_waits_of_a_retry_policy(server):
 
 def test_run_now_fires(server):
     """
-    A future job can be run now, and its firing is reported with lateness and outcome.
+    A future job can be run now.
+
+    Its firing is reported with lateness and outcome.
     """
     server.job("PUT", "run", {"delay": 3600, "target": "log", "payload": "now"})
     assert server.job("POST", "run", action=":run").json["outcome"] == "moved"
@@ -203,7 +207,7 @@ def test_dead_letter_is_replayed(server):
     """
     A job without attempts left is dead and keeps its error.
 
-    A dead job can be replayed and removed.
+    It can be replayed and removed.
     """
     with server.live() as live:
         server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
@@ -223,7 +227,9 @@ def test_dead_letter_is_replayed(server):
 
 def test_firings(server):
     """
-    A firing appears in the stream and in the list, with its due time, outcome and lateness, which is never negative.
+    A firing appears in the stream and in the list, with due time, outcome and lateness.
+
+    The lateness is never negative.
     """
     with server.live() as live:
         server.job("PUT", "fires", {"delay": 0.05, "handler": "works"})
@@ -237,7 +243,9 @@ def test_firings(server):
 
 def test_live_begins_with_a_snapshot(server):
     """
-    A new stream begins with the figures and the latest firings, so that no stream has to be resumed.
+    A new stream begins with the figures and the latest firings.
+
+    So no stream has to be resumed.
     """
     with server.live() as live:
         server.job("PUT", "before", {"delay": 0, "handler": "works"})
@@ -252,7 +260,9 @@ def test_live_begins_with_a_snapshot(server):
 
 def test_recurring(server):
     """
-    A job with a cron line is due at the next match, and shows its rule.
+    A job with a cron line is due at the next match.
+
+    It shows its rule.
     """
     body = {"cron": "0 0 1 1 *", "tz": "Europe/Berlin", "target": "log"}
     job = server.job("PUT", "new year", body).json["job"]
@@ -263,7 +273,9 @@ def test_recurring(server):
 
 def test_figures(server):
     """
-    Stats, metrics and health are served, and the metrics are in Prometheus' format.
+    Stats, metrics and health are served.
+
+    The metrics are in the format of Prometheus.
     """
     stats = server.ask("GET", "/v1/stats").json
     assert {"pending", "running", "dead", "fired", "lateness", "now"} <= stats.keys()
@@ -276,7 +288,7 @@ def test_figures(server):
 
 def test_a_series_set_again(server):
     """
-    A PUT or batch with the same rule in any spelling writes nothing.
+    A PUT or batch with the same rule, in any spelling, writes nothing.
 
     A changed rule continues the series.
     """

@@ -22,7 +22,7 @@ def state(lane, **fields):
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows that these reports and counts give, by lane, in order.
+    Return the rows that these reports and counts give, by lane and in order.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -37,7 +37,9 @@ def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
 
 def test_nodes_are_added_up():
     """
-    Waiting and running jobs, limits and nodes are summed up, and the oldest due time is the minimum of all nodes.
+    Waiting and running jobs, limits and nodes are added up.
+
+    The oldest due time is the minimum over all nodes.
     """
     mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
     found = rows(
@@ -54,7 +56,7 @@ def test_nodes_are_added_up():
 
 def test_a_dead_node():
     """
-    The last report of a dead node does not count, because its jobs are on another node.
+    The last report of a dead node does not count, because other nodes have its jobs.
     """
     report = {"lanes": [state("handler:mail", waiting=3, running=2, reason="busy")], "handlers": ["mail"]}
     nodes = [Node("dead", 5_000, figures=report), Node("alive", 7_000, figures=report), Node("only", figures=report)]
@@ -102,7 +104,7 @@ def test_one_read_for_many_requests():
 )
 def test_queues(queue, is_stuck, text):
     """
-    A queue with jobs is stuck if no worker waits for a job or holds one.
+    A queue with jobs counts as stuck if no worker waits for a job or holds one.
     """
     row = rows({"lanes": [state("pull:images", running=queue["ready"])], "queues": {"images": queue}})["pull:images"]
     assert (row.waiting, row.running, row.workers) == (queue["ready"], queue["leased"], queue["workers"])
@@ -122,7 +124,9 @@ def test_a_worker_of_another_node():
 
 def test_jobs_without_a_node():
     """
-    Jobs that no node can run appear in the row of their lane, which is shown as stuck and comes first.
+    Jobs that no node can run appear in the row of their lane.
+
+    This row is shown as stuck and comes first.
     """
     aside = [{"target": "handler", "handler": "gone", "count": 8, "since": 5_000}]
     busy = state("handler:mail", waiting=5, reason="busy", oldest_due_at=1_000)
@@ -135,9 +139,9 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane is draining while its jobs run, and then drained.
+    A paused lane is draining while its jobs run, and is then drained.
 
-    A paused lane does not count as stuck.
+    It does not count as stuck.
     """
     pause = Pause(5_000, "ops", "disk", scope)
     for running in (2, 0):
@@ -183,7 +187,9 @@ def test_figures_of_firings():
 
 def test_of_a_service(server):
     """
-    A queue is stuck until a worker asks for its jobs, and is shown as drained after a pause.
+    A queue counts as stuck until a worker asks for its jobs.
+
+    After a pause it is shown as drained.
     """
 
     def row() -> dict[str, object]:

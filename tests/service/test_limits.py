@@ -1,5 +1,5 @@
 """
-The limits for one client, and requests that do not arrive.
+The limits for one client, and requests that do not arrive completely.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that sends too many requests gets the time to wait, and is served after that time.
+    A client that sends too many requests gets the time to wait in `Retry-After`.
+
+    It is served after that time.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -37,7 +39,9 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Requests without a valid token use the limit of their address, and do not use up the limit of any token.
+    Requests without a valid token count against the limit of their address.
+
+    They do not count against the limit of any token.
     """
     tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
     environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
@@ -52,7 +56,9 @@ def test_rate_of_wrong_tokens(start):
 
 def test_health_at_any_rate(start):
     """
-    A proxy's health checks are answered even while it passes on a flood of requests.
+    A proxy passes on a flood of requests.
+
+    Its health checks are still answered.
     """
     server = start("--rate", "0.01")
     assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]
@@ -61,7 +67,7 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    Above the maximum number of pending jobs, set requests are refused, alone and in a batch.
+    If more jobs are pending than allowed, set requests are refused, alone and in a batch.
 
     Move and cancel requests are not refused.
     """
@@ -86,7 +92,9 @@ def test_pending_max(start, until):
 
 def test_pending_max_of_a_backfill(start, until):
     """
-    A backfill sets no jobs above the maximum number of pending jobs, but a dry run still counts.
+    A backfill sets no jobs beyond the maximum number of pending jobs.
+
+    A dry run still counts.
     """
     server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
@@ -97,9 +105,11 @@ def test_pending_max_of_a_backfill(start, until):
     assert server.ask("GET", "/v1/stats").json["pending"] == 1
 
 
-def test_a_request_that_does_not_come(start):
+def test_a_request_that_does_not_arrive(start):
     """
-    If the head or the body of a request does not arrive, it is cut off with a 408, and nothing of it is done.
+    If the head or the body of a request does not arrive completely, the answer is a 408.
+
+    Nothing of the request is done.
     """
     server = start("--request-timeout", "0.5")
     heads = [
@@ -137,9 +147,11 @@ def test_seconds_of_options(value):
         ({"stop_timeout_s": "-1s"}, "stop_timeout_s is '-1s': pass seconds, at least 0"),
     ],
 )
-def test_seconds_of_options_that_are_none(fields, problem):
+def test_options_that_are_not_lengths_of_time(fields, problem):
     """
-    A value that is not a length of time is refused with the value and the valid forms.
+    A value that is not a length of time is refused.
+
+    The error has the value and the valid forms.
     """
     with pytest.raises(InvalidJobError, match=problem):
         ServiceOptions(**fields)
@@ -147,7 +159,9 @@ def test_seconds_of_options_that_are_none(fields, problem):
 
 def test_an_idle_connection(start):
     """
-    An idle connection is closed after a while, even if a line end came that begins no request.
+    An idle connection is closed after a while.
+
+    This holds even if a line end arrived on it, which begins no request.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):
@@ -160,7 +174,9 @@ def test_an_idle_connection(start):
 
 def test_a_request_that_begins_before_an_answer(start):
     """
-    A connection is not idle while a request is served on it, even if part of the next request has already arrived.
+    A connection is not idle while a request is served on it.
+
+    This holds even if part of the next request has already arrived.
     """
     server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
@@ -175,7 +191,9 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Several requests that arrive together are not taken for one head that is too large, wherever a read ends.
+    Several requests arrive together.
+
+    They do not count as one head that is too large, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

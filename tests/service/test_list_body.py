@@ -1,5 +1,7 @@
 """
-Large bodies are decoded in a thread and item by item, with the same result as small ones, and are cheap to refuse.
+Large bodies are decoded in a thread, item by item.
+
+The result is the same as for small bodies, and refusing a large body is cheap.
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ def read(body: bytes, decoder: ListBody[Any] = BATCH, *, is_packed: bool = False
 
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode])
 @pytest.mark.parametrize("more", [{}, {"with_jobs": True}, {"with_jobs": False, "refuse_all": False}])
-def test_a_large_batch_is_what_a_small_one_is(encode, more):
+def test_a_large_batch_equals_a_small_one(encode, more):
     """
-    A large batch gives the same items as a small one, with payloads already encoded for the store.
+    A large batch gives the same items as a small batch.
+
+    Their payloads are already encoded for the store.
     """
     is_packed = encode is msgspec.msgpack.encode
     items = [item(0), {"do": "cancel", "key": "a"}, {"do": "move", "key": "b", "delay": 1}]
@@ -61,9 +65,9 @@ def test_a_large_batch_is_what_a_small_one_is(encode, more):
     assert msgspec.structs.replace(first, payload=None) == msgspec.structs.replace(other, payload=None)
 
 
-def test_a_large_manifest_is_what_a_small_one_is():
+def test_a_large_manifest_equals_a_small_one():
     """
-    A large manifest gives the same jobs as a small one.
+    A large manifest gives the same jobs as a small manifest.
     """
     jobs = [{"key": "a", "every": 60}, {"key": "b", "cron": "@daily", "tz": "UTC"}]
     body = msgspec.json.encode({"jobs": jobs, "revision": 5, "dry_run": True})
@@ -81,7 +85,7 @@ def test_a_large_manifest_is_what_a_small_one_is():
 )
 def test_a_bad_item_is_named(fields, detail):
     """
-    A refusal names the position of the faulty item, in a large body as in a small one.
+    The error names the position of the faulty item, in a large body and in a small one.
     """
     items = [item(0), item(1), item(2), item(3, **fields)]
     for pad in (b"", PAD):
@@ -108,7 +112,9 @@ def test_a_bad_item_is_named(fields, detail):
 )
 def test_a_malformed_batch(body):
     """
-    Repeated names at any depth and in any spelling are refused at any size, as is all other JSON that is not strict.
+    Repeated names, at any depth and in any spelling, are refused in a body of any size.
+
+    So is all other JSON that is not strict.
     """
     for pad in (b"", PAD):
         with pytest.raises(ProblemError) as caught:
@@ -118,7 +124,7 @@ def test_a_malformed_batch(body):
 
 def test_names_that_are_not_repeated():
     """
-    Explicit defaults and names written with escapes are not mistaken for repeated names.
+    Explicit defaults, and names that are written with escapes, do not count as repeated names.
     """
     body = b'{"refuse_all":false,"\\u0069tems":[{"do":"set","key":"\\"","delay":1,"tz":"UTC"}],"with_jobs":false}'
     assert read(body + PAD) == read(body)
@@ -127,7 +133,9 @@ def test_names_that_are_not_repeated():
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode])
 def test_an_item_that_is_too_large(encode):
     """
-    An item may be as large as the body of a single job, and a larger one is refused without decoding.
+    An item may be as large as the body of a single job.
+
+    A larger item is refused without being decoded.
     """
     body = encode({"items": [item(0), item(1, payload="x" * ITEM_MAX)]})
     with pytest.raises(ProblemError, match=r"items\[1\] has more than 1048576 bytes") as caught:
@@ -137,7 +145,9 @@ def test_an_item_that_is_too_large(encode):
 
 def test_large_bodies_leave_the_loop(monkeypatch):
     """
-    A large batch is decoded and fingerprinted in a thread, and a small one on the loop.
+    A large batch is decoded and fingerprinted in a thread.
+
+    A small batch is decoded on the loop.
     """
     here, threads = threading.get_ident(), []
 
@@ -174,7 +184,7 @@ def test_large_bodies_leave_the_loop(monkeypatch):
 )
 def test_a_payload_that_is_encoded_beforehand(payload, remedy):
     """
-    A payload that was encoded in advance is accepted or refused like any other.
+    A payload that was encoded in advance is accepted or refused by the same rules as any other payload.
     """
     body = msgspec.json.encode({"items": [item(0, payload=payload)]}) + PAD
     encoded = asyncio.run(BATCH.decoded(body, 2 * ITEM_MAX)).items[0].payload
@@ -204,7 +214,7 @@ class Part:
 )
 def test_a_refusal_reads_the_beginning_of_a_value(wrap):
     """
-    A refusal shows and reads only the beginning of a value of any size.
+    A refusal reads and shows only the beginning of a value, whatever the size of the value.
     """
     part = Part()
     value = wrap([part] * 10_000)
@@ -224,7 +234,7 @@ def test_a_refusal_shows_a_short_value_whole():
 
 def test_the_beginning_of_large_values_is_shown():
     """
-    A large refused value of any kind is shown by its first characters.
+    If a large value of any kind is refused, the error shows its first characters.
     """
     for value in ("é" * 10_000, b"\xff" * 10_000, msgspec.Raw(b"1" * 10_000), [0] * 10_000, {"a": "b" * 10_000}):
         assert len(show(value)) == 100

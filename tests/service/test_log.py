@@ -9,7 +9,7 @@ import pytest
 
 def test_log(server):
     """
-    Changes through the service have its token or the page as author.
+    A change through the service has its token or the page as author.
 
     A move has both due times. A bulk change is one entry.
     """
@@ -28,7 +28,7 @@ def test_log(server):
 @pytest.mark.parametrize("query", ["since=x", "until=x", "limit=0", "limit=1001", "key=a"])
 def test_bad_query(server, query):
     """
-    A bad field is refused by name.
+    If a query field is invalid, the error names it.
     """
     answer = server.ask("GET", f"/v1/acts?{query}")
     assert (answer.status, query.partition("=")[0] in str(answer.json)) == (422, True)

@@ -17,7 +17,7 @@ def put(server):
     """
     Return a function that declares a manifest of this test.
 
-    The keys of its jobs begin with its name.
+    The keys of the jobs begin with the name of the manifest.
     """
     name = next(NAMES)
 
@@ -44,7 +44,9 @@ def words(answer):
 
 def test_a_declaration(put, server):
     """
-    The jobs of the list are created, kept, changed or cancelled, and the answer shows each as it is afterwards.
+    The jobs of the list are created, kept, changed or cancelled.
+
+    The answer shows each job after the declaration.
     """
     first = put("a", "b", revision=3)
     assert (words(first), first.json["outcome"], first.json["revision"]) == (["created"] * 2, "changed", 3)
@@ -82,9 +84,11 @@ def test_a_declaration(put, server):
         (("a",), {"unknown": 1}, "unknown"),
     ],
 )
-def test_refused(put, keys, fields, word):
+def test_invalid_declarations(put, keys, fields, word):
     """
-    An invalid declaration gets a problem that names the fault, and changes nothing.
+    The answer to an invalid declaration is a problem document that names the fault.
+
+    Nothing is changed.
     """
     answer = put(*keys, **fields)
     assert answer.status == 422, answer.body
@@ -96,7 +100,7 @@ def test_a_key_of_another_manifest(put, server):
     """
     If a key belongs to another manifest, the declaration is refused.
 
-    So is a set that would put it into another.
+    A set that would put the key into another manifest is refused, too.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

@@ -1,5 +1,7 @@
 """
-Pull workers and three nodes on one store: a worker may send each request to any node.
+Pull workers, and three nodes on one store.
+
+A worker may send each request to any node.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def have_shared(nodes):
 
 def fill(node, queue, **more):
     """
-    Set jobs that are due now, some in each shard.
+    Set jobs that are due now.
+
+    Each shard gets some of them.
     """
     items = [
         {"do": "set", "key": f"{queue}/{number}", "delay": 0, "target": "pull", "handler": queue, **more}
@@ -62,9 +66,9 @@ def fill(node, queue, **more):
 
 def test_workers_at_any_node(nodes, until):
     """
-    If each request goes to the next node, as with a load balancer, each job runs once.
+    Each request goes to the next node, as with a load balancer.
 
-    No acknowledgement is refused.
+    Each job runs once, and no acknowledgement is refused.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "once")
@@ -94,7 +98,9 @@ def test_workers_at_any_node(nodes, until):
 
 def test_one_worker_at_one_node(nodes, until):
     """
-    A worker that uses a single node gets jobs of all shards, and at most the requested number at a time.
+    A worker that uses a single node gets jobs of all shards.
+
+    It never gets more jobs at a time than it requested.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "all")
@@ -108,9 +114,11 @@ def test_one_worker_at_one_node(nodes, until):
     assert found == {(f"all/{number}", 1): 1 for number in range(JOBS)}, "none twice, and no attempt used up"
 
 
-def test_each_end_at_each_other_node(nodes, until):
+def test_each_end_at_each_node(nodes, until):
     """
-    Every node answers acknowledgements, rejections, releases and extensions alike, even if they are repeated.
+    Every node gives the same answers to acknowledgements, rejections, releases and extensions.
+
+    It does so even if they are repeated.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes
@@ -134,7 +142,7 @@ def test_each_end_at_each_other_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    If a node dies, its leases end.
+    If a node dies, the leases of its workers end.
 
     The worker is notified at once, and a worker at another node gets the job.
     """
@@ -180,7 +188,7 @@ def test_a_client_with_handlers(nodes, until):
 
 def test_firings_at_each_node(nodes, until):
     """
-    Each node's stream and list have the firings of all nodes or, on request, only its own.
+    The stream and the list of each node have the firings of all nodes or, on request, only those of this node.
     """
     until(lambda: have_shared(nodes))
     keys = {f"seen/{number}" for number in range(JOBS)}
@@ -208,7 +216,7 @@ def test_firings_at_each_node(nodes, until):
 
 def listed_at(node, keys):
     """
-    Return the firings in the list of *node*, once it has all *keys*.
+    Return the firings in the list of *node*, once the list has all *keys*.
     """
     found = node.ask("GET", "/v1/firings?limit=500").json["firings"]
     return found if {each["key"] for each in found} == keys else None
@@ -216,7 +224,9 @@ def listed_at(node, keys):
 
 def test_outsiders(nodes):
     """
-    Requests between nodes are refused from anyone else, and no document shows the nodes' secrets.
+    A request between nodes is refused if it comes from any other client.
+
+    No document shows the secrets of the nodes.
     """
     answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
     assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")

@@ -36,7 +36,9 @@ def kept():
 
 def test_minutes(kept):
     """
-    The rows of all nodes come with totals, and with figures by lane unless the query omits these.
+    The rows of all nodes come with totals.
+
+    They have figures by lane, unless the query omits these.
     """
     client, minutes = kept
     document = client.get("/v1/minutes").json()
@@ -54,7 +56,7 @@ def test_minutes(kept):
 @pytest.mark.parametrize("query", ["since=x", "since=2030-01-01", "until=x", "lanes=1", "last=1h"])
 def test_bad_query(kept, query):
     """
-    A bad field is refused by name.
+    If a query field is invalid, the error names it.
     """
     client, _ = kept
     answer = client.get(f"/v1/minutes?{query}")

@@ -27,7 +27,9 @@ KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
 
 class StripPrefix:
     """
-    A proxy that removes the first part of the path, and passes it as `root_path` or not at all.
+    A proxy that removes the first part of the path.
+
+    It passes this part as `root_path`, or does not pass it at all.
     """
 
     def __init__(self, inner, prefix, *, is_known):
@@ -101,7 +103,7 @@ def serve(async_scheduler):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_and_the_api_have_relative_addresses(serve, place):
     """
-    The page finds its files and jobs with any key, at any address and under any host name.
+    The page finds its files and jobs, with any key, at any address and under any host name.
     """
     prefix, make = PLACES[place]
     client = serve(make)
@@ -133,11 +135,11 @@ def test_no_file_names_an_absolute_address(serve):
     assert len(modules) > 30
 
 
-def test_without_its_slash():
+def test_an_address_without_its_slash():
     """
-    Relative addresses need the slash at the end, so a redirect adds it.
+    Relative addresses need a slash at the end of the page's address, so a redirect adds it.
 
-    Being relative itself, it works behind any proxy.
+    The redirect is also relative, so it works behind any proxy.
     """
     for path in ("/jobs", "/my%20jobs"):
         app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
@@ -147,7 +149,7 @@ def test_without_its_slash():
 
 def test_the_applications_own_authentication(serve):
     """
-    `authorize` decides about each request; it may be async, and may raise an exception of the application.
+    `authorize` decides about each request. It may be async, and may raise an exception of the application.
 
     The user that it returns is recorded.
     """
@@ -183,9 +185,9 @@ def test_the_applications_own_authentication(serve):
     assert [each["by"] for each in history] == ["ada"]
 
 
-def test_an_answer_of_authorize_that_is_none(serve):
+def test_an_invalid_answer_of_authorize(serve):
     """
-    A return value of `authorize` that is not a right is reported as an error of the program.
+    If `authorize` returns a value that is not a right, this is reported as an error of the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):
@@ -194,9 +196,9 @@ def test_an_answer_of_authorize_that_is_none(serve):
 
 def test_other_origins(serve):
     """
-    A page of another origin cannot write, whatever Host a proxy sends.
+    A page of another origin cannot write, whatever Host header a proxy sends.
 
-    The application's own page can.
+    The application's own page can write.
     """
     client = serve()
 
@@ -209,9 +211,11 @@ def test_other_origins(serve):
     assert put(origin="https://public.example", **{"sec-fetch-site": "same-origin"}).status_code == 200
 
 
-def test_workers_are_sent_elsewhere(serve):
+def test_a_mounted_service_refuses_workers(serve):
     """
-    A mounted service refuses workers, because a lease belongs to one process, and an application may have several.
+    A mounted service refuses workers.
+
+    A lease belongs to one process, and an application may have several processes.
     """
     answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
     assert answer.status_code == 404
@@ -220,7 +224,9 @@ def test_workers_are_sent_elsewhere(serve):
 
 def test_the_jobs_of_an_integration():
     """
-    Each start of the application makes a new scheduler, and the page shows the current one.
+    Each start of the application makes a new scheduler.
+
+    The page shows the jobs of the current scheduler.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(lifespan=jobs.lifespan, routes=[routing.Mount("/jobs", service.tickwheel_app(jobs))])
@@ -230,7 +236,7 @@ def test_the_jobs_of_an_integration():
             assert client.put("/jobs/v1/jobs/a", json={"delay": 60, "target": "log"}).status_code == 201
 
 
-def test_what_has_no_scheduler():
+def test_an_object_without_a_scheduler():
     """
     An object without a scheduler is refused when the application is made.
     """

@@ -1,5 +1,7 @@
 """
-The OpenAPI document compared with the service: every request that it allows gets an answer that it documents.
+The OpenAPI document compared with the service.
+
+Every request that the document allows gets an answer that it documents.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ checks.positive_data_acceptance.expected-statuses = {[*ACCEPTED, 422]}
 
 def test_every_operation_with_an_instant_may_refuse_it(document):
     """
-    `BEYOND` lists each operation that takes an instant, because an instant that is too far ahead is refused.
+    An instant that is too far ahead is refused.
+
+    So `BEYOND` lists each operation that takes an instant.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     with_instants = {each["operationId"] for each in operations if _has_instant(document, each)}
@@ -80,7 +84,7 @@ def test_every_operation_with_an_instant_may_refuse_it(document):
 
 def _has_instant(document, operation):
     """
-    Return True if an input of *operation*, or a schema to which it refers, has a date and time.
+    Return True if an input of *operation* has a date and time, directly or in a schema to which it refers.
     """
     waiting, seen = [operation.get("parameters", []), operation.get("requestBody", {})], set()
     while waiting:
@@ -96,7 +100,9 @@ def _has_instant(document, operation):
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed: pip install schemathesis")
 def test_answers_as_documented(server, tmp_path):
     """
-    Valid requests are accepted, invalid ones refused, and every answer has a documented status, type and form.
+    Valid requests are accepted, and invalid requests are refused.
+
+    Every answer has a documented status, type and form.
     """
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
     what = ["--checks", "all", "--max-examples", str(EXAMPLES), "--exclude-path", "/v1/live"]  # the stream does not end
@@ -151,7 +157,9 @@ def test_every_operation_is_described(document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_answers_have_no_more_than_is_documented(server, document):
     """
-    Every answer matches its schema, and has no field that the schema lacks.
+    Every answer matches its schema.
+
+    It has no field that the schema lacks.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -197,7 +205,9 @@ LATER_RULES = {
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_rules_are_as_documented(server, document):
     """
-    A rule of each kind has its documented form in jobs, schedules and previews, and together they use all fields.
+    A rule of each kind has its documented form in jobs, schedules and previews.
+
+    Together these rules use all fields.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -237,7 +247,9 @@ def test_rules_are_as_documented(server, document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_outcomes_are_those_of_writes(server, document, tmp_path):
     """
-    The documented outcomes are exactly the outcomes of writes, and "refused" for an item of a batch.
+    The documented outcomes are exactly the outcomes of writes.
+
+    An item of a batch may also be "refused".
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -279,7 +291,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
 
 def close(schema):
     """
-    Return *schema*, in which an object may have only the fields that it lists.
+    Return a copy of *schema* in which an object may have only the fields that are listed.
     """
     if isinstance(schema, list):
         return [close(inner) for inner in schema]
@@ -291,7 +303,9 @@ def close(schema):
 
 def test_every_documented_address_is_there(server, document):
     """
-    Every documented method of every address is routed, and the page's own addresses are not part of the API.
+    Every documented method of every address is routed.
+
+    The addresses of the page itself are not part of the API.
     """
     for path, methods in document["paths"].items():
         for method in methods:
@@ -304,9 +318,9 @@ def test_every_documented_address_is_there(server, document):
 
 def test_types_of_bodies_say_what_is_needed(document):
     """
-    The document states rules that no single type expresses.
+    The document describes rules that no single type expresses.
 
-    A set needs exactly one kind of time.
+    For example, a set needs exactly one kind of time.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]
@@ -316,7 +330,9 @@ def test_types_of_bodies_say_what_is_needed(document):
 
 def test_fields_of_bodies_have_defaults_in_words(document):
     """
-    A default is named in the description only, because generators would send a field that has a default in the schema.
+    A default is named only in the description.
+
+    If the schema had the default, generated clients would send the field.
     """
     schemas = document["components"]["schemas"]
     bodies = [schema for name, schema in schemas.items() if name.endswith(("Body", "Item"))]
@@ -346,7 +362,9 @@ def test_every_operation_has_examples(document):
 
 def test_bounds_are_those_of_the_service(server, document):
     """
-    The schema refuses an empty cursor and a step of more than a hundred years, as the service does.
+    The schema refuses an empty cursor and a step of more than a hundred years.
+
+    So does the service.
     """
     fields = {
         field["name"]: field["schema"]

@@ -13,7 +13,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_pause_and_resume(server):
     """
-    A paused job is pending, is listed as paused with author and reason, and keeps its generation when it is resumed.
+    A paused job is pending, and is listed as paused with author and reason.
+
+    It keeps its generation when it is resumed.
     """
     created = server.job("PUT", "paused/job", FAR)
     answer = server.job("POST", "paused/job", {"note": "moving"}, action=":pause")
@@ -33,7 +35,9 @@ def test_pause_and_resume(server):
 
 def test_figures(server):
     """
-    Paused jobs are counted in the stats and metrics, and a paused schedule shows its pause.
+    Paused jobs are counted in the stats and metrics.
+
+    A paused schedule shows its pause.
     """
     server.job("PUT", "paused/schedule", {"cron": "0 9 * * *", "target": "log"})
     server.job("POST", "paused/schedule", {}, action=":pause")
@@ -46,7 +50,7 @@ def test_figures(server):
 
 def test_refused(server):
     """
-    An unknown job, another generation, a note that is too long and an invalid flag are refused.
+    A pause is refused for an unknown job, another generation, a note that is too long, or an invalid flag.
     """
     for action in (":pause", ":resume"):
         body = {} if action == ":pause" else None
@@ -84,7 +88,9 @@ def test_a_batch(server):
 @pytest.mark.parametrize("comment", ["the night shift", ""])
 def test_the_name_of_a_token(start, tmp_path, comment):
     """
-    A pause names its token by the comment in the token file, or by the beginning of its hash.
+    The author of a pause is its token's comment in the token file.
+
+    If there is no comment, it is the beginning of the token's hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

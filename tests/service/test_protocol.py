@@ -31,7 +31,9 @@ def check_problem(answer, status: int, name: str) -> None:
 
 def exchange(server, data: bytes) -> bytes:
     """
-    Send *data* unchanged, close the sending side, and return the whole answer.
+    Send *data* unchanged and close the sending side.
+
+    Return the whole answer.
     """
     answer = b""
     with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
@@ -56,9 +58,9 @@ def exchange(server, data: bytes) -> bytes:
     ],
     ids=lambda data: repr(data[:40]),
 )
-def test_no_http(server, data):
+def test_bytes_that_are_not_http(server, data):
     """
-    Bytes that are not HTTP, or a head that does not end, get a 4xx or a closed connection.
+    The answer to bytes that are not HTTP, or to a head that does not end, is a 4xx or a closed connection.
     """
     answer = exchange(server, data)
     assert not answer or answer.startswith(b"HTTP/1.1 4")
@@ -68,7 +70,7 @@ def test_requests_in_one_piece(server):
     """
     Requests that arrive together are answered in order.
 
-    A HEAD gets no body. After `Connection: close` no request is answered.
+    The answer to a HEAD has no body. After `Connection: close` no request is answered.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -101,9 +103,11 @@ def test_requests_in_one_piece(server):
     assert b"connection: close" in cancelled[0]
 
 
-def test_requests_in_one_piece_are_of_their_own(server):
+def test_requests_in_one_packet_have_separate_callers(server):
     """
-    Each of several requests in one packet has its own caller and trace, even if it waited for the one before.
+    Each of several requests in one packet has its own caller and trace.
+
+    This holds even if it waited for the previous request.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'
@@ -126,7 +130,7 @@ def test_requests_in_one_piece_are_of_their_own(server):
 
 def test_an_answer_in_one_piece(server):
     """
-    An answer is sent in one piece, so that one read returns all of it.
+    An answer is sent in one piece, so one read returns all of it.
     """
     with socket.create_connection((server.host, server.port), timeout=30) as connection:
         for _ in range(50):
@@ -149,7 +153,9 @@ def test_truncated_body(server):
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
 def test_foreign_host_header(server, host):
     """
-    A Host header with an unknown name is refused, because an attacker's DNS could point that name at the service.
+    A Host header with an unknown name is refused.
+
+    An attacker's DNS could point that name at the service.
     """
     check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
 
@@ -169,7 +175,9 @@ def test_foreign_origin(server, kept, origin):
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
 def test_one_host_header(server, hosts, path):
     """
-    A request without a Host header, or with several, gets a 400, because a proxy may have used another Host header.
+    A request without a Host header, or with several, leads to a 400.
+
+    A proxy may have used a different Host header.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -180,7 +188,7 @@ def test_http_1_0_has_no_host_header(server):
     """
     An HTTP/1.0 request may omit the Host header.
 
-    A service without tokens accepts this only from health probes.
+    A service without tokens accepts such a request only from health probes.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)
@@ -189,7 +197,9 @@ def test_http_1_0_has_no_host_header(server):
 @pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
 def test_one_header_of_a_kind(server, name):
     """
-    A request that repeats a header which may occur once is refused, because a proxy may have used the other header.
+    If a header may occur once, a request that repeats it is refused.
+
+    A proxy may have used the other value.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")
@@ -199,7 +209,9 @@ def test_one_header_of_a_kind(server, name):
 
 def test_the_head_of_a_stream(server):
     """
-    A HEAD request for the stream gets the stream's headers, and ends.
+    A HEAD request for the stream gets the headers of the stream.
+
+    Then the answer ends.
     """
     answer = server.ask("HEAD", "/v1/live")
     assert (answer.status, answer.body) == (200, b"")

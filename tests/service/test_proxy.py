@@ -1,5 +1,7 @@
 """
-Three nodes on one PostgreSQL behind nginx, as in `deploy/`: one address that works while nodes come and go.
+Three nodes on one PostgreSQL behind nginx, as in `deploy/`.
+
+They have one address, which works while nodes start and stop.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not inst
 
 def test_nodes_come_and_go(nodes, proxy, until):
     """
-    While jobs are set, one node is killed and another stopped.
+    While jobs are set, one node is killed and another node is stopped.
 
     Each set is answered, and each job fires.
     """
@@ -38,9 +40,9 @@ def test_nodes_come_and_go(nodes, proxy, until):
     assert {shard["owner"] for shard in fleet["shards"]} == {fleet["owner"]}
 
 
-def test_what_passes(proxy):
+def test_which_requests_pass_the_proxy(proxy):
     """
-    A live stream passes without delay and a large batch in one piece.
+    A live stream passes the proxy without delay, and a large batch passes in one piece.
 
     The metrics of single nodes do not pass.
     """
@@ -58,7 +60,9 @@ def test_what_passes(proxy):
 
 def test_pull_workers(proxy):
     """
-    Workers behind the proxy lease, extend and acknowledge at any node, and each job runs once.
+    Workers behind the proxy lease, extend and acknowledge at any node.
+
+    Each job runs once.
     """
     for number in range(24):
         body = {"delay": 0, "target": "pull", "handler": "images"}
@@ -78,7 +82,9 @@ def test_pull_workers(proxy):
 
 def test_a_request_again(nodes, proxy):
     """
-    Every node gives the same answer to a repeated request with one key, even while a node is killed.
+    A request is repeated with the same idempotency key.
+
+    Every node gives the same answer, even while a node is killed.
     """
     requests = [
         ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),
@@ -100,7 +106,7 @@ def test_a_request_again(nodes, proxy):
 
 
 ELSEWHERE = ("/v1/live", "/metrics")
-"""The paths that `test_what_passes` requests."""
+"""The paths that `test_which_requests_pass_the_proxy` requests."""
 
 
 def operations_of(document):
@@ -118,7 +124,7 @@ def operations_of(document):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_operation_at_every_node(nodes, proxy, start_node, fault):
     """
-    Every node answers each operation alike, while one node is killed and started again.
+    Every node gives the same answer to each operation, while one node is killed and started again.
     """
     with proxy("GET", "/openapi.json") as answer:
         operations = list(operations_of(json.load(answer)))

@@ -1,5 +1,7 @@
 """
-The rules for a load balancer in `docs/production.md`, tested with the nginx of `deploy/` and faulty nodes.
+The rules for a load balancer in `docs/production.md`.
+
+They are tested with the nginx of `deploy/` and faulty nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ LARGE = ServiceOptions().batch_bytes_max
 
 class Node(http.server.BaseHTTPRequestHandler):
     """
-    A node that records each request, and fails if the test says so.
+    A node that records each request, and fails if the test requests it.
     """
 
     protocol_version = "HTTP/1.1"
@@ -67,7 +69,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
 class Nodes:
     """
-    Three nodes, the requests that they received, and the faults of the next requests.
+    Three nodes, the requests that they received, and the faults for the next requests.
     """
 
     def __init__(self):
@@ -109,7 +111,7 @@ def proxy(deployment, failing, tmp_path, own_certificate, until):
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
 @pytest.mark.parametrize("fault", ["silent", 503])
-def test_what_goes_to_the_next_node(failing, proxy, method, fault):
+def test_which_requests_go_to_the_next_node(failing, proxy, method, fault):
     """
     If a node closes without an answer or has no store, the next node gets the request.
 
@@ -125,7 +127,7 @@ def test_what_goes_to_the_next_node(failing, proxy, method, fault):
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_node_that_is_gone(failing, proxy, method):
     """
-    If a node does not listen, the next node gets the request, with any method.
+    If a node does not listen, the next node gets the request, whatever its method.
     """
     failing.servers[0].shutdown()
     failing.servers[0].server_close()
@@ -135,9 +137,9 @@ def test_a_node_that_is_gone(failing, proxy, method):
     assert len(failing.seen) == len(failing.servers)
 
 
-def test_what_passes(failing, proxy):
+def test_which_requests_pass_the_proxy(failing, proxy):
     """
-    The host name, a batch of full size and a stream pass without delay.
+    The host name, a batch of the maximum size and a stream pass the proxy without delay.
 
     Paths of single nodes do not pass.
     """
@@ -158,7 +160,9 @@ def test_what_passes(failing, proxy):
 
 def test_its_limits(deployment):
     """
-    The proxy waits longer than a worker's longest poll, and the documentation names the same limits.
+    The proxy waits longer than a worker's longest poll.
+
+    The documentation names the same limits.
     """
     (wait_s,) = re.findall(r"proxy_read_timeout (\d+)s", deployment.SITE)
     (size,) = re.findall(r"client_max_body_size (\d+)m", deployment.SITE)

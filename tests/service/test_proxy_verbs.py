@@ -39,7 +39,9 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A sync or async scheduler with the same calls, which records the names that are used.
+    A sync or async scheduler with the same calls.
+
+    It records the names of the attributes that are used.
     """
 
     def __init__(self, scheduler, run, used, until):
@@ -70,7 +72,7 @@ def outcomes(answers):
 
 def lease_of(client, key):
     """
-    Wait for a job in the queue *key*, and return its lease.
+    Wait for a job in the queue *key*, and return the lease of the job.
     """
     (lease,) = client.until(lambda: client.lease(key, wait=20))
     return lease
@@ -78,7 +80,7 @@ def lease_of(client, key):
 
 def leased(client, key):
     """
-    Set a job for workers, and return its lease.
+    Set a job for workers, and return the lease of the job.
     """
     client.set(key, delay=0, target="pull", handler=key)
     return lease_of(client, key)
@@ -86,7 +88,7 @@ def leased(client, key):
 
 def has_ended(client, fire_id):
     """
-    Return True if the lease can no longer be extended.
+    Return True if the lease *fire_id* can no longer be extended.
     """
     try:
         client.extend(fire_id)
@@ -121,7 +123,7 @@ def sets(client, key, _open):
 
 def sets_many(client, key, _open):
     """
-    Set, move, find, count and cancel many jobs in one call each.
+    Set, move, find, count and cancel many jobs, each with one call for all.
     """
     keys = keys_of(client, key)
     assert outcomes(client.move_many(keys, delay=7200)) == {Outcome.MOVED}
@@ -167,7 +169,9 @@ def recurs(client, key, _open):
 
 def works(client, key, _open):
     """
-    Extend, acknowledge, reject and release leases, and get a `LeaseEndedError` for a lease that has ended.
+    Extend, acknowledge, reject and release leases.
+
+    A lease that has ended raises a `LeaseEndedError`.
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until
@@ -213,7 +217,9 @@ def dies(client, key, _open):
 
 def looks(client, _key, _open):
     """
-    Read figures, shards and nodes, and check that verbs that only a node has are refused.
+    Read figures, shards and nodes.
+
+    Check that verbs that only a node has are refused.
     """
     assert client.stats()["owner"] in {node.owner for node in client.nodes()}
     assert [shard.number for shard in client.shards()] == list(range(6))
@@ -260,7 +266,9 @@ STEPS = (sets, sets_many, pauses, recurs, works, stops, dies, looks, handles)
 @pytest.fixture
 def url(proxy, monkeypatch):
     """
-    Return the address of nginx, whose certificate and token are in the environment.
+    Return the address of nginx.
+
+    The certificate and the token are in the environment.
     """
     monkeypatch.setenv("SSL_CERT_FILE", proxy.cert)
     monkeypatch.setenv("TICKWHEEL_TOKEN", proxy.token)
@@ -290,7 +298,9 @@ def opened(url, until):
 @pytest.fixture
 def carried(url, capsys, tmp_path):
     """
-    Return a function that exports a job to a file, cancels it and imports it again, all by commands.
+    Return a function that exports a job to a file, cancels the job and imports it again.
+
+    Each step is a command.
     """
     file = tmp_path / "jobs.jsonl"
 
@@ -312,9 +322,10 @@ def carried(url, capsys, tmp_path):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
-    Each verb is answered as by a single node: before a node is killed, while it is down, and after its restart.
+    Each verb has the same answer as with a single node.
 
-    Jobs that a handler pulls at that time run once, except those that were running when the node was killed.
+    The test tries it before a node is killed, while it is down, and after its restart. Jobs that a handler pulls at
+    that time run once, except those that were running when the node was killed.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)

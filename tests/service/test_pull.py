@@ -20,7 +20,7 @@ WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
 
 def put(server, key, queue, **more):
     """
-    Set a job that is due in *queue*, and return its fire id.
+    Set a job that is due in *queue*, and return the job's fire id.
     """
     answer = server.job("PUT", key, {"delay": 0, "target": "pull", "handler": queue, **more})
     assert answer.status == 201
@@ -42,7 +42,7 @@ def lease(server, queue, **more):
 
 def polling(server, queue, wait=60):
     """
-    Return a connection on which a worker's long poll waits.
+    Return a connection on which the long poll of a worker waits.
     """
     connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
     body = json.dumps({"queue": queue, "wait": wait})
@@ -52,7 +52,9 @@ def polling(server, queue, wait=60):
 
 def test_life_of_a_lease(server):
     """
-    A job is leased, extended, acknowledged and acknowledged again, and then no longer exists.
+    A job is leased, extended, acknowledged and acknowledged again.
+
+    Then the job no longer exists.
     """
     fire_id = put(server, "life", "life", payload={"n": 1}, retry={"attempts": 2})
     (found,) = lease(server, "life", seconds=30)
@@ -109,7 +111,9 @@ def test_a_late_acknowledgement(server):
 
 def test_the_same_lease_again(server):
     """
-    If the answer to a lease request was lost, repeating it with the same Idempotency-Key returns the same firings.
+    The answer to a lease request was lost.
+
+    Repeating the request with the same Idempotency-Key returns the same firings.
     """
     fire_id = put(server, "twice", "twice")
     body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
@@ -120,7 +124,9 @@ def test_the_same_lease_again(server):
 
 def test_a_worker_that_goes_away(server):
     """
-    If a worker disconnects while it waits, the next worker gets the job, as its first attempt.
+    A worker disconnects while it waits.
+
+    The next worker gets the job, as its first attempt.
     """
     for _ in range(20):
         polling(server, "gone").close()
@@ -128,9 +134,11 @@ def test_a_worker_that_goes_away(server):
     assert [each["fire_id"] for each in lease(server, "gone")] == [fire_id]
 
 
-def test_too_many_wait(start):
+def test_too_many_workers_wait(start):
     """
-    If too many workers wait, another one is asked to come back later, and the waiting ones are served.
+    If too many workers wait, a further worker is asked to come back later.
+
+    The waiting workers are served.
     """
     server = start()
     waiting, answers = [], selectors.DefaultSelector()
@@ -156,9 +164,11 @@ def test_too_many_wait(start):
             connection.close()
 
 
-def test_a_stop_answers_those_who_wait(start, until):
+def test_a_stop_answers_waiting_workers(start, until):
     """
-    If SIGTERM comes while workers wait, each gets an empty answer at once, and the process exits cleanly.
+    SIGTERM comes while workers wait.
+
+    Each worker gets an empty answer at once, and the process exits cleanly.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]
@@ -173,7 +183,9 @@ def test_a_stop_answers_those_who_wait(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends when the service is stopped or killed, and the job fires again as the next attempt.
+    A lease ends when the service is stopped or killed.
+
+    The job fires again as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")
@@ -190,9 +202,11 @@ def test_a_lease_and_a_restart(start):
     assert pull(third, "ack", fire_id=found["fire_id"]).status == 200
 
 
-def test_jobs_that_nobody_pulls_hold_nothing_up(server):
+def test_jobs_without_a_worker_delay_no_others(server):
     """
-    Jobs that wait for a worker use no attempt, and do not delay other jobs.
+    Jobs that wait for a worker use no attempt.
+
+    They do not delay other jobs.
     """
     items = [{"do": "set", "key": f"idle/{n}", "delay": 0, "target": "pull", "handler": "idle"} for n in range(2000)]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
@@ -205,7 +219,9 @@ def test_jobs_that_nobody_pulls_hold_nothing_up(server):
 
 def test_the_example_of_a_worker(server):
     """
-    The example worker, which uses only the standard library, does its jobs, and rejects impossible ones as dead.
+    The example worker, which uses only the standard library, runs its jobs.
+
+    It rejects impossible jobs as dead.
     """
     environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
     command = [sys.executable, str(WORKER), "example", "3"]

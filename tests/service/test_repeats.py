@@ -1,5 +1,7 @@
 """
-A request repeated with its idempotency key is executed once, whichever node gets it, and gets the first answer.
+A request that is repeated with its idempotency key is executed once, whichever node gets it.
+
+The repeat gets the first answer.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def make(request, tmp_path):
     """
     Return a function that makes another node on one store.
 
-    In memory, the services share one node.
+    With a store in memory, the services share one node.
     """
     kind = request.param
     if kind == "memory":
@@ -119,9 +121,11 @@ async def jobs_of(service):
     return (await ask(service, "GET", "/v1/jobs"))[2]["jobs"]
 
 
-def test_each_request_again_at_another_node(make):
+def test_each_request_repeated_at_another_node(make):
     """
-    A request that is repeated at another node, or after a restart, changes nothing and gets the first answer.
+    A request is repeated at another node, or after a restart.
+
+    It changes nothing and gets the first answer.
     """
 
     async def main():
@@ -140,7 +144,9 @@ def test_each_request_again_at_another_node(make):
 
 def test_a_request_at_two_nodes_at_once(make):
     """
-    If equal requests reach two nodes at the same moment, one is executed, and both get its answer.
+    Equal requests reach two nodes at the same moment.
+
+    One request is executed, and both get its answer.
     """
 
     async def main():
@@ -156,7 +162,9 @@ def test_a_request_at_two_nodes_at_once(make):
 
 def test_another_request_at_another_node(make):
     """
-    If a key is used again with another request, every node refuses that, and still answers the first request.
+    A key is used again with another request.
+
+    Every node refuses this, and still answers the first request.
     """
 
     async def main():
@@ -184,7 +192,7 @@ class DoomedStore:
     """
     The store of a node that dies after a number of commits.
 
-    The last commit takes effect, and its answer is lost.
+    The last commit takes effect, but its answer is lost.
     """
 
     def __init__(self, store):
@@ -211,9 +219,10 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    If a node dies after any part of a request, another node does the rest and gives the same answer.
+    A node dies after any part of a request.
 
-    As many generations are given out as without a crash, so no write was done twice.
+    Another node does the rest and gives the same answer. As many generations are given out as without a crash, so no
+    write was done twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
@@ -240,14 +249,16 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     asyncio.run(main())
 
 
-def test_a_store_that_keeps_none(caplog):
+def test_a_store_that_keeps_no_answers(caplog):
     """
-    A service on a store that cannot keep answers logs this, and its keys are valid within its process only.
+    If a store cannot keep answers, its service logs this.
+
+    Idempotency keys are then valid only within the service's process.
     """
 
     class Bare:
         """
-        A third party's store that does not support idempotency keys.
+        A third-party store that does not support idempotency keys.
         """
 
         def __init__(self, store):

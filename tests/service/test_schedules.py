@@ -30,7 +30,9 @@ def times(document):
 
 def test_schedules(server):
     """
-    Exactly the recurring jobs are listed with their next runs, page by page, and can be found by key.
+    Exactly the recurring jobs are listed with their next runs, page by page.
+
+    They can be found by key.
     """
     for number in range(5):
         server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
@@ -55,9 +57,11 @@ def test_schedules(server):
     server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "s/"})
 
 
-def test_a_page_shows_so_many_runs(server):
+def test_a_page_has_a_limited_number_of_runs(server):
     """
-    If many runs are requested for each job, a page has fewer jobs, and its cursor leads to the others.
+    If many runs are requested for each job, a page has fewer jobs.
+
+    Its cursor leads to the other jobs.
     """
     for number in range(12):
         server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
@@ -74,7 +78,9 @@ def test_a_page_shows_so_many_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    If exclusions exceed the limit of a request, a job shows the runs before that point, and a preview is refused.
+    Exclusions exceed the limit of a request.
+
+    A job shows the runs before that point, and a preview is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -90,7 +96,7 @@ def test_runs_that_are_not_found(server):
 
 
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
-def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
+def test_runs_are_computed_outside_the_loop(monkeypatch, path):
     """
     Runs are computed outside the thread that serves the other requests.
     """
@@ -140,9 +146,9 @@ def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs can be read without storing anything.
+    The next runs of a rule can be read without storing anything.
 
-    The test uses future years with the same weekdays.
+    The test uses future years whose days are the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -159,9 +165,9 @@ def test_when_a_rule_would_fire(server, query, runs):
         *("every=60&exclude=*+*+*+*+*", "every=60&exclude=x", "every=60&exclude=2030-01-01;", "every=60&exclude="),
     ],
 )
-def test_rules_that_are_none(server, query):
+def test_invalid_rules(server, query):
     """
-    A rule that is unreadable or missing is refused by name.
+    If a rule is unreadable or missing, the error names it.
     """
     answer = server.ask("GET", f"/v1/schedules:next?{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -169,7 +175,9 @@ def test_rules_that_are_none(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval so short that it would keep the service busy is refused, even in a batch, unless the operator allows it.
+    An interval so short that it would keep the service busy is refused, even in a batch.
+
+    The operator can allow it.
     """
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -187,7 +195,7 @@ def test_the_least_interval(server, start):
 
 def test_the_least_interval_of_a_line(start):
     """
-    A cron line with runs closer than the minimum interval is refused, too, in a set and in a change.
+    A cron line whose runs are closer than the minimum interval is refused, too, in a set and in a change.
     """
     server = start("--every-min", "30s")
     for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
@@ -200,11 +208,11 @@ def test_the_least_interval_of_a_line(start):
     assert server.job("PUT", "line", {"cron": "nine", "target": "log"}).json["detail"].startswith("cron is 'nine'")
 
 
-def test_a_list_of_what_comes_back(server):
+def test_a_list_of_recurring_jobs(server):
     """
     The list can be restricted to recurring jobs.
 
-    A value that is neither true nor false is refused.
+    A value other than true and false is refused.
     """
     server.job("PUT", "l/back", {"every": 60, "target": "log"})
     server.job("PUT", "l/once", {"delay": 60, "target": "log"})
@@ -218,7 +226,9 @@ def test_a_list_of_what_comes_back(server):
 
 def test_counts_and_shards(server):
     """
-    Due jobs are counted in steps of any length, and each shard has an owner.
+    Due jobs are counted in steps of any length.
+
+    Each shard has an owner.
     """
     for number in range(3):
         server.job("PUT", f"c{number}", {"at": f"{YEAR}-01-01T00:0{number}:30Z", "target": "log"})
@@ -242,7 +252,9 @@ def packed(server, document, accept=PACKED, kind=PACKED):
 
 def test_ten_thousand_in_messagepack(server):
     """
-    A batch may be sent as MessagePack, and answered in it on request, with the same results.
+    A batch may be sent as MessagePack. On request the answer is MessagePack, too.
+
+    The results are the same as with JSON.
     """
     items = [FAR | {"key": f"p/{n:05}", "payload": {"n": n, "text": "é"}} for n in range(10_000)]
     answer = packed(server, {"items": items})
@@ -271,7 +283,7 @@ def test_ten_thousand_in_messagepack(server):
         ({1: 2}, 422),
     ],
 )
-def test_messagepack_that_is_none(server, body, status):
+def test_invalid_messagepack(server, body, status):
     """
     A MessagePack body that cannot be read or used is refused like the same body in JSON.
     """
@@ -284,7 +296,9 @@ def test_messagepack_that_is_none(server, body, status):
 @pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}, DEEP])
 def test_payloads_that_json_cannot_carry(server, payload):
     """
-    MessagePack values without a JSON form, or nested too deeply, are refused item by item.
+    MessagePack values without a JSON form, or nested too deeply, are refused.
+
+    The other items of the batch are not affected.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]
@@ -293,9 +307,9 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all` one bad set refuses the whole batch.
+    With `refuse_all`, one invalid set refuses the whole batch.
 
-    With `with_jobs` each result has its job.
+    With `with_jobs`, each result has its job.
     """
     items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})
@@ -314,7 +328,7 @@ def test_skip(server):
     """
     Each request to skip omits the next run of a recurring job.
 
-    A one-time job is refused.
+    A skip of a one-time job is refused.
     """
     server.job("PUT", "skipped", {"every": 3600, "target": "log"})
     runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]

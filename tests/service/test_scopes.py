@@ -11,7 +11,9 @@ from tickwheel.scheduler import Scheduler, UnsupportedError
 
 def test_pause_and_resume(server, until):
     """
-    Until it is resumed, a paused scope is listed and counted, and shown with its author, its reason and its jobs.
+    Until it is resumed, a paused scope is listed and counted.
+
+    It is shown with its author, its reason and its jobs.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": "pull:scoped", "note": "moving"})
     assert answer.status == 200
@@ -48,7 +50,9 @@ def test_refused(server, scope):
 
 def test_client(server, until):
     """
-    A scheduler on the service has the same verbs, and the service determines the author of a pause.
+    A scheduler on the service has the same verbs.
+
+    The service determines the author of a pause.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -1,5 +1,5 @@
 """
-The life of a server: start, stop, restart, and starts that are refused.
+The life of a server: start, stop, restart, and starts that fail.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def register(scheduler):
 
 def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
     """
-    Run `tickwheel serve` with arguments that it refuses.
+    Run `tickwheel serve` with arguments that make the start fail.
     """
     process = forked_cli.start(["serve", "--port", "0", *arguments], cwd=folder, env=os.environ)
     with process.stdout, process.stderr:
@@ -45,7 +45,7 @@ def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def check_refusal(answer, code: int, *parts: str) -> None:
     """
-    Check that the command ended with *code* and a single line that contains all *parts*.
+    Check that the command ended with *code* and printed a single line that contains all *parts*.
     """
     assert answer.returncode == code, answer.stderr
     assert answer.stderr.count("\n") == 1, answer.stderr
@@ -56,7 +56,9 @@ def check_refusal(answer, code: int, *parts: str) -> None:
 
 def test_prints_what_to_do(start):
     """
-    The server prints the page's address, and a curl command for a job three seconds ahead, whose firing it prints.
+    The server prints the page's address, and a curl command for a job three seconds ahead.
+
+    When this job fires, it prints the firing.
     """
     server = start()
     line = server.line_with("curl ")
@@ -69,7 +71,9 @@ def test_prints_what_to_do(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_in_time(start, number):
     """
-    A stop ends within its limit with exit code 0, even if a page is live and idle connections are open.
+    A stop ends within its limit and with exit code 0.
+
+    A page is live and idle connections are open.
     """
     server = start()
     live = socket.create_connection((server.host, server.port))
@@ -86,7 +90,9 @@ def test_stops_in_time(start, number):
 
 def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
-    If a handler does not end, the stop does not wait for it, and its job exists after the next start.
+    If a handler does not end, the stop does not wait for it.
+
+    The handler's job exists after the next start.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")
@@ -102,7 +108,9 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
 
 def test_a_stop_lets_handlers_end(start, tmp_path):
     """
-    A handler that runs when the stop begins may take as long as `--stop-timeout`, and then its job is done.
+    A handler that runs when the stop begins may take as long as `--stop-timeout`.
+
+    Its job is then done.
     """
     (tmp_path / "slow.py").write_text(SLOW.replace("wait(60)", "wait(0.5)"))
     server = start("--handlers", "slow", "--stop-timeout", "1m", environment={"TICKWHEEL_STOP_TIMEOUT": "0"})
@@ -115,7 +123,9 @@ def test_a_stop_lets_handlers_end(start, tmp_path):
 
 def test_jobs_survive_a_restart(start):
     """
-    Jobs that were set before a stop are unchanged after the next start, and fire.
+    Jobs that were set before a stop are unchanged after the next start.
+
+    They fire.
     """
     server = start()
     far = server.job("PUT", "far", {"delay": 3600, "target": "log", "payload": [1]}).json["job"]
@@ -140,7 +150,9 @@ def test_jobs_survive_a_kill(start):
 
 def test_second_server_on_the_same_file(start, tmp_path):
     """
-    If another server fires from the file, the start is refused in one line, and the first server continues.
+    If another server fires from the file, the start fails with one line.
+
+    The first server continues.
     """
     server = start()
     check_refusal(serve(tmp_path), 6, "tickwheel.db")
@@ -173,7 +185,7 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
 
 def test_port_in_use(start, tmp_path):
     """
-    A port that is in use is refused in one line that names it.
+    If a port is in use, the start fails with one line that names the port.
     """
     server = start()
     check_refusal(
@@ -184,7 +196,7 @@ def test_port_in_use(start, tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "no.such.host.invalid", "192.0.2.1"])  # noqa: S104  it is to be refused
 def test_public_address_without_a_token(tmp_path, host):
     """
-    An address that other machines can reach is refused without a token.
+    If other machines can reach an address, the start fails without a token.
     """
     check_refusal(serve(tmp_path, "--host", host), 10, repr(host), "token")
     assert not (tmp_path / "tickwheel.db").exists()
@@ -200,9 +212,9 @@ def test_public_address_without_a_token(tmp_path, host):
         "http://[{trace_id}",
     ],
 )
-def test_address_that_shows_no_trace(tmp_path, url):
+def test_invalid_address_of_traces(tmp_path, url):
     """
-    If the page could not link to the given address of traces, it is refused in one line that names it.
+    If the page could not link to the given address of traces, the start fails with one line that names the address.
     """
     check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
@@ -217,9 +229,11 @@ def test_the_page_gets_the_address_of_traces(start):
     assert (name, data["trace_url"]) == ("stats", url)
 
 
-def test_address_that_is_not_ours(tmp_path, monkeypatch):
+def test_an_address_of_another_machine(tmp_path, monkeypatch):
     """
-    Even with a token, an address of another machine is refused by the system, reported in one line.
+    Even with a token, the system refuses to listen on an address of another machine.
+
+    This is reported in one line.
     """
     monkeypatch.setenv("TICKWHEEL_WRITE_TOKEN", "secret")
     answer = serve(tmp_path, "--host", "192.0.2.1")
@@ -231,26 +245,28 @@ def test_address_that_is_not_ours(tmp_path, monkeypatch):
     "content",
     [b"this is not a database, but it is a file with some text in it\n" * 100, b"SQLite format 3\0" + b"\xff" * 5_000],
 )
-def test_file_that_is_no_database(tmp_path, content):
+def test_a_file_that_is_not_a_database(tmp_path, content):
     """
-    A file that is not a store is refused in one line that names it, and stays unchanged.
+    If the file is not a store, the start fails with one line that names the file.
+
+    The file stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_bytes(content)
     check_refusal(serve(tmp_path), 7, "tickwheel.db")
     assert (tmp_path / "tickwheel.db").read_bytes() == content
 
 
-def test_store_in_a_folder_that_is_not_there(tmp_path):
+def test_a_store_in_a_missing_folder(tmp_path):
     """
-    A store that cannot be created is refused in one line.
+    If the store cannot be created, the start fails with one line.
     """
     check_refusal(serve(tmp_path, "--store", "sqlite:///none/tickwheel.db"), 7, "none/tickwheel.db")
 
 
 @pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
-def test_store_url_that_is_none(tmp_path, store):
+def test_a_url_that_names_no_store(tmp_path, store):
     """
-    A URL that names no store is refused in one line.
+    If a URL names no store, the start fails with one line.
     """
     answer = serve(tmp_path, "--store", store)
     check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
@@ -268,9 +284,9 @@ def test_store_url_that_is_none(tmp_path, store):
         ("def register(_): 1 / 0", "'register' raised ZeroDivisionError"),
     ],
 )
-def test_handlers_that_cannot_be_had(tmp_path, source, part):
+def test_modules_without_handlers(tmp_path, source, part):
     """
-    A module of handlers that cannot be imported, or registers no handler, is refused with the reason.
+    If a module of handlers cannot be imported, or registers no handler, the start fails with the reason.
     """
     if source is not None:
         (tmp_path / "mine.py").write_text(source)
@@ -279,9 +295,9 @@ def test_handlers_that_cannot_be_had(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    With tokens, a request needs one.
+    If the service has tokens, a request needs one.
 
-    Read tokens allow reads, and write tokens allow writes, too. The page's files and the health check need no token.
+    Read tokens allow reads. Write tokens allow reads and writes. The page's files and the health check need no token.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
@@ -312,7 +328,9 @@ def test_tokens(start):
 )
 def test_bad_token_file(tmp_path, content, part):
     """
-    An unreadable token file is refused, and no part of it is shown.
+    If the token file is unreadable, the start fails.
+
+    No part of the file is shown.
     """
     if content is not None:
         (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
@@ -323,7 +341,7 @@ def test_bad_token_file(tmp_path, content, part):
 
 def test_the_timeout_of_all_handlers(start, tmp_path):
     """
-    `--handler-timeout` is the timeout of all handlers without their own.
+    `--handler-timeout` is the timeout of all handlers that have no timeout of their own.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow", "--handler-timeout", "200ms")
@@ -352,7 +370,7 @@ def register(scheduler):
 
 def test_json_alone(tmp_path):
     """
-    With `--log-json`, stderr has one document in each line: the start, the target `log`, warnings, errors and the end.
+    With `--log-json`, each line of stderr is one document: the start, the target `log`, warnings, errors and the end.
     """
     (tmp_path / "trouble.py").write_text(TROUBLE)
     with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:
@@ -386,7 +404,7 @@ def test_json_alone(tmp_path):
 
 def test_json_refusal(tmp_path):
     """
-    An error before the server starts is a document as well, with the exit code.
+    An error before the server starts is a document, too, with the exit code.
     """
     answer = serve(tmp_path, "--log-json", "--host", "::")
     (line,) = answer.stderr.splitlines()

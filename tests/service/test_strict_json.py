@@ -21,7 +21,7 @@ from tickwheel.service.strict_json import LEVELS_MAX, Body, decode, decoded  # n
 
 class Tea(Body):
     """
-    A body with a number, an instant and a value of any type.
+    A type of body with a number, an instant and a value of any type.
     """
 
     delay: float = 0.0
@@ -34,7 +34,9 @@ DECODER = msgspec.json.Decoder(Tea)
 
 def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
     """
-    Return a body that is nested *levels* deep, including the object that contains the payload.
+    Return a body that is nested *levels* deep.
+
+    The object that contains the payload is one of these levels.
     """
     return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
 
@@ -84,7 +86,7 @@ def test_malformed(body):
 )
 def test_repeated_name(body):
     """
-    A name that occurs twice in an object is refused by name, at any depth and in any spelling.
+    If a name occurs twice in an object, the error has the name, at any depth and in any spelling.
     """
     with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)
@@ -153,7 +155,9 @@ def test_the_levels_of_large_bodies_are_counted():
 
 def test_a_large_body_leaves_the_loop():
     """
-    A body of some hundred kilobytes is decoded in a thread, and a small one on the loop.
+    A body of some hundred kilobytes is decoded in a thread.
+
+    A small body is decoded on the loop.
     """
     threads = []
 

@@ -1,5 +1,7 @@
 """
-HTTPS with a private certificate, and certificates that cannot be used.
+HTTPS with a private certificate.
+
+Also certificates that cannot be used.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ def test_https(certificate, start, monkeypatch):
     """
     The service accepts only HTTPS.
 
-    A client that trusts the certificate sets a job, which fires.
+    A client that trusts the certificate sets a job, and the job fires.
     """
     cert, key = certificate()
     server = start("--tls-cert", cert, "--tls-key", key)
@@ -42,7 +44,9 @@ def test_https(certificate, start, monkeypatch):
 
 def test_certificates_that_cannot_be_used(certificate, tmp_path):
     """
-    A missing or invalid file, another certificate's key, and a key with a password are refused at the start, by name.
+    At the start, a missing or invalid file, another certificate's key, and a key with a password are refused.
+
+    The error names the file.
     """
     cert, key = certificate()
     _, other = certificate()

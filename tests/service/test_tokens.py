@@ -1,5 +1,7 @@
 """
-Tokens that expire and tokens for one prefix: what they allow, and how refusals are recorded.
+Tokens that expire, and tokens that are restricted to one prefix.
+
+The tests show what these tokens allow, and how refusals are recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ OPEN = {"figures_healthz", "figures_readyz"}
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, server):
     """
-    Return a server with tokens for all keys, for `team/`, and for `a:run`, and with an expired token.
+    Return a server with tokens: for all keys, for `team/`, and for `a:run`.
+
+    One further token has expired.
     """
     folder = tmp_path_factory.mktemp("tokens")
     tokens = (
@@ -55,14 +59,18 @@ def bearer(token: str) -> dict[str, str]:
 
 def ask(server, path: str, body=None, token: str = TEAM, method: str | None = None):
     """
-    Request *path* with *token*: by GET, or by POST if there is a body.
+    Request *path* with *token*.
+
+    The method is GET, or POST if there is a body.
     """
     return server.ask(method or ("GET" if body is None else "POST"), path, body, bearer(token))
 
 
 def test_every_operation_out_of_reach(document, bodies, guarded):
     """
-    With a token for a prefix, every operation on a key outside it is refused, except lists, which are narrowed.
+    With a token for a prefix, every operation on a key outside the prefix is refused.
+
+    Lists are not refused but narrowed.
     """
     statuses = {}
     for path, methods in document["paths"].items():
@@ -87,7 +95,7 @@ def test_within_reach(guarded, until):
     """
     A token for a prefix allows every operation on keys with that prefix.
 
-    A read token allows only reads. Each change is recorded under the name of its token.
+    A read token allows only reads. Each change is recorded with the name of its token.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -107,7 +115,7 @@ def test_within_reach(guarded, until):
 
 def test_lists(guarded):
     """
-    Lists have only keys of the token's prefix, whatever prefix and cursor are requested.
+    Lists have only keys with the token's prefix, whatever prefix and cursor are requested.
     """
 
     def keys(query: str) -> list[str]:
@@ -134,7 +142,9 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    A token for a prefix sees only firings of its keys, however many others there are, and no figures about all jobs.
+    A token for a prefix sees only firings of its keys, however many other firings there are.
+
+    It sees no figures about all jobs.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -168,7 +178,9 @@ def test_firings(guarded, until):
 
 def test_dead_letters(guarded, until):
     """
-    No search, filter or fingerprint finds dead letters of other keys, and the counts of incidents omit them.
+    No search, filter or fingerprint finds dead letters with other keys.
+
+    The counts of incidents do not include them.
     """
     body = {"delay": 0, "target": "webhook", "handler": "http://127.0.0.1:1/", "retry": {"attempts": 1}}
     for key in ("other/dead", "team/dead"):
@@ -187,11 +199,12 @@ def test_dead_letters(guarded, until):
     assert guarded.job("DELETE", "other/dead", headers=bearer(WRITE)).status == 200
 
 
-def test_acts_on_what_is_named_like_a_key(guarded):
+def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
     """
-    With a token for a prefix, a key's history omits acts on a scope or node that has the same name.
+    An act on a scope or node may have the name of a key.
 
-    The token allows reading neither the log of acts nor the minutes.
+    With a token for a prefix, the key's history omits such acts. The token allows reading neither the log of acts nor
+    the minutes.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
@@ -208,7 +221,7 @@ def test_acts_on_what_is_named_like_a_key(guarded):
 
 def test_batches(guarded):
     """
-    A single key outside the prefix refuses the whole batch before anything is done.
+    If a single key of a batch is outside the prefix, the whole batch is refused before anything is done.
 
     A filter is refused, because it could match any key.
     """
@@ -232,16 +245,18 @@ def test_a_key_that_ends_like_an_action(guarded):
     """
     The prefix is compared with the key, not with the address.
 
-    `a:run` allows the key "a:run", and not running `a`.
+    A token for `a:run` allows the key "a:run", but not the action "run" on the key `a`.
     """
     assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
     assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200
     assert ask(guarded, "/v1/jobs/a%3Arun:run", {}, TRICK).status == 200
 
 
-def test_a_kept_answer_is_its_own(guarded):
+def test_a_kept_answer_belongs_to_its_token(guarded):
     """
-    A request with an Idempotency-Key that another token has used does not get that token's answer.
+    Another token has used an Idempotency-Key.
+
+    A request with this key does not get the other token's answer.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
@@ -250,9 +265,9 @@ def test_a_kept_answer_is_its_own(guarded):
 
 def test_expired(guarded):
     """
-    An expired token is refused as expired, and counted and logged by its name.
+    An expired token is refused as expired.
 
-    No log shows a token.
+    The refusal is counted and logged under the name of the token. No log shows a token.
     """
     answer = guarded.job("GET", "team/1", headers=bearer(OLD))
     assert answer.status == 401
@@ -275,9 +290,9 @@ def test_expired(guarded):
     assert not any(token in log for token in (WRITE, TEAM, READER, OLD, "guess" * 8))
 
 
-def test_what_is_open_ends_with_its_token():
+def test_open_requests_end_with_their_token():
     """
-    A live stream and a waiting worker's request end exactly when their token expires.
+    A live stream, and the request of a waiting worker, end exactly when their token expires.
     """
     token = Token(Access.WRITE, digest_of(WRITE), until=time.time() + 4)
 
@@ -298,7 +313,9 @@ def test_what_is_open_ends_with_its_token():
 
 async def answer_of(service: Service, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """
-    Return the status and body of the answer to a client that stays connected.
+    Return the status and body of the answer.
+
+    The client stays connected.
     """
     sent: list[Any] = []
     asked = [{"type": "http.request", "body": body, "more_body": False}]
@@ -328,7 +345,9 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
 
 def test_lines():
     """
-    A line of a token file has all properties of a token except the secret, and is parsed back to the same properties.
+    A line of a token file has all properties of a token, but not the secret.
+
+    The line is parsed to the same properties again.
     """
     tokens = (
         Token(Access.READ, "0" * 64),
@@ -356,7 +375,9 @@ def test_lines():
 )
 def test_bad_lines(tmp_path, rest):
     """
-    A line with extra text after the hash is refused, so that a misspelt restriction does not give full rights.
+    A line with extra text after the hash is refused.
+
+    Otherwise a misspelt restriction would give full rights.
     """
     (tmp_path / "tokens").write_text(f"# tokens\nread {'0' * 64} {rest}\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -365,7 +386,7 @@ def test_bad_lines(tmp_path, rest):
 
 def test_a_token_twice(tmp_path):
     """
-    A token that is listed twice is refused, because it is unclear which line would count.
+    A token that is listed twice is refused, because it is not clear which line would count.
     """
     (tmp_path / "tokens").write_text(f"read {'0' * 64}\nwrite {'0' * 64} prefix=a\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -374,7 +395,7 @@ def test_a_token_twice(tmp_path):
 
 def test_rejections_are_logged_seldom(caplog):
     """
-    If many requests are refused for one reason, one line in ten seconds is logged, with their number.
+    If many requests are refused for the same reason, one line is logged in ten seconds, with the number of refusals.
     """
     now = [100.0]
     rejections = Rejections(lambda: now[0])

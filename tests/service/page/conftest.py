@@ -1,5 +1,5 @@
 """
-The page in a real browser: Debian's Chromium, driven by its own driver, against a real server.
+The page in a real browser: Debian's Chromium, driven by Debian's chromedriver, against a real server.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Page:
 
     def wait_for(self, is_right: Callable[[], Any]) -> Any:
         """
-        Wait until *is_right* returns a true value while the page changes, and return that value.
+        Wait until *is_right* returns a true value while the page changes.
+
+        Return that value.
         """
         from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
@@ -75,7 +77,7 @@ class Page:
 
     def fill(self, selector: str, value: str) -> None:
         """
-        Set the field of *selector* to *value*, like a user who types or chooses it.
+        Set the field of *selector* to *value*, like a user who types or chooses a value.
         """
         script = """
         const field = document.querySelector(arguments[0]);
@@ -102,7 +104,7 @@ class Page:
 
     def hold(self, path: str) -> None:
         """
-        Hold the next answer whose address contains *path*, until `let_go` is called.
+        Hold back the next answer whose address contains *path*, until `let_go` is called.
         """
         self.run(HOLD, path)
 

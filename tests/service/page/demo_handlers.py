@@ -1,5 +1,5 @@
 """
-The handlers of the screenshots' server, and a way to make its store stop answering.
+The handlers of the server for screenshots, and a way to make the server's store stop answering.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ FOCUS = "return document.activeElement.textContent"
 
 def test_run_the_past_again(server, page):
     """
-    The first press of the button counts the runs in a range, and the second sets and lists them.
+    The first press of the button counts the runs in a range. The second press sets and lists them.
 
-    If the range changes, its runs are counted again.
+    If the range changes, the runs are counted again.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -40,7 +40,7 @@ def test_run_the_past_again(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    While it counts, the button keeps the focus and ignores presses.
+    While the page counts runs, the button keeps the focus and ignores presses.
 
     The next press sets the counted jobs.
     """
@@ -67,9 +67,11 @@ def test_with_the_keyboard(server, page):
         server.job("DELETE", job["key"])
 
 
-def test_a_range_that_is_none(server, page):
+def test_invalid_ranges(server, page):
     """
-    A range in the future is refused with a remedy, and a one-time job offers no backfill.
+    A range in the future is refused with a remedy.
+
+    The page offers no backfill for a one-time job.
     """
     server.job("PUT", "past/again", {"every": 600, "target": "log"})
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})

@@ -1,5 +1,5 @@
 """
-Changes on the page of all jobs that a search finds, or of a whole handler or target.
+Bulk changes on the page: all jobs that a search finds, or all jobs of a handler or target.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 def choose(page, state, verb):
     """
-    List these tests' jobs that are in *state*, and choose *verb* for them.
+    List the jobs of these tests that are in *state*, and choose *verb* for them.
     """
     page.find("#search [name=state]").send_keys(state)
     page.wait_for(lambda: page.texts("#jobs .key") == ["many/0", "many/1", "many/2"])
@@ -20,7 +20,9 @@ def choose(page, state, verb):
 
 def test_all_of_these(server, page):
     """
-    The first press counts the found jobs, and the second moves, pauses, resumes or cancels them.
+    The first press counts the found jobs.
+
+    The second press moves, pauses, resumes or cancels them.
     """
     for number in range(3):
         server.job("PUT", f"many/{number}", {"delay": 3600 + number, "target": "log"})
@@ -56,9 +58,9 @@ def test_all_of_these(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by part of the key, handler, target or error, or by several of these.
+    Jobs are found by a part of the key, handler, target or error, or by several of these.
 
-    The address keeps the filters.
+    The address of the page keeps the filters.
     """
     queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
     for key, queue in queues.items():
@@ -110,7 +112,9 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    A bulk change has a note and one entry in the log, and undo affects the jobs that have not run or changed since.
+    A bulk change shows a note and has one entry in the log.
+
+    Undo affects those jobs that have not run or changed since.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:
@@ -148,7 +152,7 @@ def test_undo_and_note(server, page):
 
 def test_many_are_confirmed(server, page):
     """
-    A change of more than 100 jobs needs confirmation by typing their number.
+    A change of more than 100 jobs must be confirmed: the user types the number of jobs.
     """
     items = [{"do": "set", "key": f"crowd/{number:03}", "delay": 3600, "target": "log"} for number in range(101)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

@@ -9,7 +9,7 @@ from typing import Any
 
 def opened(server: Any, page: Any, key: str) -> None:
     """
-    Open the form in which the job can be changed.
+    Open the job *key* in the form in which it can be changed.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#job/{key}")
@@ -19,7 +19,9 @@ def opened(server: Any, page: Any, key: str) -> None:
 
 def test_payload(server, page):
     """
-    A changed payload is saved to the last digit and the due time stays, and undo restores the old payload.
+    A changed payload is saved to the last digit, and the due time stays.
+
+    Undo restores the old payload.
     """
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": {"to": "a"}, "expires": 60, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -39,7 +41,7 @@ def test_payload(server, page):
     server.job("DELETE", "edited")
 
 
-def test_tried_again(server, page):
+def test_a_job_that_waits_for_a_retry(server, page):
     """
     A failed job keeps its attempts and its error when it is changed, and when the change is undone.
     """
@@ -85,7 +87,7 @@ def test_rule(server, page):
     """
     A recurring job gets another cron line and zone, which determine its new due time.
 
-    With the old ones its next run is back.
+    If the old line and zone are restored, the old due time is restored, too.
     """
     body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -111,7 +113,7 @@ def test_interval(server, page):
     """
     The interval of a job is changed as text.
 
-    A refused text shows the reason and changes nothing.
+    For an invalid text, the page shows the reason and changes nothing.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log"})
     opened(server, page, "edited")
@@ -126,7 +128,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets and loses its end, its policies and its exclusions.
+    A rule gets an end, policies and exclusions, and loses them again.
 
     All other fields stay, including the due time.
     """
@@ -192,7 +194,9 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    If a paused job is changed, and the change undone, its pause and its due time stay.
+    A paused job is changed, and the change is undone.
+
+    The job's pause and due time stay.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

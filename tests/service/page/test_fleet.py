@@ -1,5 +1,7 @@
 """
-The fleet view with two nodes on one PostgreSQL, one of which is killed.
+The fleet view (all nodes) with two nodes on one PostgreSQL.
+
+One of the nodes is killed.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ def store(postgres_url):
 
 def test_two_nodes(store, start, page):
     """
-    Each node has a lane, whichever node serves the page.
+    Each node has a lane in the view, whichever node serves the page.
 
-    A killed node turns red before its leases expire, and another takes over.
+    The lane of a killed node turns red before the node's leases expire, and the other node takes over.
     """
     first, second = start("--store", store), start("--store", store)
     page.browser.get(f"http://{first.host}:{first.port}/#fleet")
@@ -77,7 +79,7 @@ def lanes(page) -> dict[str, list[int]]:
 
 def lane(page, owner: str, part: str) -> str:
     """
-    Return the text of the *part* of the lane of *owner*.
+    Return the text of one *part* of the lane of *owner*.
     """
     return page.run(PART, owner, part)
 

@@ -23,7 +23,9 @@ return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
 
 def test_a_gap_of_the_stream(start, page):
     """
-    If a stream begins after the last known firing, the page shows from when to when firings were missed.
+    A stream begins after the last known firing.
+
+    The page shows the period in which firings were missed.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -36,7 +38,9 @@ def test_a_gap_of_the_stream(start, page):
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters, latest first, which is not the order of the keys.
+    Return the keys of three dead letters, the latest first.
+
+    This is not the order of the keys.
     """
     keys = ["latest/1", "latest/3", "latest/2"]
     with server.live() as live:
@@ -50,7 +54,7 @@ def letters(server):
 
 def test_newest_first(server, page, letters):
     """
-    Dead letters are listed by key or, if the user chooses, latest first.
+    Dead letters are listed in the order of their keys or, if the user chooses so, with the latest first.
     """
     page.open(server)
     page.click("#views [href='#dead']")

@@ -1,5 +1,7 @@
 """
-Fifty attempts to run a script, through every stored field that the page shows: none succeeds.
+Fifty attempts to run a script, through every stored field that the page shows.
+
+No script runs.
 """
 
 from __future__ import annotations
@@ -92,9 +94,11 @@ return row.querySelector(".key").textContent;
 
 
 @pytest.mark.parametrize("state", ["pending", "dead"])
-def test_none_runs(hostile, page, state):
+def test_no_script_runs(hostile, page, state):
     """
-    All payloads are shown as text, in the lists and in each opened job, and no script has run.
+    All payloads are shown as text, in the lists and in each opened job.
+
+    No script has run.
     """
     page.open(hostile)
     page.find("#search select").send_keys(state)
@@ -119,7 +123,7 @@ def test_none_runs(hostile, page, state):
 @pytest.mark.parametrize(
     ("view", "shown", "prefix"), [("dead", "#letters .key", "dead "), ("schedules", "#schedules .key", "back ")]
 )
-def test_none_runs_in_the_views(hostile, page, view, shown, prefix):
+def test_no_script_runs_in_the_other_views(hostile, page, view, shown, prefix):
     """
     The lists of dead letters and of schedules also show payloads as text.
     """

@@ -17,9 +17,9 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of five dead letters, latest first.
+    Return the keys of five dead letters, the latest first.
 
-    The fixture removes those that are left at the end.
+    The fixture removes at the end those that are left.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -42,7 +42,7 @@ def open_dead(page, server) -> None:
 
 def test_try_three(server, page, letters):
     """
-    An incident shows its error, places, number and times.
+    An incident shows its error, the lines that raised it, its number of letters, and times.
 
     After a replay of three letters the outcome is shown.
     """
@@ -78,7 +78,9 @@ def test_replay_all_at_a_rate(server, page, letters):
 
 def test_search(server, page, letters):
     """
-    A search is kept in the address, and finds letters by key, error, target and handler.
+    A search finds letters by key, error, target and handler.
+
+    The search is kept in the address.
     """
     open_dead(page, server)
     page.find("#incidents-search input").send_keys("INCIDENT/3")
@@ -92,7 +94,9 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident shows how many different errors its replay affects, and the text of each error, even with the keyboard.
+    An incident shows how many different errors its replay affects, and the text of each error.
+
+    The keyboard can also show them.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

@@ -19,7 +19,7 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    Set more due jobs in a queue without a worker than a list shows, and one job that is due later.
+    In a queue without a worker, set more due jobs than a list shows, and one job that is due later.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
@@ -40,7 +40,9 @@ def cell(page, name):
 @pytest.mark.usefixtures("orphans")
 def test_a_queue_without_a_worker(server, page):
     """
-    Lists longer than a page are extended by a button, until all is shown, and stay extended.
+    A list longer than a page can be extended by a button, until all jobs are shown.
+
+    It stays extended.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))
@@ -60,7 +62,7 @@ def test_a_queue_without_a_worker(server, page):
 @pytest.mark.usefixtures("orphans")
 def test_pause_from_the_list(server, page):
     """
-    A press on the row selects the lane in the form.
+    A press on a row selects the row's lane in the form.
 
     A paused row becomes drained, and can be resumed there.
     """

@@ -1,5 +1,7 @@
 """
-A list longer than one answer is extended by a button, up to a limit, and stays extended.
+A list longer than one answer can be extended by a button, up to a limit.
+
+It stays extended.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def grow(page) -> int:
 
 def test_schedules(server, page):
     """
-    Schedules added by "Show more" stay when the list is refreshed, until the user types another prefix.
+    Schedules added by "Show more" stay when the list is refreshed.
+
+    They disappear when the user types another prefix.
     """
     set_all(server, "often/", 280, every=86_400)
     page.browser.get(f"http://{server.host}:{server.port}/#schedules")
@@ -47,9 +51,9 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    In the order of due times the list ends after a thousand jobs.
+    Sorted by due time, the list ends after a thousand jobs.
 
-    In the order of keys it shows all.
+    Sorted by key, it shows all jobs.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

@@ -1,5 +1,5 @@
 """
-General behaviour of the page: shortcuts, one message per problem, and the rights of a token.
+General behaviour of the page: shortcuts, one message for each problem, and the rights of a token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def press(page, *keys: str) -> None:
 
 def test_keys(server, page):
     """
-    Shortcuts search, open a view and list themselves, except while the user types or after they were turned off.
+    Shortcuts search, open a view, and show the list of shortcuts.
+
+    They do nothing while the user types, or after they were turned off.
     """
     page.open(server)
     press(page, "g", "d")
@@ -91,7 +93,7 @@ def test_skip_to_the_jobs(server, page):
     assert page.find("[data-view=overview]").is_displayed()
 
 
-def test_a_crowd_is_not_marked(start, page):
+def test_only_the_first_of_many_firings_are_marked(start, page):
     """
     Of many firings in a second, the first ten are shown at once and marked as new.
 
@@ -104,7 +106,9 @@ def test_a_crowd_is_not_marked(start, page):
 
 def test_one_message(start, page, tmp_path):
     """
-    While the store is unreachable, exactly one message says so, and it disappears when the store is back.
+    While the store is unreachable, exactly one message says so.
+
+    The message disappears when the store is reachable again.
     """
     away = tmp_path / "away"
     environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(away)}
@@ -127,9 +131,9 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with a reason.
+    A wrong token is refused with the reason.
 
-    With a read-only token the page says that it cannot write.
+    With a read-only token, the page says that it cannot write.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -182,7 +186,7 @@ def test_notes_before_a_dialog(server, page):
     """
     A refusal is announced, and stays visible above every dialog.
 
-    It is visible above the open job, above a dialog that is opened later, and after the dialog is closed.
+    It is visible above the open job, above a dialog that is opened later, and after that dialog is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
@@ -218,7 +222,7 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    The list of recent acts can undo an act, once, even after its note has disappeared.
+    The list of recent acts can undo an act once, even after the note of the act has disappeared.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)
@@ -239,7 +243,7 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    In the palette, typing finds a view, or a job by the beginning of its key.
+    Typing in the palette finds a view, or a job by the beginning of its key.
 
     A screen reader announces the choice.
     """
@@ -277,7 +281,9 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    Arrow keys pressed before there are results do not change which of the later results is chosen.
+    Arrow keys are pressed before there are results.
+
+    They do not change which of the later results is chosen.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)
@@ -298,9 +304,9 @@ def test_arrows_before_anything_is_found(server, page):
         server.job("DELETE", key)
 
 
-def test_of_what_and_of_when(server, page):
+def test_each_figure_names_its_processes_and_period(server, page):
     """
-    Each figure says in visible text whether it counts this process or all processes, and for which period.
+    Visible text beside each figure says whether it counts this process or all processes, and for which period.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))

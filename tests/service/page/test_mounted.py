@@ -22,7 +22,7 @@ def test_a_page_under_a_prefix(page):
     """
     Under a prefix the page is live, shows jobs and changes them, even after its stream has ended.
 
-    The server can stop while the page is open.
+    The server can be stopped while the page is open.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(

@@ -1,5 +1,5 @@
 """
-An operator's questions at 3 a.m.: the page answers each in at most two clicks after it was opened.
+An operator has questions at 3 a.m. The page answers each question at most two clicks after it was opened.
 
 Two nodes fire the jobs of one PostgreSQL. One of them is killed, then the store takes no writes, then the store stops.
 The figures of the previous hour show late jobs of one handler on one node, and slow commits in the last minutes.
@@ -36,7 +36,7 @@ return [...document.querySelectorAll("#hour table")].map((table) =>
 
 class Operator:
     """
-    Opens the page again for each question, and counts the clicks until it is answered.
+    Opens the page again for each question, and counts the clicks until the question is answered.
     """
 
     def __init__(self, page, server):
@@ -58,7 +58,9 @@ class Operator:
 
     def reads(self, selector, pattern):
         """
-        Wait until a visible element that matches *selector* has a text that matches *pattern*, and return the match.
+        Wait until a visible element that matches *selector* has a text that matches *pattern*.
+
+        Return the match.
         """
 
         def found():
@@ -111,7 +113,9 @@ def store(postgres_server):
 
 def lane(name, bucket):
     """
-    Return figures of a lane with 50 starts, whose lateness is in this bucket.
+    Return the figures of a lane with 50 starts.
+
+    The lateness of all of them is in *bucket*.
     """
     lateness = [0] * BUCKETS
     lateness[bucket] = 50
@@ -121,7 +125,9 @@ def lane(name, bucket):
 @pytest.fixture
 def nodes(store, start):
     """
-    Return two nodes that own shards, with jobs that wait, fail and are paused.
+    Return two nodes that own shards.
+
+    Some of their jobs wait, some fail and some are paused.
     """
     both = [start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS)]
     both.append(start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS))
@@ -152,7 +158,9 @@ def nodes(store, start):
 
 def test_twelve_questions(nodes, page, postgres_server, until):
     """
-    Each question is answered within two clicks: about the last hour, about waiting jobs, and about each incident.
+    Each question is answered within two clicks.
+
+    The questions are about the last hour, waiting jobs, and each incident.
     """
     first, second = nodes
     operator = Operator(page, first)
@@ -264,7 +272,9 @@ def open_hour(operator):
 
 def _let_write(server, *, is_allowed):
     """
-    Let the database accept writes or refuse them on new connections, and end all existing connections.
+    Let the database accept or refuse writes on new connections.
+
+    End all existing connections.
     """
     setting = "off" if is_allowed else "on"
     server.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {setting}", "template1")

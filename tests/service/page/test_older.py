@@ -1,7 +1,7 @@
 """
-The past of the river is complete.
+The past in the river (the page's picture of time) is complete.
 
-Firings that have no dot any more are still drawn and counted.
+Firings whose dots were removed are still drawn and counted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ const bare = () => {
 
 def asked(page, script: str):
     """
-    Run *script* after the page has drawn the dots, and return its result.
+    Run *script* once the page has drawn the dots, and return the result of the script.
     """
     return page.run(f"return (async () => {{{MAKE}{script}}})()")
 
 
-def test_all_are_there(server, page):
+def test_all_firings_are_counted(server, page):
     """
-    Of 20,000 firings in ten minutes all are counted, and no column of the past is empty.
+    All of 20,000 firings in ten minutes are counted.
+
+    No column of the past is empty.
     """
     page.open(server)
     text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")
@@ -53,9 +55,11 @@ def test_all_are_there(server, page):
     assert places < 20_000
 
 
-def test_what_died_is_seen(server, page):
+def test_dead_firings_without_dots_are_drawn(server, page):
     """
-    The few dead ones among firings without a dot are drawn in their colour, next to the many successes.
+    A few dead firings are among many successful ones, and none of them has a dot any more.
+
+    The dead ones are drawn in their own colour.
     """
     page.open(server)
     script = """
@@ -69,9 +73,9 @@ def test_what_died_is_seen(server, page):
     assert asked(page, script) == [True, True]
 
 
-def test_the_first_that_died(server, page):
+def test_the_time_of_the_first_dead_firing(server, page):
     """
-    The time of the first dead firing is known even when it has no dot any more.
+    The time of the first dead firing is known even after its dot was removed.
     """
     page.open(server)
     script = """
@@ -85,7 +89,9 @@ def test_the_first_that_died(server, page):
 
 def test_a_long_run(server, page):
     """
-    If a firing ends long after its dot was removed, it is counted once, with its outcome.
+    A firing ends long after its dot was removed.
+
+    It is counted once, with its outcome.
     """
     page.open(server)
     script = """
@@ -100,9 +106,11 @@ def test_a_long_run(server, page):
     assert after.startswith("20,001 firings: 19980 succeeded, 1 failed, 20 died")
 
 
-def test_the_oldest_make_room(server, page):
+def test_the_oldest_firings_are_removed(server, page):
     """
-    Firings older than the river's past are removed for later ones, and are not counted with them.
+    Firings older than the past in the river are removed when later firings arrive.
+
+    They are not counted with the later ones.
     """
     page.open(server)
     script = """
@@ -116,7 +124,9 @@ def test_the_oldest_make_room(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    If a report is repeated, only its new firings are drawn, and a dead node's report adds none.
+    If a report is repeated, only its new firings are drawn.
+
+    The report of a dead node adds no firing.
     """
     script = """
     const { othersOf } = await import("/static/others.js?apart");

@@ -1,5 +1,5 @@
 """
-The user's acts on the page: see, search, move, cancel, undo, run now, replay.
+The acts of a user on the page: see, search, move, cancel, undo, run now, replay.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_a_job_is_shown_and_fires(server, page):
     """
-    A job set over HTTP appears with a countdown.
+    A job that was set over HTTP appears with a countdown.
 
-    After it has fired, it leaves the list and its lateness is shown.
+    After it has fired, the job leaves the list, and its lateness is shown.
     """
     page.open(server)
     server.job("PUT", "shown", {"delay": 2, "handler": "works"})
@@ -31,7 +31,9 @@ def test_a_job_is_shown_and_fires(server, page):
 
 def test_cancel_and_undo(server, page):
     """
-    A cancel asks for confirmation and removes the job, and undo restores the job with every digit of its payload.
+    A cancel asks for confirmation and then removes the job.
+
+    Undo restores the job, with every digit of its payload.
     """
     payload = {"big": 12345678901234567890, "exact": 1.0}
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
@@ -65,7 +67,9 @@ def test_cancel_and_undo(server, page):
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     """
-    If a recurring job is cancelled and restored by undo, it keeps its rule, its phase and its next run.
+    A recurring job is cancelled, and undo restores it.
+
+    It keeps its rule, its phase and its next run.
     """
     before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
     if "every" in rule:  # its start is in the past, so it runs at once, and later in the phase of its start
@@ -97,7 +101,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    A running job's dialog shows its progress as it changes.
+    The dialog of a running job shows the job's progress as it changes.
 
     The job can be stopped after a confirmation.
     """
@@ -117,7 +121,7 @@ def test_progress_and_stop(server, page, tmp_path):
 
 def test_stop_all_of_these(server, page, tmp_path):
     """
-    The first press counts the running jobs that a search finds, and the second stops them.
+    The first press counts the running jobs that a search finds. The second press stops them.
 
     No other bulk change is offered for running jobs.
     """
@@ -138,7 +142,9 @@ def test_stop_all_of_these(server, page, tmp_path):
 
 def test_move(server, page):
     """
-    A job is moved by a delay from now, and undo moves it back.
+    A job is moved by a delay from now.
+
+    Undo moves it back.
     """
     before = server.job("PUT", "moved", FAR).json["job"]
     page.open(server)
@@ -157,7 +163,9 @@ def test_move(server, page):
 
 def test_pause(server, page):
     """
-    A paused job is shown with its reason in the list, in its dialog and among the pauses, and can be resumed.
+    A paused job is shown with the reason of its pause: in the list, in its dialog and among the pauses.
+
+    It can be resumed in each place.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -179,7 +187,9 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    The top of the page shows paused scopes with their reason and number of waiting jobs, and can resume them.
+    The top of the page shows paused scopes with their reason and number of waiting jobs.
+
+    They can be resumed there.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
@@ -193,9 +203,11 @@ def test_scopes(server, page):
     page.wait_for(lambda: "scoped" in page.texts("#firings .key"))
 
 
-def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
+def test_a_job_that_has_changed_is_left_alone(server, page):
     """
-    A change of a generation that is no longer current is refused, and the refusal is shown.
+    A change of a generation that is no longer current is refused.
+
+    The page shows the refusal.
     """
     server.job("PUT", "changed", FAR)
     page.open(server)
@@ -223,7 +235,9 @@ def test_run_now(server, page):
 
 def test_replay(server, page):
     """
-    A dead job is counted and listed with its error, and can be replayed.
+    A dead job is counted, and listed with its error.
+
+    It can be replayed.
     """
     page.open(server)
     server.job("PUT", "broken", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
@@ -240,7 +254,9 @@ def test_replay(server, page):
 
 def test_search_among_very_many(server, page):
     """
-    If a search cannot scan all jobs, it shows the key up to which it has searched, and can be continued.
+    If a search cannot scan all jobs, the page shows the key up to which it has searched.
+
+    The user can continue the search.
     """
     items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
     server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
@@ -263,7 +279,9 @@ def test_search_among_very_many(server, page):
 
 def test_search(server, page):
     """
-    Only jobs whose keys begin with the typed text are listed, and an empty list says so.
+    Only jobs whose keys begin with the typed text are listed.
+
+    If no job matches, the list says so.
     """
     for key in ("find/a", "find/b", "other/a"):
         server.job("PUT", key, FAR)
@@ -280,7 +298,7 @@ def test_strips_count_and_list(server, page):
     """
     The strips show a burst of due jobs.
 
-    A cell, also reached by keyboard, lists the jobs that it counts.
+    A press on a cell, or Enter, lists the jobs that the cell counts.
     """
     for n in range(12):
         server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
@@ -302,7 +320,9 @@ def test_strips_count_and_list(server, page):
 
 def test_due_range(server, page):
     """
-    The list and its bulk changes can be restricted to a typed range of due times, and the address restores it.
+    The list and its bulk changes can be restricted to a typed range of due times.
+
+    The page's address restores this range.
     """
     for year in (2061, 2062, 2063):
         server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
@@ -338,7 +358,9 @@ def test_due_range(server, page):
 
 def test_keyboard(server, page):
     """
-    Enter opens a job and Escape closes it, and the focus returns to its row.
+    Enter opens a job and Escape closes it.
+
+    The focus then returns to the job's row.
     """
     server.job("PUT", "keys", FAR)
     page.open(server)
@@ -354,7 +376,9 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    If a job is opened at the moment when another is closed, it is shown and stays open.
+    A job is opened at the moment when another job is closed.
+
+    The new job is shown and stays open.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)
@@ -369,9 +393,9 @@ def test_one_job_after_the_other(server, page):
 
 def test_survives_a_restart(start, page):
     """
-    While the service is unreachable the page says so.
+    While the service is unreachable, the page says so.
 
-    Afterwards it is live again, with the jobs.
+    Afterwards the page is live again and shows the jobs.
     """
     server = start()
     server.job("PUT", "stays", FAR)
@@ -387,7 +411,7 @@ def test_survives_a_restart(start, page):
 
 def test_sign_in(start, page):
     """
-    If the service has tokens, the page asks for one and works with it.
+    If the service has tokens, the page asks for a token and works with it.
     """
     server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40})
     server.job("PUT", "secret", FAR, {"authorization": "Bearer " + "w" * 40})
@@ -401,9 +425,11 @@ def test_sign_in(start, page):
     page.wait_for(lambda: page.texts("#jobs .key") == [])
 
 
-def test_everything_is_its_own(server, page):
+def test_the_page_loads_nothing_from_other_hosts(server, page):
     """
-    The page loads nothing from other hosts, and its security policy forbids inline code and other hosts.
+    The page loads nothing from other hosts.
+
+    Its security policy forbids inline code and other hosts.
     """
     page.open(server)
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).origin)")
@@ -418,7 +444,7 @@ def test_everything_is_its_own(server, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits(server, page, scheme, width):
     """
-    Nothing overflows sideways at any width, in light and dark.
+    Nothing overflows sideways at any width, in light and dark colours.
     """
     server.job("PUT", "a very long key " * 20, FAR)
     browser = page.browser
@@ -441,7 +467,7 @@ def test_fits(server, page, scheme, width):
 
 def test_contrast(server, page):
     """
-    Every text has a contrast of at least 4.5 to 1 with its background, in light and dark.
+    Every text has a contrast of at least 4.5 to 1 with its background, in light and dark colours.
     """
     page.open(server)
     for scheme in ("light", "dark"):

@@ -23,7 +23,9 @@ TRIES = [
 
 def test_history(server, page):
     """
-    A job's dialog shows every attempt with error, traceback and trace, including attempts of earlier generations.
+    The dialog of a job shows every attempt with error, traceback and trace.
+
+    It includes attempts of earlier generations.
     """
     page.open(server)
     for lives in (1, 2, 3):
@@ -42,7 +44,9 @@ def test_history(server, page):
 
 def test_long_history(start, page):
     """
-    A history that is longer than one answer can be shown to its beginning, one page with each press.
+    A history that is longer than one answer can be shown completely.
+
+    Each press shows one more page.
     """
     server = start("--history-per-key", "1000")
     server.job("PUT", "busy", {"every": "1d", "target": "log"})
@@ -59,9 +63,11 @@ def test_long_history(start, page):
     assert "created" in page.texts("#detail .past li")[-1]
 
 
-def test_a_biography(server, page):
+def test_the_history_of_a_recurring_job(server, page):
     """
-    The history of a recurring job shows who set and moved it, and each run: time, node, lateness and duration.
+    The history of a recurring job shows who set and moved it.
+
+    It shows the time, node, lateness and duration of each run.
     """
     page.open(server)
     server.job("PUT", "lives", {"every": 3600, "handler": "works"})
@@ -86,7 +92,7 @@ def test_acts_on_a_job_that_fires_once(server, page):
     """
     Changes made on the page are in the history of every job.
 
-    For a one-time job a program's change is shown only by its time.
+    If a program changes a one-time job, the page shows only the time of the change.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})
@@ -111,7 +117,9 @@ def test_acts_on_a_job_that_fires_once(server, page):
 
 def test_next_tries(server, page):
     """
-    A job shows the delays before its remaining attempts, from its retry policy.
+    A job shows the delays before its remaining attempts.
+
+    They follow from its retry policy.
     """
     page.open(server)
     for retry, said in TRIES:
@@ -124,7 +132,9 @@ def test_next_tries(server, page):
 
 def test_skip(server, page):
     """
-    The next run of a recurring job can be skipped, and undo restores it.
+    The next run of a recurring job can be skipped.
+
+    Undo restores the run.
     """
     server.job("PUT", "skipped", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     due_at, next_at = server.ask("GET", "/v1/schedules/skipped?count=2").json["runs"]

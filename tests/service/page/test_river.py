@@ -1,5 +1,7 @@
 """
-The river of time: firings as dots, due jobs as its width, and spans that can be selected.
+The river of time shows firings as dots and due jobs by its width.
+
+Spans of time can be selected in it.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ window.fetch = (path, options) =>
 
 def attribute(page, name: str) -> str:
     """
-    Return the value of an attribute of the river, such as its accessible text.
+    Return the value of an attribute of the river, for example its accessible text.
     """
     return page.find("#river").get_attribute(name) or ""
 
@@ -72,7 +74,7 @@ def attribute(page, name: str) -> str:
 @pytest.fixture
 def soon(server, page):
     """
-    Open the page with three jobs due in 25 minutes and one due tomorrow.
+    Open the page with three jobs due in 25 minutes and one job due tomorrow.
 
     The fixture removes them at the end.
     """
@@ -104,7 +106,7 @@ def test_firings_are_dots(server, page, letter):
     """
     A firing is a dot in the colour of its outcome.
 
-    Pointing at it shows its key and lateness, and a press opens it.
+    Pointing at the dot shows the key and lateness of the firing. A press opens the job.
     """
     page.open(server)
     page.wait_for(lambda: "1 died" in attribute(page, "aria-label"))
@@ -134,7 +136,9 @@ def test_firings_are_dots(server, page, letter):
 
 def test_firings_of_other_nodes(postgres_url, start, page):
     """
-    The river says that it shows the firings of both nodes, and pointing at a dot shows the name of the node.
+    The river says that it shows the firings of both nodes.
+
+    Pointing at a dot shows the name of the node that fired.
     """
     options = ("--store", f"{postgres_url}&shards=4&lease_s=6", "--handlers", "service_handlers")
     here, there = (start(*options, environment={"PYTHONPATH": str(Path(__file__).parents[1])}) for _ in range(2))
@@ -166,7 +170,9 @@ def test_firings_of_other_nodes(postgres_url, start, page):
 @pytest.mark.usefixtures("soon")
 def test_drag(server, page):
     """
-    The jobs in a span that was selected with the pointer are counted, and can then be changed.
+    The pointer selects a span.
+
+    The jobs in the span are counted, and can then be changed.
     """
     river = page.find("#river")
     half = river.size["width"] / 2
@@ -188,7 +194,7 @@ def test_keys(page):
     """
     With the keyboard, a span of the future is selected, extended, announced and opened.
 
-    Its jobs are listed next to the form for bulk changes, which counts them.
+    The jobs in the span are listed next to the form for bulk changes. This form counts them.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
@@ -207,9 +213,9 @@ def test_keys(page):
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("verb", ["Spread", "Pause"])
-def test_a_span_is_acted_on(server, page, verb):
+def test_only_jobs_in_the_span_are_changed(server, page, verb):
     """
-    Only the jobs that are due in a selected span are spread or paused.
+    Only the jobs that are due in the selected span are spread or paused.
     """
     later = server.job("GET", "later").json
     page.find("#river").send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP, Keys.SHIFT, Keys.ARROW_RIGHT)
@@ -230,7 +236,9 @@ def test_a_span_is_acted_on(server, page, verb):
 
 def test_the_past(server, page, letter):
     """
-    A span in the past shows its firings, and leads to its dead letters, which can be replayed.
+    A span in the past shows its firings.
+
+    It leads to the dead letters of that span, which can be replayed.
     """
     page.open(server)
     river = page.find("#river")
@@ -249,7 +257,9 @@ def test_the_past(server, page, letter):
 @pytest.mark.usefixtures("letter")
 def test_less_motion(server, page):
     """
-    The river moves in every frame, or once a second for a user who prefers less motion.
+    The river moves in every frame.
+
+    For a user who prefers less motion, it moves once a second.
     """
 
     def pictures() -> tuple[int, float]:
@@ -275,7 +285,9 @@ def test_less_motion(server, page):
 
 def test_rests(start, page):
     """
-    The river is not drawn while nothing in it moves, and moves again once a job is near.
+    The river is not drawn while nothing in it moves.
+
+    It moves again once a job is near.
     """
     server = start()
     added = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_DEPLOYS})

@@ -1,7 +1,7 @@
 """
 Every view has a screenshot in the documents, and fits a wide screen and a phone, in light and dark.
 
-`make screens` takes the screenshots; a run of the tests checks that each screenshot and its view exist.
+`make screens` takes the screenshots. The tests check that each screenshot and its view exist.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ CASES = [(view, *kind) for view in (*VIEWS, "empty", "away") if view != "fleet" 
 @pytest.fixture(scope="module")
 def demo(start_module, tmp_path_factory) -> Any:
     """
-    Return a server with four thousand jobs of all kinds, and the file whose existence makes its store stop answering.
+    Return a server with four thousand jobs of all kinds, and the path of a file.
+
+    While the file exists, the server's store does not answer.
     """
     away = tmp_path_factory.mktemp("away") / "away"
     server = start_module(away)
@@ -85,7 +87,7 @@ def demo(start_module, tmp_path_factory) -> Any:
 @pytest.fixture(scope="module")
 def start_module(server, tmp_path_factory) -> Iterator[Any]:
     """
-    Return a function that starts a server of the demonstration.
+    Return a function that starts a server for the demonstration.
 
     All servers are stopped at the end.
     """
@@ -113,9 +115,9 @@ def empty(start_module, tmp_path_factory) -> Any:
 @contextmanager
 def screen(page, scheme, width) -> Iterator[None]:
     """
-    Set the browser to a screen width and colour scheme.
+    Set the browser to a screen width and a colour scheme.
 
-    Except for pictures, motion is reduced to save CPU.
+    Except for screenshots, motion is reduced to save CPU.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -138,7 +140,7 @@ def screen(page, scheme, width) -> Iterator[None]:
 @contextmanager
 def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa: PLR0917  fixtures and a case
     """
-    Show a view on a screen of that width, in that colour scheme.
+    Show *view* on a screen of *width*, in the colour scheme *scheme*.
     """
     server, away = demo
     with screen(page, scheme, width):
@@ -161,7 +163,9 @@ def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa
 @pytest.mark.parametrize(("view", "scheme", "width"), CASES)
 def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    The view exists and fits its screen, and its screenshot in the documents is small and has the right size.
+    The view exists and fits its screen.
+
+    Its screenshot in the documents has a small file and the right size in pixels.
     """
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
@@ -179,11 +183,11 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 
 @pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
 @pytest.mark.parametrize(("view", "scheme", "width"), [*CASES, ("fleet", "dark", "wide")])
-def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
+def test_the_view_is_accessible(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
     With all forms open, axe finds no barrier for users with low vision, without sight or without a pointer.
 
-    It checks the first five rows of each list, because the other rows are made in the same way.
+    axe checks the first five rows of each list, because the other rows are made in the same way.
     """
     with presented(demo, empty, page, view, scheme, width):
         _check_with_axe(page, "#detail" if view == "job" else "html")  # a job is shown over the overview
@@ -196,9 +200,9 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    Of two nodes on one PostgreSQL one is killed.
+    One of two nodes on PostgreSQL is killed.
 
-    Its lane is red while its leases last. The view fits its screen, and axe finds nothing.
+    Its lane is red while its leases last. The view fits its screen, and axe finds no barrier.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
@@ -227,7 +231,9 @@ def test_the_fleet(postgres_url, start, page, tmp_path):
 
 def test_every_view_is_shown_here(server, page):
     """
-    There is a screenshot of every view that the page links to, and the document shows each of them.
+    There is a screenshot of every view to which the page links.
+
+    The document shows each of these screenshots.
     """
     page.open(server)
     assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
@@ -288,7 +294,9 @@ def _nodes(server: Any) -> Any:
 
 def _keep_busy(server: Any) -> None:
     """
-    Set jobs that fire for some minutes, of which one fails, and some that are due much later.
+    Set jobs that fire for some minutes, one of which fails.
+
+    Set also some jobs that are due much later.
     """
     draw = random.Random(4)
     items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]

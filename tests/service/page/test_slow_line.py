@@ -1,5 +1,7 @@
 """
-The page on a slow connection, and in a time zone other than the time zone of its jobs.
+The page on a slow connection.
+
+Also the page in a time zone that differs from the zone of its jobs.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def slow_line(page):
 @pytest.mark.usefixtures("slow_line")
 def test_first_rows(server, page):
     """
-    The first rows need three round trips and few enough bytes to appear within three seconds on a quiet machine.
+    The first rows need three round trips.
+
+    They have few enough bytes to appear within three seconds on a quiet machine.
     """
     items = [{"do": "set", "key": f"slow/{n}", "delay": 3600, "target": "log"} for n in range(JOBS)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})
@@ -63,9 +67,9 @@ def test_first_rows(server, page):
 
 def test_zones_are_named(server, page):
     """
-    The page names the zone of its times.
+    The page names the time zone of the times that it shows.
 
-    A job that recurs in another zone shows its times in that zone, too.
+    If a job recurs in another zone, its times are shown in that zone, too.
     """
     page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
     try:

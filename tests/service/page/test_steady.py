@@ -1,5 +1,5 @@
 """
-Rows do not move under the pointer or the focus.
+Rows do not move while the pointer or the focus is on their list.
 
 Changes that would move them wait until both have left.
 """
@@ -47,7 +47,7 @@ def point(page, selector: str) -> None:
 
 def news(page, selector: str) -> str | None:
     """
-    Return the note of a list about rows that it holds back, or None.
+    Return the note of a list about held-back rows, or None.
     """
     return page.run(NEWS, selector)
 
@@ -57,7 +57,7 @@ def test_under_the_pointer(server, page):
     """
     Rows under the pointer keep their place and show current values.
 
-    New rows are counted, and shown when the pointer leaves.
+    New rows are counted, and are shown when the pointer leaves the list.
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
@@ -75,7 +75,7 @@ def test_under_the_pointer(server, page):
 @pytest.mark.usefixtures("calm")
 def test_with_the_focus(server, page):
     """
-    A row with the focus keeps its place until the focus leaves.
+    A row with the focus keeps its place until the focus leaves the row.
 
     A new search is still answered at once.
     """
@@ -94,7 +94,9 @@ def test_with_the_focus(server, page):
 
 def test_the_first_firing(server, page):
     """
-    When the first firing arrives, its row keeps its place although the lateness chart is drawn above it.
+    When the first firing arrives, the lateness chart is drawn above the list.
+
+    The row of the firing still keeps its place.
     """
     page.open(server)
     server.job("PUT", "alone", {"delay": 0, "handler": "works"})
@@ -106,7 +108,7 @@ def test_firings(server, page):
     """
     While the pointer is on the list of firings, or the list is held, new firings are counted.
 
-    The new firings are shown afterwards.
+    They are shown afterwards.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})
@@ -128,9 +130,9 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    While the pointer is on the dead letters, a new one waits.
+    While the pointer is on the dead letters, a new letter waits.
 
-    A letter that is removed there disappears at once.
+    A letter that the user removes there disappears at once.
     """
 
     def die(key: str) -> None:

@@ -1,5 +1,5 @@
 """
-The page with an expired token, and with a token for the keys with one prefix.
+The page with an expired token, and with a token that is restricted to keys with one prefix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 @pytest.fixture
 def service(start, tmp_path):
     """
-    Return a service with tokens, and a function that sets a job with the token for all keys.
+    Return a service with tokens, and a function that sets a job.
+
+    The function uses the token for all keys.
     """
     tokens = (
         Token(Access.WRITE, digest_of(ALL), until=time.time() + 3600),
@@ -47,7 +49,7 @@ def sign_in(service, page):
     """
     Return a function that opens an address of the page with a token.
 
-    The fixture makes the tab forget it at the end.
+    At the end, the fixture makes the browser's tab forget the token.
     """
     server = service[0]
 
@@ -70,7 +72,9 @@ def refused(server, reason):
 
 def test_expired(page, sign_in):
     """
-    An expired token is refused with the reason, and a valid one then opens the page.
+    An expired token is refused with the reason.
+
+    A valid token then opens the page.
     """
     sign_in(OLD)
     until = datetime.fromtimestamp(OLD_UNTIL, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -82,11 +86,11 @@ def test_expired(page, sign_in):
 
 
 @pytest.mark.usefixtures("sign_in")
-def test_before_it_is_loaded(service, page):
+def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
     """
-    A restricted token is not used on a page that asks for a token in a view of all jobs.
+    The page asks for a token in a view of all jobs.
 
-    The token is used on the next page.
+    A token for one prefix is not used there, but on the next page.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -99,7 +103,9 @@ def test_before_it_is_loaded(service, page):
 
 def test_a_late_stream(service, page, sign_in):
     """
-    If the stream reports that the token is restricted, the page leaves a view of all jobs.
+    The stream reports late that the token is restricted.
+
+    The page then leaves a view of all jobs.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
@@ -115,7 +121,9 @@ def test_a_late_stream(service, page, sign_in):
 
 def test_some_keys(service, page, sign_in):
     """
-    With a token for one prefix, the page shows and changes only jobs with it, says so, and requests nothing else.
+    With a token for one prefix, the page shows and changes only jobs with this prefix.
+
+    It says so, and requests nothing else.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):

@@ -11,7 +11,7 @@ URL = "https://traces.example.com/{trace_id}?again={trace_id}"
 
 def test_links(start, page):
     """
-    If the service knows the address of a trace viewer, the page links the traces of a job and of each attempt.
+    If the service has the address of a trace viewer, the page links to the traces of a job and of each attempt.
     """
     server = start("--trace-url", URL)
     page.open(server)

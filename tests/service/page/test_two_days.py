@@ -1,5 +1,7 @@
 """
-The part of the river before its dots: figures of all nodes by minute and by quarter of an hour, and marks of events.
+The part of the river before its dots: the figures of all nodes, by minute and by quarter of an hour.
+
+Events are marked there.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def lane(fired, failed, dead):
 @pytest.fixture
 def kept(start, tmp_path):
     """
-    Return a server whose store has figures of two nodes, from half an hour and thirty hours ago, and a death.
+    Return a server whose store has figures of two nodes.
+
+    The figures are from half an hour and thirty hours ago, with the death of a node.
     """
     store = make_store(f"sqlite:///{tmp_path}/tickwheel.db")
     scheduler = Scheduler(store)
@@ -73,7 +77,7 @@ def test_two_days(kept, page):
     """
     Keys, wheel and pinch zoom the past out to two days, with the figures of all nodes.
 
-    A death is shown as a mark and as text.
+    The death of a node is shown as a mark and as text.
     """
 
     def label() -> str:

@@ -1,5 +1,7 @@
 """
-The other views (dead letters, schedules, fleet and wheel), and all views with a read token.
+The other views: dead letters, schedules, fleet and wheel.
+
+All views are also tested with a read token.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def letters(server):
     """
     Return the keys of three dead letters.
 
-    The fixture removes those that are left at the end.
+    The fixture removes at the end those that are left.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -57,7 +59,7 @@ def test_replay_from_the_letters(server, page, letters):
     """
     The tab counts the dead letters, and the list shows their errors.
 
-    A replayed letter dies again.
+    A replayed letter fails and becomes a dead letter again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -71,7 +73,9 @@ def test_replay_from_the_letters(server, page, letters):
 
 def test_remove_from_the_letters(server, page, letters):
     """
-    A dead letter is removed after a confirmation, and leaves the list.
+    A dead letter is removed after a confirmation.
+
+    It leaves the list.
     """
     open_view(page, server, "dead")
     remove = f"[aria-label='Remove {letters[1]}']"
@@ -96,7 +100,9 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    An answer that arrives after a newer answer does not bring removed letters back.
+    An old answer arrives after a newer one.
+
+    It does not bring back letters that were removed.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -110,7 +116,9 @@ def test_a_late_answer(server, page, letters):
 
 def test_schedules(server, page):
     """
-    Recurring jobs are listed with their rule and next runs, can be found by prefix, and opened.
+    Recurring jobs are listed with their rule and next runs.
+
+    They can be found by prefix, and opened.
     """
     server.job("PUT", "sched/cron", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     server.job("PUT", "sched/every", {"every": 7200, "target": "log"})
@@ -130,7 +138,9 @@ def test_schedules(server, page):
 
 def test_fleet_of_one(server, page):
     """
-    The fleet shows the shard of a SQLite file in its owner's lane, and the speed of the store's commits.
+    The fleet view shows the shard of a SQLite file in its owner's lane.
+
+    It shows the speed of the store's commits.
     """
     open_view(page, server, "fleet")
     page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
@@ -143,7 +153,9 @@ def test_fleet_of_one(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job within the horizon is in a slot of the near wheel, whose hands move.
+    A job within the horizon is shown in a slot of the near wheel.
+
+    The hands of the wheel move.
     """
     server.job("PUT", "soon", {"delay": 50, "handler": "works"})
     open_view(page, server, "wheel")
@@ -159,7 +171,7 @@ def test_the_wheel_goes_on_in_the_store(server, page):
     """
     A job of next year is in an outer ring.
 
-    The job's slot shows a span and leads to the job, and so does the table.
+    Its slot shows a span of time and leads to the job, and so does the table.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -177,9 +189,9 @@ def test_the_wheel_goes_on_in_the_store(server, page):
     server.job("DELETE", "far/away")
 
 
-def test_views_are_addresses(server, page):
+def test_each_view_has_an_address(server, page):
     """
-    A view has an address, works with the browser's Back button and is reached by keyboard.
+    Each view has an address. It works with the browser's Back button and can be reached by keyboard.
 
     The other views are hidden.
     """
@@ -195,9 +207,9 @@ def test_views_are_addresses(server, page):
 
 
 @pytest.mark.parametrize("name", ["toString", "constructor", "nothing"])
-def test_what_is_no_view(server, page, name):
+def test_an_address_without_a_view(server, page, name):
     """
-    An address that names no view shows the overview.
+    If an address names no view, the page shows the overview.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#{name}")
@@ -207,7 +219,9 @@ def test_what_is_no_view(server, page, name):
 
 def test_no_outline_around_the_page(server, page):
     """
-    If a deep link moves the focus to an element, the page has no outline around it, even for keyboard users.
+    A deep link moves the focus to an element.
+
+    The page itself gets no outline, even for keyboard users.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -218,9 +232,9 @@ def test_no_outline_around_the_page(server, page):
     assert page.run(OUTLINE) == ["MAIN", True, "none"]
 
 
-def test_a_job_is_an_address(server, page):
+def test_each_job_has_an_address(server, page):
     """
-    Every job has an address, whatever its key, and works with Back.
+    Every job has an address, whatever its key. The address works with Back.
 
     Closing the job restores the view's address.
     """
@@ -247,9 +261,9 @@ def test_a_job_is_an_address(server, page):
     server.job("DELETE", key)
 
 
-def test_filters_are_addresses(server, page):
+def test_filters_are_in_the_address(server, page):
     """
-    The search is kept in the address, and restored from it.
+    The address of the page keeps the search, and the search is restored from it.
     """
     for key in ("links/a", "links/b", "other"):
         server.job("PUT", key, {"delay": 3600, "target": "log"})
@@ -279,7 +293,9 @@ def test_filters_are_addresses(server, page):
 
 def test_with_a_read_token(start, page):
     """
-    With a read token every view can be seen, without the controls that write.
+    With a read token every view can be opened.
+
+    The controls that write are not shown.
     """
     tokens = {"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40}
     server = start(environment=tokens)
