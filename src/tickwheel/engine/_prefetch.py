@@ -147,13 +147,17 @@ class Prefetcher:
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
-        mine: list[tuple[ShardProgress, Job]] = []
+        shard_of, by_shard = self._store.shard_of, dict[int, list[Job]]()
+        for job in jobs:
+            number = shard_of(job.key)
+            if (of_shard := by_shard.get(number)) is None:
+                of_shard = by_shard[number] = []
+            of_shard.append(job)
         with self._lock:
-            for job in jobs:
-                shard = self._shards.get(self._store.shard_of(job.key))
-                if shard is not None:
-                    mine.append((shard, job))
-        self._place(mine, is_news=True)
+            placed = [
+                (shard, by_shard[number]) for number in by_shard if (shard := self._shards.get(number)) is not None
+            ]
+        self._place(placed, is_news=True)
         if not self._is_watching:
             self._wake.set()  # the thread checks the clock from now on; there is nothing to read
 
@@ -284,7 +288,7 @@ class Prefetcher:
 
     def _take_up(self, shards: Mapping[int, ShardProgress]) -> None:
         def place(number: int, jobs: Sequence[Job]) -> None:
-            self._place([(shards[number], job) for job in jobs], is_news=False)
+            self._place([(shards[number], jobs)], is_news=False)
 
         epochs = {number: shard.epoch for number, shard in shards.items()}
         self._staging.take_up(epochs, place)
@@ -385,28 +389,34 @@ class Prefetcher:
         if shard.checked is not None:
             self.request_scan()
 
-    def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
+    def _place(self, by_shard: Sequence[tuple[ShardProgress, Sequence[Job]]], *, is_news: bool) -> None:
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []
         with self._lock:
             has_lanes = bool(self._shares.lanes)
-            for shard, job in jobs:
-                lane = self._own_lane(job) if has_lanes else None
-                place = job.due_at, job.generation
-                if place <= shard.cursor if lane is None else shard.holds(place, lane):
-                    near = by_epoch.get(shard.epoch)
-                    if near is None:
-                        near = by_epoch[shard.epoch] = []
-                    near.append(job)
-                    continue
-                far.append(job.key)
-                if lane is None and (soonest is None or job.due_at < soonest):
-                    soonest = job.due_at
+            for shard, jobs in by_shard:
+                near: list[Job] = []
+                until, generation = shard.cursor
+                for job in jobs:
+                    due_at = job.due_at
+                    lane = self._own_lane(job) if has_lanes else None
+                    if lane is not None:
+                        is_near = shard.holds((due_at, job.generation), lane)
+                    else:
+                        is_near = due_at < until or (due_at == until and job.generation <= generation)
+                    if is_near:
+                        near.append(job)
+                        continue
+                    far.append(job.key)
+                    if lane is None and (soonest is None or due_at < soonest):
+                        soonest = due_at
+                if near:
+                    by_epoch.setdefault(shard.epoch, []).extend(near)
             # An older generation may be staged. Once the lock is free, a scan may bring this one.
             self._staged.drop(far)
         if by_epoch and (refused := self._staging.stage(by_epoch, is_news=is_news)):
-            shards = {job.generation: shard for shard, job in jobs}
+            shards = {job.generation: shard for shard, jobs in by_shard for job in jobs}
             self._read_again([(shards[job.generation], job) for job in refused])
         if soonest is not None and soonest < self._looked_due:
             self._look_before(soonest)
@@ -545,13 +555,12 @@ class Prefetcher:
                     shards[number].reached = START
         try:
             sights = self._store.look(cursors, until, limit, with_changes=with_changes)
-            changed: list[tuple[ShardProgress, Job]] = []
+            changed: list[tuple[ShardProgress, Sequence[Job]]] = []
             for cursor, sight in zip(cursors, sights, strict=True):
                 self._elapsed.met(sight.changed if sight.following is None else [*sight.changed, sight.following])
                 right = self.adjuster.right(sight.changed, cursor.epoch, is_news=False)
-                changed += [(shards[cursor.shard], job) for job in right]
-            if changed:
-                self._place(changed, is_news=False)
+                changed.append((shards[cursor.shard], right))
+            self._place(changed, is_news=False)
         except BaseException:
             if with_changes:  # a store may not report them again
                 with self._lock:

@@ -272,32 +272,39 @@ class StagedJobs:
         new: list[StagedJob] = []
         refused: list[Job] = []
         waiting, busy, by_lane, named = self._waiting, self._busy, self._by_lane, self.lanes.named
+        target = handler = lane = crowd = ""
         with self._lock:
-            moving, stills = self._moving, self._still
+            moving, stills, due_by_lane = self._moving, self._still, self._due_by_lane
+            still: list[int] | None = None
             is_tight, now_ms = len(waiting) + len(jobs) > self.due_max, self._now()
             for job in jobs:
-                known = waiting.get(job.key)
+                key, due_at = job.key, job.due_at
+                known = waiting.get(key)
                 if is_news:  # a retry has the same generation and is due later
-                    if known is not None and (known.job.generation, known.job.due_at) > (job.generation, job.due_at):
+                    if known is not None and (known.job.generation, known.job.due_at) > (job.generation, due_at):
                         continue
                 elif _is_known(job, epoch, busy.get(job.generation), known):
                     continue
                 if known is not None:
-                    del waiting[job.key]
+                    del waiting[key]
                     self._drop(known)
-                lane, is_due = lane_of(job.target, job.handler), job.due_at <= now_ms
-                if is_tight and self.is_full(named.get(lane, lane), is_due=is_due):
+                if job.handler is not handler or job.target is not target or not lane:  # mostly as before
+                    target, handler = job.target, job.handler
+                    lane = lane_of(target, handler)
+                    crowd = named.get(lane, lane)
+                    still = None if lane in moving else stills.setdefault(target, [0, 0, 0])
+                is_due = due_at <= now_ms
+                if is_tight and self.is_full(crowd, is_due=is_due):
                     refused.append(job)
                     continue
-                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED, was_due=is_due)
+                waiting[key] = entry = StagedJob(job, epoch, due_at, _STAGED, is_due)
                 count = by_lane[lane] = by_lane.get(lane, 0) + 1
-                if lane not in moving:
-                    still = stills.get(job.target) or stills.setdefault(job.target, [0, 0, 0])
+                if still is not None:
                     still[0] += count == 1
                     still[1] += 1
-                    still[2] += is_due and lane not in self._due_by_lane
+                    still[2] += is_due and lane not in due_by_lane
                 if is_due:
-                    self._due_by_lane[lane] = self._due_by_lane.get(lane, 0) + 1
+                    due_by_lane[lane] = due_by_lane.get(lane, 0) + 1
                 new.append(entry)
         return new, refused
 
@@ -368,7 +375,8 @@ class StagedJobs:
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
-        left: dict[tuple[str, str, bool], int] = {}
+        left: dict[tuple[str, bool], int] = {}
+        target = handler = lane = ""
         staged, waiting, busy, busy_keys = _STAGED, self._waiting, self._busy, self._busy_keys
         with self._lock:
             for entry in entries:
@@ -384,13 +392,16 @@ class StagedJobs:
                     continue
                 entry.phase = _BEGINNING
                 del waiting[key]
-                place = job.target, job.handler, entry.was_due
+                if job.handler is not handler or job.target is not target or not lane:
+                    target, handler = job.target, job.handler
+                    lane = lane_of(target, handler)
+                place = lane, entry.was_due
                 left[place] = left.get(place, 0) + 1
                 busy[job.generation] = entry
                 busy_keys.add(key)
                 begun.append(entry)
-            for (target, handler, was_due), count in left.items():
-                self._leave_lane(target, handler, count, was_due=was_due)
+            for (lane, was_due), count in left.items():
+                self._leave_lane(lane, count, was_due=was_due)
         return begun, held
 
     def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
@@ -525,7 +536,7 @@ class StagedJobs:
         return freed
 
     def _drop(self, entry: StagedJob) -> None:
-        self._leave_lane(entry.job.target, entry.job.handler, 1, was_due=entry.was_due)
+        self._leave_lane(lane_of(entry.job.target, entry.job.handler), 1, was_due=entry.was_due)
         _step(entry, _DROP)
         entry.job = _DROPPED  # frees the payload: the slot keeps the entry until it opens
 
@@ -538,10 +549,9 @@ class StagedJobs:
     def _lanes_of(self, target: str, *, is_due: bool) -> int:
         return self._still.get(target, _NONE)[2 if is_due else 0]
 
-    def _leave_lane(self, target: str, handler: str, count: int, *, was_due: bool) -> None:
-        lane = lane_of(target, handler)
+    def _leave_lane(self, lane: str, count: int, *, was_due: bool) -> None:
         if lane not in self._moving:
-            still = self._still[target]
+            still = self._still[lane.partition(":")[0]]
             still[0] -= self._by_lane[lane] == count
             still[1] -= count
             still[2] -= was_due and self._due_by_lane[lane] == count
