@@ -26,7 +26,7 @@ from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, slot_of
 from tickwheel.stores.sqlite._filters import Filters
-from tickwheel.stores.sqlite._queries import KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite._queries import KEYS_AT_ONCE, SQL, by_keys, exact_shelves, inserts, jobs_by_key
 from tickwheel.stores.sqlite._runs import Merger, merge
 from tickwheel.testing import ManualClock
 
@@ -325,8 +325,9 @@ def _transaction(
     with _committed(connection):
         generation, pending, running, dead, floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
         there = sorted(job.key for job in jobs)
+        shelves = exact_shelves(connection, len(there))
         for keys in batched(there, KEYS_AT_ONCE[0]):
-            connection.execute(jobs_by_key(len(keys)), keys).fetchall()
+            connection.execute(jobs_by_key(len(keys), shelves), keys).fetchall()
         for run, some in runs[0].within(connection, there):
             for keys in batched(some, KEYS_AT_ONCE[0]):
                 connection.execute(jobs_by_key(len(keys), "?"), [run, *keys]).fetchall()

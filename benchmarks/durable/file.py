@@ -17,7 +17,7 @@ from tickwheel.jobs.rows import row_of
 from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.stores.sqlite._batch import shelf_of
-from tickwheel.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite._queries import SQL, by_keys, exact_shelves, inserts, jobs_by_key
 
 _Thing = TypeVar("_Thing")
 
@@ -142,8 +142,9 @@ class _BareLoop:
         for job in jobs:
             rows += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             places += (shelf_of(job), job.key, job.due_at, job.generation)
+        shelves = exact_shelves(self._connection, len(keys))
         for some in batched(keys, 256 if len(keys) > 1 else 1):
-            self._connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
+            self._connection.execute(jobs_by_key(len(some), shelves), tuple(some)).fetchall()
         with self._transaction(pending=len(jobs)):
             self._run((*inserts("insert_plain_job", rows), *inserts("insert_key", places)))
         return jobs

@@ -24,10 +24,10 @@ from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_
 from tickwheel.stores.sqlite._filters import Filters
 from tickwheel.stores.sqlite._joining import Joined
 from tickwheel.stores.sqlite._queries import (
-    EXACT,
     KEYS_AT_ONCE,
     SQL,
     by_keys,
+    exact_shelves,
     for_keys,
     insert_rows,
     inserts,
@@ -211,15 +211,15 @@ class Batch:
         return self.generation
 
     def _load(self, keys: list[str]) -> dict[str, Job]:
-        found = self._look_up(keys)
+        shelves = exact_shelves(self._connection, len(keys))
+        found = self._look_up(keys, shelves) if shelves else {}
         if self._has_runs and (missing := [key for key in keys if key not in found]):
             for run, some in self._filters.within(self._connection, missing):
-                found |= self._look_up(some, run)
+                found |= self._look_up(some, "?", run)
         return found
 
-    def _look_up(self, keys: list[str], run: int | None = None) -> dict[str, Job]:
+    def _look_up(self, keys: list[str], shelves: str, *where: int) -> dict[str, Job]:
         found: dict[str, Job] = {}
-        where, shelves = ((), EXACT) if run is None else ((run,), "?")
         start = 0
         while start < len(keys):
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)

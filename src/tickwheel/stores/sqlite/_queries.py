@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.stores._sql import load_queries
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tickwheel.stores.sqlite._joining import Joined
 
 __all__ = [
     "EXACT",
@@ -16,6 +21,7 @@ __all__ = [
     "SQL",
     "behind",
     "by_keys",
+    "exact_shelves",
     "for_keys",
     "insert_rows",
     "inserts",
@@ -29,6 +35,9 @@ SQL: Final = load_queries(__package__, lambda _column: "?")
 EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves whose keys always lead to jobs. Keys on all other shelves are hints."""
 
+_MANY: Final = 64
+"""Number of keys from which on a look-up leaves out empty shelves. The question takes as long as ten keys."""
+
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """Numbers of keys that one look-up may have. With few sizes, few statements stay prepared."""
 
@@ -39,6 +48,17 @@ Numbers of rows that one statement may insert or delete. Older builds bind up to
 The `sqlite3` module releases the GIL for each statement and then has to get it back. With busy threads this takes
 longer than the row itself. A commit of a thousand rows therefore takes eight statements.
 """
+
+
+def exact_shelves(connection: sqlite3.Connection | Joined, count: int) -> str:
+    """
+    Return the shelves of `EXACT` on which a look-up of *count* keys may find one; "" for none.
+
+    A look-up descends a tree for each key and shelf, so that it pays for many keys to find out which shelves are empty.
+    """
+    if count < _MANY:
+        return EXACT
+    return ", ".join(str(shelf) for (shelf,) in connection.execute(SQL["exact_shelves"]))
 
 
 @cache

@@ -104,6 +104,10 @@ FROM (VALUES :rows) AS wanted CROSS JOIN tickwheel_key AS k ON k.key = wanted.co
 WHERE k.shelf IN (:shelves) AND likelihood(l.width > 0, 0.0000001)
     AND likelihood(wanted.column1 >= '', 0.0000001) AND likelihood(wanted.column1 <> x'', 0.0000001);
 
+-- name: exact_shelves
+SELECT column1 FROM (VALUES (-3), (-2), (-1), (0), (1))
+WHERE EXISTS (SELECT 1 FROM tickwheel_key WHERE shelf = column1);
+
 -- name: jobs_due
 -- Starts at the floor if the floor is later than the given place.
 SELECT @columns
