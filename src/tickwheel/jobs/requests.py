@@ -313,10 +313,12 @@ def set_writes(
     writes: list[Set] = []
     before: SetRequest | None = None
     delay, at, instant = None, None, now
+    asked_retry: RetryPolicy | None = None
     for request in requests:
         if before is None or not _has_same_rest(request, before):
             before, rest = request, _rest_of(request, retry_of, actor)
-            is_once, target, handler, retry, expires, mode, max_wait, manifest, keeps, author = rest
+            is_once, target, handler, usual_retry, expires, mode, max_wait, manifest, keeps, author = rest
+            retry, asked_retry = usual_retry, None
         key, is_elapsed, recurrence = checks.check_key(request.key), request.at is None, None
         first: int | None
         if is_once:
@@ -328,6 +330,9 @@ def set_writes(
             first, recurrence = _first_run(request, key, now, latest)
             due = now if first is None else first
             is_elapsed = is_elapsed and request.time is None and interval_of(request.every, request.cron) is not None
+        if request.retry is not asked_retry:
+            asked_retry = request.retry
+            retry = usual_retry if asked_retry is None else check_policy(asked_retry)
         if keeps and request.payload is not None:
             raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
         job = Job(
@@ -338,7 +343,7 @@ def set_writes(
             target,
             handler,
             0,
-            retry if request.retry is None else check_policy(request.retry),
+            retry,
             None if expires is None else due + expires,
             recurrence,
             _PENDING,
@@ -368,21 +373,9 @@ def set_writes(
     return writes
 
 
-_OWN: Final = ("key", "call", "delay", "at", "payload", "target", "handler", "retry", "if_generation", "trace")
-"""The fields that are validated for each request, or compared by value."""
-_has_same_other: Final = is_identical_but(SetRequest, *_OWN)
-
-
-def _has_same_rest(request: SetRequest, other: SetRequest) -> bool:
-    return (
-        _is_same_text(request.handler, other.handler)
-        and _is_same_text(request.target, other.target)
-        and _has_same_other(request, other)
-    )
-
-
-def _is_same_text(text: str | None, other: str | None) -> bool:
-    return text is other or (type(text) is str and text == other)
+_OWN: Final = ("key", "call", "delay", "at", "payload", "retry", "if_generation", "trace")
+"""The fields that are validated for each request."""
+_has_same_rest: Final = is_identical_but(SetRequest, *_OWN, texts=("target", "handler"))
 
 
 class _Rest(NamedTuple):

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tickwheel.jobs.columns import ALL, NAMES, PLAIN
-from tickwheel.jobs.model import Job, Set, State
+from tickwheel.jobs.model import Job, State
 
 __all__ = [
     "ASIDE",
@@ -28,7 +28,7 @@ __all__ = [
     "job_of",
     "row_of",
     "successor",
-    "with_job",
+    "with_field",
     "with_other",
 ]
 
@@ -134,11 +134,14 @@ def is_default_but(
     return made
 
 
-def is_identical_but(kind: type, *names: str) -> Callable[[Any, Any], bool]:
+def is_identical_but(kind: type, *names: str, texts: Sequence[str] = ()) -> Callable[[Any, Any], bool]:
     """
     Return a function that returns True if all fields of two instances of *kind*, except *names*, are the same objects.
+
+    The fields *texts* may also be equal strings, such as two names that were parsed one after the other.
     """
-    tests = [f"a.{each.name} is b.{each.name}" for each in fields(kind) if each.name not in names]
+    tests = [f"a.{each.name} is b.{each.name}" for each in fields(kind) if each.name not in {*names, *texts}]
+    tests += [f"(a.{name} is b.{name} or (type(a.{name}) is str and a.{name} == b.{name}))" for name in texts]
     made: Callable[[Any, Any], bool] = _function("is_identical(a, b)", " and ".join(tests))
     return made
 
@@ -153,8 +156,11 @@ def with_other(*names: str) -> Callable[..., Job]:
     return _copier(Job, "job", NAMES, names)
 
 
-def with_job() -> Callable[[Set, Job], Set]:
-    return _copier(Set, "write", [each.name for each in fields(Set)], ("job",))
+def with_field(kind: type, name: str) -> Callable[[Any, Any], Any]:
+    """
+    Return a function that copies an instance of *kind* with another value of the field *name*.
+    """
+    return _copier(kind, "write", [each.name for each in fields(kind)], (name,))
 
 
 def _copier(kind: type, name: str, columns: Sequence[str], others: Sequence[str]) -> Callable[..., Any]:

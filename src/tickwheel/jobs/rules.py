@@ -41,7 +41,7 @@ from tickwheel.jobs.model import (
     Write,
 )
 from tickwheel.jobs.recurrence import Recurrence
-from tickwheel.jobs.rows import is_default_but, with_job, with_other
+from tickwheel.jobs.rows import is_default_but, with_field, with_other
 from tickwheel.jobs.series import (
     at_end,
     changed,
@@ -101,7 +101,8 @@ _redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
 """Returns a copy of a job with other values in these columns. `replace` takes ten times as long."""
 _reborn: Final = with_other("generation", "due_at", "attempt", "state", "expires_at", "recurrence", "sent_as")
-_with_job: Final = with_job()
+_with_job: Final = with_field(Set, "job")
+_WITH_DUE_AT: Final = {kind: with_field(kind, "due_at") for kind in (Move, Replay)}
 PLAIN_SET: Final = (
     "key",
     "generation",
@@ -253,11 +254,15 @@ def _counted_set(write: Set, now: int) -> Set:
     due_at = job.due_at + now - write.counted_from
     if text is not None:
         text = Recurrence.from_text(text).moved(now - write.counted_from).to_text()
-    return _with_job(write, _redated(job, due_at, _shifted(job, due_at), text))
+    counted: Set = _with_job(write, _redated(job, due_at, _shifted(job, due_at), text))
+    return counted
 
 
 def _counted(write: _Relative, now: int) -> _Relative:
-    return write if write.counted_from is None else replace(write, due_at=write.due_at + now - write.counted_from)
+    if write.counted_from is None:
+        return write
+    counted: _Relative = _WITH_DUE_AT[type(write)](write, write.due_at + now - write.counted_from)
+    return counted
 
 
 def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import text_of
 from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
-from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
+from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of, with_other
 from tickwheel.jobs.rules import created
 from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
@@ -60,6 +60,9 @@ _WEIGHTLESS: Final = 16
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")
 """True if `update_job` writes every column that differs. The job must keep its place."""
+
+_first_tried: Final = with_other("state", "attempt")
+_due_at: Final = with_other("due_at")
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -298,7 +301,7 @@ class Batch:
                 if plainly:
                     far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
                 else:
-                    others.append((FAR_SHARD, *row_of(replace(job, due_at=place[1])), job.due_at))
+                    others.append((FAR_SHARD, *row_of(_due_at(job, place[1])), job.due_at))
             elif plainly:
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
@@ -319,7 +322,7 @@ class Batch:
             if is_plain(job):
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
-                others.append((0, *row_of(replace(job, state=State.RUNNING, attempt=1)), None))
+                others.append((0, *row_of(_first_tried(job, State.RUNNING, 1)), None))
         self._counts[_RUNNING] += len(jobs)
         self._change("insert_job", others)
         if plain:
