@@ -244,7 +244,7 @@ class Batch:
 
     def _store_all(self, differences: Differences) -> None:
         counts, placed = self._counts, differences.new
-        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
+        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "put_key": [], "update_job": []}
         lifted, laid = list(differences.gone), list(placed)
         buried: list[int] = []
         for old, job in differences.changed:
@@ -260,7 +260,10 @@ class Batch:
                     rows["delete_job"].append(old_place)
                 placed.append(job)
                 shelf, old_shelf = shelf_of(job), shelf_of(old)
-                if _LONG_SHELF in (shelf, old_shelf):  # a key that is in a run stays there
+                if shelf == old_shelf == _LONG_SHELF:
+                    self.shelved += 1
+                    rows["put_key"].append((shelf, job.key, job.due_at, job.generation))
+                elif _LONG_SHELF in (shelf, old_shelf):  # a key that is in a run stays there
                     lifted.append(old)
                     laid.append(job)
                 else:
@@ -277,13 +280,24 @@ class Batch:
         if not self._is_owner:
             rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
-        self._delete_keys(lifted)
-        self._insert_begun(differences.begun)
-        for name, values in rows.items():  # delete old rows before new ones are inserted
-            self._change(name, values)
-        self.weight += bury(self._connection, buried)
-        self._insert_jobs(placed)
-        self._insert_keys(laid)
+        self._write_rows(rows, lifted, buried)
+        self._insert_all(placed, laid, differences.begun)
+
+    def _write_rows(self, rows: dict[str, list[_Row]], lifted: list[Job], buried: list[int]) -> None:
+        if lifted:
+            self._delete_keys(lifted)
+        for name, values in rows.items():
+            if values:
+                self._change(name, values)
+        if buried:
+            self.weight += bury(self._connection, buried)
+
+    def _insert_all(self, placed: list[Job], laid: list[Job], begun: list[Job]) -> None:
+        if begun:
+            self._insert_begun(begun)
+        if placed:
+            self._insert_jobs(placed)
+            self._insert_keys(laid)
 
     def _insert_jobs(self, jobs: Iterable[Job]) -> None:
         plain: list[Any] = []

@@ -73,6 +73,11 @@ DELETE FROM tickwheel_job WHERE shard = ? AND due_at = ? AND generation = ?;
 -- name: insert_key
 INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?);
 
+-- name: put_key
+-- On shelf 1, where the key is, unless it was moved to a run.
+INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?)
+ON CONFLICT (shelf, key) DO UPDATE SET due_at = excluded.due_at, generation = excluded.generation;
+
 -- name: update_key
 UPDATE tickwheel_key SET shelf = ?, due_at = ?, generation = ? WHERE shelf = ? AND key = ?;
 
