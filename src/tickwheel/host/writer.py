@@ -390,9 +390,11 @@ class Writer:
         with self._lock:
             entries: list[_Entry] = []
             for queue in queues:  # each has its own share of a commit, so that a flood of one leaves room for the other
+                if not queue:
+                    continue
                 before = len(entries)
                 size = _move_up_to(queue, entries, self._batch_max)
-                if size and queue is self._callers:
+                if queue is self._callers:
                     self._is_crowded = len(entries) > before + 1
                     self._waiting -= size
                     self._room.notify_all()

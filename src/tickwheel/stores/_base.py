@@ -161,9 +161,12 @@ class BaseStore:
             for write in writes:
                 answers.append(batch.claim(write, answers) if isinstance(write, Claim) else batch.answer(write))
             changes = batch.changes
-            changes.records = self._history.numbered(batch.records)
-            lapsed = self._lapsed(0 if onces is None else PRUNED_AT_ONCE * len(onces.changed), now)
-            changes.answers = lapsed if onces is None else {**lapsed, **onces.changed}
+            lapsed: Mapping[Place, Kept | None] = {}
+            if batch.records:
+                changes.records = self._history.numbered(batch.records)
+            if onces is not None:
+                lapsed = self._lapsed(PRUNED_AT_ONCE * len(onces.changed), now)
+                changes.answers = {**lapsed, **onces.changed}
             try:
                 self._save(changes)
             except BaseException:
