@@ -191,14 +191,7 @@ class Writer:
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
         promise: Promise[list[Answer]] = Promise(self._runtime)
-
-        def done(result: list[Answer] | Exception) -> None:
-            if isinstance(result, Exception):
-                promise.set_exception(result)
-            else:
-                promise.set_result(result)
-
-        self._queue_callers([(writes, done, True)], len(writes), None)
+        self._queue_callers([(writes, partial(_keep, promise), True)], len(writes), None)
         return promise
 
     def submit_many(
@@ -211,6 +204,12 @@ class Writer:
         of one commit fails the promise, although other commits may have taken effect.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
+        if not writes:
+            promise.set_result([])
+            return promise
+        if len(writes) <= self._batch_max:
+            self._queue_callers([(writes, partial(_keep, promise), True)], len(writes), timeout_s, waits=waits)
+            return promise
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
         results: dict[int, list[Answer] | Exception] = {}
         answered = itertools.count(1)
@@ -225,11 +224,8 @@ class Writer:
             else:
                 promise.set_result([answer for part in in_order if isinstance(part, list) for answer in part])
 
-        if parts:
-            entries: list[_Entry] = [(part, partial(done, number), True) for number, part in enumerate(parts)]
-            self._queue_callers(entries, len(writes), timeout_s, waits=waits)
-        else:
-            promise.set_result([])
+        entries: list[_Entry] = [(part, partial(done, number), True) for number, part in enumerate(parts)]
+        self._queue_callers(entries, len(writes), timeout_s, waits=waits)
         return promise
 
     def post(self, writes: Sequence[Write], done: Done, *, in_turn: bool = False) -> None:
@@ -445,10 +441,13 @@ class Writer:
         self._answer(entries, answers)
 
     def _reserved(self, writes: Sequence[Write], first: int) -> Reservation | None:
-        made: list[Reservation | None] = []
-        if self._reserve is not None:
-            _called(lambda reserve: made.append(reserve(writes, first)), self._reserve)
-        return made[0] if made else None
+        if self._reserve is None:
+            return None
+        try:
+            return self._reserve(writes, first)
+        except BaseException:  # noqa: BLE001  as in `_called`
+            _LOG.exception("a callback of the store's writer raised")
+            return None
 
     def _answer(self, entries: list[_Entry], answers: list[Answer]) -> None:
         undecided: list[UndecidedBatch] = []
@@ -530,6 +529,13 @@ class Writer:
     def _may_try_again(self, error: Exception, give_up: float) -> bool:
         is_undone = isinstance(error, StoreError) and _may_pass_soon(error) and not error.is_unknown
         return is_undone and self._runtime.monotonic() <= give_up
+
+
+def _keep(promise: Promise[list[Answer]], result: list[Answer] | Exception) -> None:
+    if isinstance(result, Exception):
+        promise.set_exception(result)
+    else:
+        promise.set_result(result)
 
 
 def _may_pass_soon(error: Exception) -> bool:
