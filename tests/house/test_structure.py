@@ -4,9 +4,11 @@ The folders and files named in the documents exist.
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,13 +81,32 @@ def test_the_tree_is_that_of_architecture(root, folders):
     assert there - tree == set(), "there, and not drawn"
 
 
+def defined(file: Path) -> set[str]:
+    """
+    Return the names of the functions and classes of a file; a method has the name of its class before its own.
+    """
+
+    def names(body: list[ast.stmt], start: str) -> Iterator[str]:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{start}{node.name}"
+                yield from names(node.body, f"{start}{node.name}.")
+
+    return set(names(ast.parse(file.read_text("utf-8")).body, ""))
+
+
 def test_every_path_in_the_documents_is_there(root, tracked, folders):
     """
     A path in a page exists, from the root, or from the source folder of the package or of a crate.
+
+    If a function of the file is named, the file defines it.
     """
     wrong, count = [], 0
     for page in pages(root):
-        for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+)/?(?:::\w+)?`", page.read_text("utf-8")):
+        named = re.findall(r"`([\w.-]+(?:/[\w.*-]+)*)/?(?:::([\w.]+))?`", page.read_text("utf-8"))
+        for path, name in named:
+            if "/" not in path and not name:
+                continue
             is_file = re.search(r"\.(py|rs|sql|lua|pml|toml|yml|html|js)$", path)
             if "NAME" in path or (path.split("/")[0] not in TOPS and not is_file):
                 continue  # what is yet to be added; an address, a fire id, a topic
@@ -93,5 +114,7 @@ def test_every_path_in_the_documents_is_there(root, tracked, folders):
             places = [f"{start}/{path}".lstrip("/") for start in ROOTS]
             if not any(place in tracked | folders or ("*" in place and any(root.glob(place))) for place in places):
                 wrong.append(f"{page.relative_to(root)}: {path}")
+            elif name and not any(name in defined(root / place) for place in places if place in tracked):
+                wrong.append(f"{page.relative_to(root)}: {path} has no {name}")
     assert wrong == []
     assert count > 40
