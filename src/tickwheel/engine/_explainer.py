@@ -47,7 +47,6 @@ class Explainer:
         self._owner = resources.owner
         self._store = resources.store
         self._clock = resources.clock
-        self._options = resources.options
         self._staged = staged
         self._claims = claims
         self._dispatcher = dispatcher

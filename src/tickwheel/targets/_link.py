@@ -16,9 +16,11 @@ is gone.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from tickwheel.jobs.errors import DeliveryError
@@ -261,9 +263,28 @@ def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
-class Linked:
+class Linked(ABC):
+    """
+    The common part of targets with a link. `_publish` gets the firing and the connection.
+    """
+
     _link: Link[Any]
     _rate: float | None
+    _publish: Callable[..., Awaitable[DeadLetter | None]]
+
+    @abstractmethod
+    def check(self, handler: str) -> None: ...
+
+    @abstractmethod
+    def require(self) -> None: ...
+
+    def resolve(self, handler: str) -> Call:
+        self.check(handler)
+        self.require()
+        return self._call(self._send)
+
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
+        return await self._link.deliver(firing, partial(self._publish, firing))
 
     def limits(self, _handler: str) -> Limits | None:
         return None if self._rate is None else Limits(rate=self._rate)

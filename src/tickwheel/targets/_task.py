@@ -26,7 +26,7 @@ from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._threads import Threads
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze, Target
+from tickwheel.targets.contract import DeadLetter, Firing, Snooze, Target
 from tickwheel.typing import Duration
 
 __all__ = ["BlockingTaskTarget", "Task", "TaskTarget", "apply_at", "task_of"]
@@ -74,11 +74,6 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def check(self, handler: str) -> None:
         _check_name(handler, self._example)
-
-    def resolve(self, handler: str) -> Call:
-        self.check(handler)
-        self.require()
-        return self._call(self._send)
 
     def require(self) -> None:
         library(self._library, self._library)

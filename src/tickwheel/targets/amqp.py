@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -32,7 +31,7 @@ from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import DeadLetter, Firing
 from tickwheel.typing import Duration
 
 __all__ = ["AmqpTarget"]
@@ -135,16 +134,8 @@ class AmqpTarget(Linked):
             if len(name.encode()) > _NAME_BYTES_MAX:
                 raise InvalidJobError("handler", handler, f"AMQP's names have at most {_NAME_BYTES_MAX} bytes")
 
-    def resolve(self, handler: str) -> Call:
-        self.check(handler)
-        self.require()
-        return self._call(self._send)
-
     def require(self) -> None:
         library("aio_pika", "amqp")
-
-    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
-        return await self._link.deliver(firing, partial(self._publish, firing))
 
     async def _publish(self, firing: Firing, held: _Open) -> DeadLetter | None:
         pika = library("aio_pika", "amqp")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -23,7 +22,7 @@ from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import Call, DeadLetter, Firing
 from tickwheel.threads import Condition, Thread
 from tickwheel.typing import Duration
 
@@ -126,9 +125,6 @@ class KafkaTarget(Linked):
 
     def require(self) -> None:
         library("confluent_kafka", "kafka")
-
-    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
-        return await self._link.deliver(firing, partial(self._publish, firing))
 
     async def _publish(self, firing: Firing, producer: _Producer) -> DeadLetter | None:
         error = await producer.send(firing)

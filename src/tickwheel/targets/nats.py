@@ -12,7 +12,6 @@ import asyncio
 import json
 import re
 from collections.abc import Coroutine
-from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
@@ -25,7 +24,7 @@ from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, flag, number, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import DeadLetter, Firing
 from tickwheel.typing import Duration
 
 __all__ = ["NatsTarget"]
@@ -87,16 +86,8 @@ class NatsTarget(Linked):
                 "handler", handler, "name a subject such as 'orders.unpaid', without spaces and wildcards"
             )
 
-    def resolve(self, handler: str) -> Call:
-        self.check(handler)
-        self.require()
-        return self._call(self._send)
-
     def require(self) -> None:
         library("nats", "nats")
-
-    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
-        return await self._link.deliver(firing, partial(self._publish, firing))
 
     async def _publish(self, firing: Firing, held: _Connection) -> DeadLetter | None:
         errors = library("nats.errors", "nats")

@@ -16,7 +16,6 @@ import asyncio
 import math
 from collections import deque
 from contextlib import suppress
-from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +29,7 @@ from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds, whole
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["RedisStreamTarget"]
@@ -88,16 +87,8 @@ class RedisStreamTarget(Linked):
         if not handler or not handler.isprintable():
             raise InvalidJobError("handler", handler, "name the stream that the message goes to, such as 'orders'")
 
-    def resolve(self, handler: str) -> Call:
-        self.check(handler)
-        self.require()
-        return self._call(self._send)
-
     def require(self) -> None:
         library("redis.asyncio", "redis")
-
-    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
-        return await self._link.deliver(firing, partial(self._publish, firing))
 
     async def _publish(self, firing: Firing, pipe: _Pipe) -> None:
         errors = library("redis.exceptions", "redis")
