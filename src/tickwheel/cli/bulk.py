@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from tickwheel.cli.options import with_options
 from tickwheel.cli.output import counted, print_json, progress
 from tickwheel.cli.values import MOMENT
 from tickwheel.scheduler import BulkAnswer, Scheduler
@@ -40,17 +41,11 @@ _DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", 
 
 
 def filter_options(function: F) -> F:
-    return _with(_FILTERS, function)
+    return with_options(_FILTERS, function)
 
 
 def bulk_options(function: F) -> F:
-    return _with(_BULK, function)
-
-
-def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return with_options(_BULK, function)
 
 
 def is_bulk(chosen: dict[str, Any], *names: object) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tickwheel.cli.options import exclude_option
+from tickwheel.cli.options import exclude_option, with_options
 from tickwheel.cli.values import DURATION, EVERY, JSON, MOMENT
 
 __all__ = ["job_options"]
@@ -79,9 +79,4 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         click.option("--expires", type=DURATION, help="Do not fire it when it is later than this."),
     ]
 
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    return lambda function: with_options(options, function)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,6 +28,7 @@ __all__ = [
     "served_option",
     "sqlite_path",
     "store_option",
+    "with_options",
 ]
 
 DEFAULT_STORE: Final = "sqlite:///tickwheel.db"
@@ -36,6 +37,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SQLITE: Final = "sqlite:///"
 _COMPLETED: Final = 100
+
+
+def with_options(options: Sequence[Callable[[F], F]], function: F) -> F:
+    """
+    Add *options* to a command, which lists them in this order.
+    """
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
