@@ -73,10 +73,7 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
-"""
-The last fields of `Job`, which have no columns. The code of the state includes `lacks_handler` (see `jobs/rows.py`).
-Only the process that fires the job knows `awaits_worker`.
-"""
+"""Fields of `Job` without columns. `state` includes `lacks_handler`; only the firing process knows `awaits_worker`."""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
 """The columns whose value every job must give. A plain job has the defaults in all other columns."""

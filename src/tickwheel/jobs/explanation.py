@@ -28,9 +28,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     """The job or a scope that includes it is paused."""
     NO_HANDLER = "no_handler"
-    """
-    No firing process can run the job: a handler, target or library is missing, or the rule or payload is not accepted.
-    """
+    """No firing process can run the job: it lacks the handler, target or library, or rejects the rule or payload."""
     RATE = "rate"
     """The handler's `rate` is used up."""
     CONCURRENCY = "concurrency"

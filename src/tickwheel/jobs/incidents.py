@@ -25,7 +25,6 @@ __all__ = ["HOURS", "LETTERS_MAX", "Incident", "Incidents", "incidents_of", "nor
 LETTERS_MAX: Final = 10_000
 """Maximum number of dead letters that are examined, latest first."""
 HOURS: Final = 24
-"""Length of the hourly histogram, in hours."""
 _PLACES_MAX: Final = 20
 _CHARS_MAX: Final = 500
 _VARIABLE: Final = re.compile(

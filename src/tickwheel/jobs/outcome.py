@@ -42,9 +42,7 @@ class Outcome(StrEnum):
     A store gives this answer also if an attempt is counted and the write does not have its `AttemptStatus`.
     """
     STOPPING = "stopping"
-    """
-    The job is running, was asked to stop, and will not be retried. This is the answer to a cancel of a running job.
-    """
+    """The job is running, was asked to stop, and will not be retried. Answers a cancel of a running job."""
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
     """The job's generation differs from the caller's condition, or from the firing that is settled."""

@@ -11,7 +11,6 @@ from tickwheel.jobs.errors import InvalidJobError, kept_text
 __all__ = ["NOTE_MAX", "Progress"]
 
 NOTE_MAX: Final = 200
-"""Maximum number of characters of a note."""
 
 
 class Progress(NamedTuple):

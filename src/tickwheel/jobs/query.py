@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
-"""
-Matches the field in the canonical text of a recurrence. The comma is there because another field always comes before
-`succeeded_at`. A text nested in a string never matches, because its quotes are escaped.
-"""
+"""Matches the field in a canonical text: another field precedes it, and a text within a string has escaped quotes."""
 
 
 @record

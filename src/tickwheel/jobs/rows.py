@@ -36,7 +36,6 @@ CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
 """The code of a pending job that no owner can run. Every code modulo three is the code of the job's state."""
 PAUSED: Final = 6
-"""The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")
 """The position of a job in the order of due jobs."""
 _STATES: Final = tuple(CODES) * 3
