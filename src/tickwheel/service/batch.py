@@ -54,9 +54,7 @@ __all__ = ["Batches"]
 _CHUNK: Final = 500
 """Number of items handled (in a few milliseconds) before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""
-Maximum number of chunks, summed over all batches, that wait for the store. The store's limit of writes is far higher.
-"""
+"""Maximum number of chunks of all batches that wait for the store. The store's limit of writes is far higher."""
 _UNDONE: Final = 503
 """HTTP status of an item that the store did not answer."""
 _BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")

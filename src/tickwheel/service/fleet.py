@@ -21,10 +21,7 @@ from tickwheel.service.replies import document_reply
 __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
-"""
-Age of a node's last report, in report intervals, from which the node is shown as silent. At that age two reports are
-overdue. The node's leases last three intervals.
-"""
+"""Age of a report, in report intervals, from which its node is shown as silent: two reports are overdue."""
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 

@@ -18,9 +18,7 @@ __all__ = ["BUCKETS", "Forecast", "ForecastBucket"]
 @dataclass(frozen=True, slots=True)
 class ForecastBucket:
     """
-    A range of the future, divided into *cells* cells of *step_s* seconds.
-
-    A count of the range is reused for at least *fresh_s* seconds.
+    A range of the future in *cells* cells of *step_s* seconds. A count is reused for at least *fresh_s* seconds.
     """
 
     name: str

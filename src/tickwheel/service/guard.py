@@ -30,9 +30,7 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""
-Key in a request's ASGI scope for the time at which the request's token expires. Absent if the token does not expire.
-"""
+"""Key in a request's ASGI scope for the time at which the request's token expires, if the token expires."""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -154,9 +154,7 @@ class IdempotencyKeys:
 
     async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
         """
-        Store *reply*, or release the claim if *reply* is None or not final.
-
-        Return the reply that another node stored earlier, if any.
+        Store *reply*, or release the claim if *reply* is not final. Return a reply that another node stored before.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)

@@ -234,11 +234,7 @@ def _row(name: str, lane: _Lane, paused: Mapping[str, Pause]) -> LaneRowDocument
 
 
 def _reason(target: str, lane: _Lane) -> WaitReason | None:
-    """
-    Return why jobs of *lane* wait, or None if no job waits.
-
-    A queue counts as having a worker if a worker asks for jobs or holds a lease.
-    """
+    # a queue has a worker if a worker asks for jobs or holds a lease
     if not lane.waiting:
         return None
     if target == "pull" and not lane.workers and not lane.running:

@@ -111,9 +111,7 @@ class Pulls:
         self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
         """Long polls that other nodes have forwarded, by the name that the forwarding node chose."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
-        """
-        Names of forwarded polls whose end arrived before the poll itself, because the requests used two connections.
-        """
+        """Names of forwarded polls whose end arrived first, because poll and end came over different connections."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 

@@ -44,9 +44,7 @@ _SWEEP_TICKS: Final = 20
 _IDLE_S: Final = 5.0
 """Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
-"""
-Number of new objects after which the garbage collector walks over them. A hundred requests create about this number.
-"""
+"""Number of new objects after which the garbage collector walks over them: about the objects of 100 requests."""
 
 
 def listen(options: ServiceOptions) -> socket.socket:
@@ -147,9 +145,7 @@ class _Protocol(HttpToolsProtocol):
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
         self._context = contextvars.copy_context()
-        """
-        The context for a request that had to wait. Without it, the request would run in the context of another request.
-        """
+        """The context for a request that had to wait, which would otherwise run in the context of another request."""
         self._has_begun = False
         """True if a request began in the data that are being parsed."""
 

@@ -38,9 +38,7 @@ LEVELS_MAX: Final = DEPTH_MAX + 3
 """Maximum nesting of a body: the maximum of a payload, plus the item, the list of items, and the batch around it."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""
-Maximum size, in bytes, of a body that is handled on the loop. The slowest one, full of subnormal numbers, takes 20 ms.
-"""
+"""Maximum size, in bytes, of a body that is handled on the loop. The slowest body takes 20 ms (subnormal numbers)."""
 _LOOKED_AT_MAX: Final = 2 << 20
 """Maximum size, in bytes, of a malformed body that is searched for the location of the fault."""
 _DECODED_MAX: Final = 1024
