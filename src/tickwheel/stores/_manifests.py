@@ -39,10 +39,7 @@ def partitions_of(store: Store) -> list[tuple[Store, str]]:
 
 class Manifests:
     """
-    The manifests that a batch declares.
-
-    Attributes:
-        changed: The new record of each declared manifest.
+    The manifests that a batch declares. *changed* has the new record of each manifest.
     """
 
     __slots__ = ("_latest", "_stored", "changed")

@@ -17,9 +17,7 @@ Place: TypeAlias = tuple[str, str]
 """The token of a request, and the name of the write within it."""
 
 PRUNED_AT_ONCE: Final = 2
-"""
-Maximum number of expired answers that each new answer deletes. Two are enough to keep the number of answers bounded.
-"""
+"""Maximum number of expired answers that each new answer deletes. Two keep the number of answers bounded."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -65,10 +63,7 @@ def once_of(write: Write) -> Once | None:
 
 class Onces:
     """
-    The kept answers that a batch needs.
-
-    Attributes:
-        changed: The answers to write, keyed by `Place`. None deletes the stored claim.
+    The kept answers that a batch needs. *changed* has the answers to write; None deletes a stored claim.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

@@ -77,15 +77,9 @@ _SETTINGS: Final = {
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
-"""
-Encoding of connections, because an `Array` is already UTF-8. It takes precedence over the URL and the environment.
-"""
+"""Encoding of connections, because an `Array` is already UTF-8. Takes precedence over the URL and the environment."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
-"""
-Encodings of databases that accept every text and sort by code points, so that a prefix finds its keys.
-
-SQL_ASCII stores bytes unchanged.
-"""
+"""Encodings of databases that sort texts by code points, so that a prefix finds its keys. SQL_ASCII stores bytes."""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",

@@ -30,7 +30,7 @@ _MERGED_S: Final = 1.0
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
-Maximum interval between polls for the end of a joined transaction. The first intervals are short, as most transactions.
+Maximum interval between polls for the end of a joined transaction. Most end soon, so the first intervals are short.
 """
 
 

@@ -72,7 +72,7 @@ _OPENING_S: Final = 10.0
 """Time limit of schema changes, in seconds."""
 
 _SOON_MS: Final = 60_000
-"""Jobs due later than this may be announced a second later than jobs due sooner."""
+"""Notifications of jobs that are due in more than this time, in ms, may be sent a second later."""
 
 _UNNAMED: Final = (-1,)
 """Takes the place of the locked jobs of a takeover of unknown outcome; no job has this generation."""

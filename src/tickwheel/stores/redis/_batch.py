@@ -21,10 +21,7 @@ from tickwheel.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""
-Functions that return a key's current shard, and the key's shard at the creation of the store. A blob without a shard
-number is in the shard of the second function.
-"""
+"""Functions from a key to its current shard, and to its shard at the creation of the store, which a blob may omit."""
 
 _SAME_FIRING = 16
 """Length of the due time and the generation, the first part of a place."""

@@ -60,9 +60,7 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""
-Flag of the shard. The flag stays while the job is pending or running in that shard; any other write removes the flag.
-"""
+"""Flag of the shard. The flag stays while the job is pending or running there; any other write removes it."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
@@ -104,9 +102,7 @@ CONSTANTS: Final = "".join(
         },
     }.items()
 )
-"""
-Constants of the scripts, in Lua: the length of a place, positions in a blob (from 1), the head's length, and flags.
-"""
+"""Constants of the scripts, in Lua: a place's length, positions in a blob (from 1), the head's length, and flags."""
 
 LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexdigest()[:16]
 """Checksum of the layout of blobs and marks. A store with another checksum is not read."""

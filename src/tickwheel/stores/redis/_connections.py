@@ -29,9 +29,7 @@ _CALL_S: Final = 2.0
 _THREADS: Final = 4
 """Number of threads under gevent, which is also the number of concurrent connections."""
 _REPLICAS: Final = 0.8
-"""
-Fraction of a call's time limit for which a write waits for replicas. After this time the outcome counts as unknown.
-"""
+"""Fraction of a call's time limit for which a write waits for replicas. After it, the outcome counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 """The scripts whose writes wait for replicas before they are answered."""
 
@@ -72,9 +70,7 @@ class Connections:
         self._lock = Lock()
         self._idle: list[Connection] = []
         self._here: Any = original(_thread, "_local")()
-        """
-        Idle connections of the current thread, as `idle`: a gevent socket works only in the thread that opened it.
-        """
+        """Idle connections of the thread, as `idle`: a gevent socket works only in the thread that opened it."""
         self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
         self._route = route_of(redis, location, url, base, call_s)

@@ -19,9 +19,7 @@ _FREEING: Final = (
     *("dead", "floor", "lease", "look", "open", "probe", "prune", "record"),
     *("release", "report", "scope", "server", "take_up"),
 )
-"""
-Scripts that may run when the server is out of memory: they open a store, and fire and cancel jobs, which frees memory.
-"""
+"""Scripts that may run when the server is out of memory: they open a store, fire, or cancel, which frees memory."""
 
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_TAG: Final = 0xDD
