@@ -60,7 +60,6 @@ class Pace:
         self._refused_at = 0.0
         self._open_at = 0.0
         self._refusals = 0
-        """Number of consecutive refusals."""
         self._since = 0.0
         """Time of the first of the consecutive refusals."""
         self._is_probed = False

@@ -31,14 +31,9 @@ __all__ = ["NatsTarget"]
 
 _TOO_LARGE_FOR_STREAM: Final = 10054
 _FULL: Final = frozenset({10023, 10028, 10047, 10077})
-"""
-Error codes: insufficient resources, account limits, storage, and the limits of a stream that discards new messages.
-"""
+"""Error codes: insufficient resources, account limits, storage, and limits of a stream that discards new messages."""
 _ANSWER_S: Final = 86_400.0
-"""
-Seconds that the client waits for an answer on a working connection. An attempt waits less, and a later attempt gets the
-answer.
-"""
+"""Seconds that the client waits for an answer. An attempt waits less, and a later attempt gets the answer."""
 _PING_S: Final = 10
 """Seconds between the client's pings. The client closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"

@@ -54,9 +54,7 @@ __all__ = ["WebhookError", "WebhookTarget"]
 TIMEOUT_S = 15.0
 """Time limit from the DNS look-up to the end of the answer's head."""
 _AT_ONCE = 100
-"""
-Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits the total of all receivers.
-"""
+"""Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits the total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
 """The answers of a gateway that cannot reach the receiver."""
