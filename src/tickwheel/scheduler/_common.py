@@ -237,9 +237,7 @@ class Common:
 
     def has_handler(self, name: str) -> bool:
         """
-        Return True if a handler of that *name* is registered here.
-
-        `set` does not check this, because another process may have the handler.
+        Return True if a handler of that *name* is registered here. `set` does not check this.
         """
         return self._core.handlers.has(name)
 

@@ -35,9 +35,7 @@ _KEPT_S: Final = 30 * 86_400.0
 
 def create_table(conn: Any) -> None:
     """
-    Create the table `tickwheel_effects` in the transaction of *conn*, if it does not exist.
-
-    *conn* is a connection of `sqlite3` or psycopg 3.
+    Create the table `tickwheel_effects`, if missing, in the transaction of *conn* (`sqlite3` or psycopg 3).
     """
     conn.execute(_CREATE)
 

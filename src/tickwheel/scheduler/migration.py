@@ -53,7 +53,7 @@ from tickwheel.stores import Store, partitions_of
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
 _SCRATCH: Final = "tickwheel/migrate"
-"""A key that callers do not use, for a check whether two URLs lead to the same store."""
+"""A key that callers do not use. The migration sets it to check whether two URLs lead to the same store."""
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3

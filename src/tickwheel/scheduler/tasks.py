@@ -180,7 +180,7 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent it; names the parameter.
+            InvalidJobError: For an annotation that cannot be resolved, or that JSON cannot represent.
         """
         self._signature.prepare()
 
@@ -217,9 +217,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function in a separate process, which decides whether an error is final.
-
-        If that error is final, a FinalError is raised from it.
+        Run the function in a separate process, which decides whether an error is final (a FinalError).
         """
         try:
             return self.run(payload, firing)
