@@ -42,8 +42,7 @@ _LOST: Final = frozenset({0, 502, 504})
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
-Maximum number of concurrent requests, without long polls. Other requests wait here; their time begins when they are
-sent.
+Maximum number of concurrent requests, without long polls. Other requests wait; their time begins when they are sent.
 """
 
 
