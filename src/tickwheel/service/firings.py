@@ -30,10 +30,6 @@ class Others(Protocol):
 
 
 class Firings:
-    """
-    The last firings of this process, and those of other nodes that this process knows.
-    """
-
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
         self.others: Others | None = None

@@ -74,10 +74,7 @@ class ServiceOptions:
         """
         Refuse unsafe or invalid options.
 
-        Raises:
-            PublicBindError: If other machines could reach the service without a token.
-            CertificateError: If the certificate cannot be used; the message names the file.
-            TraceUrlError: If `trace_url` is invalid.
+        Raises a PublicBindError, a CertificateError that names the file, or a TraceUrlError.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)

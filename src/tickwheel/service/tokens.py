@@ -125,8 +125,7 @@ class Tokens:
         """
         Read a file of tokens; empty lines and lines that begin with # are ignored.
 
-        Raises:
-            TokenFileError: If the file cannot be read, has no token, or has an invalid line or a duplicate token.
+        Raises a TokenFileError if the file cannot be read, has no token, or has an invalid line or a duplicate token.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()

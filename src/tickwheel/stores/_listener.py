@@ -34,10 +34,6 @@ class Subscription(Protocol):
 
 
 class Listener:
-    """
-    Listens from `listen` to `stop`. The wait can be interrupted, unlike the waits of the drivers.
-    """
-
     def __init__(self, connect: Callable[[], Subscription]) -> None:
         self._connect = connect
         self._subscription: Subscription | None = None

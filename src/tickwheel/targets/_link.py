@@ -94,10 +94,8 @@ class Link(Generic[_T]):
         Send the message of *firing* with *publish*. If it was sent earlier, wait again for the answer.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
-        message, and NotTakenError if the receiver does not take it for another reason.
-
-        Raises:
-            DeliveryError: If the receiver refused the message, or did not take it for a day.
+        message, and NotTakenError if the receiver does not take it for another reason. A message that is refused, or
+        not taken for a day, raises a DeliveryError here.
         """
         name = firing.message_id
         sending = self._sending.get(name)

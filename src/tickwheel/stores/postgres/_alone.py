@@ -51,9 +51,7 @@ class Alone:
 
     Attributes:
         answered: Returns the answers to the writes, given the row that the statement returns.
-        noted: The shards whose owners are to be notified.
         begun: Generations of the jobs that the statement begins. If there are any, the statement needs a `slot`.
-        ended: Generations of the jobs that the statement ends.
         now_of: Returns the time of the server, given the row. None if no job becomes pending.
         returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
     """

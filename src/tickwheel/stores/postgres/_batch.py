@@ -91,8 +91,7 @@ class Batch:
             owned: Shards whose owner learns of these writes without a note.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
             sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
-            is_joined: True if the transaction is the caller's. It may stay open, so it must not lock anything that all
-                writers need.
+            is_joined: True if the transaction is the caller's, so that it may stay open: no common row may be locked.
             entry: The effect on the owner's lists of begun jobs. The batch fills it in. None without an owner.
         """
         self._shard_of = shard_of

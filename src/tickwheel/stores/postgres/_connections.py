@@ -350,9 +350,7 @@ class Connections:
         """
         Return a cursor on a caller's *connection*. The caller's settings for rows and values do not apply.
 
-        Raises:
-            StoreError: In the child of a fork, which cannot announce writes.
-            TransactionError: If the connection has no transaction that can be joined.
+        Raises a StoreError in the child of a fork, and a TransactionError if the connection has no transaction to join.
         """
         self.lifetime.check()
         _check_joinable(self._psycopg, connection, is_async=is_async)

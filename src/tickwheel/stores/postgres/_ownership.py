@@ -39,10 +39,7 @@ _STUCK: Final = 2.0
 
 class View(NamedTuple):
     """
-    The state of the leases before an owner renews its own.
-
-    *durability* is the row of the statement `durability`, *until* the end of the renewed leases, *share* the owner's
-    fair share in shards, and *held* the shards that the owner holds.
+    The state of the leases before an owner renews its own. *share* is the owner's fair share, in shards.
     """
 
     is_same_server: bool
