@@ -50,8 +50,8 @@ class HistoryRecord(NamedTuple):
             Of an act: "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
             "resumed" or "stopping". Of a bulk act: "bulk". Of a node: "deployed" (its version differs from the version
             of the node that started before it), "took_over" or "node_died".
-        by: The name, new at each start, of the node that ran the attempt; "" if a stop cut it off. For an act, the
-            requesting process, or the token.
+        by: The name, new at each start, of the node that ran the attempt; "" if the node released the shard first. For
+            an act, the requesting process, or the token.
         begun_at: Start time, with its fraction; None if the attempt never started.
         took_ms: Duration; None if the attempt never started, or the duration is unknown.
         traceback: The last frames of the exception and its causes, truncated to 4,000 characters, or None.

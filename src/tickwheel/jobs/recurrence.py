@@ -270,7 +270,7 @@ class Recurrence:
         """
         Return the next due time, or None if the series ends, and the recurrence after the run due at *due_at*.
 
-        *begun* is *ended* if the run did not start. *has_run* is False for a skipped run, which does not count.
+        *begun* equals *ended* if the run did not start. *has_run* is False for a skipped run, which does not count.
         *has_failed* is True if the run failed and is not retried.
         """
         runs = self.runs + has_run
