@@ -247,7 +247,9 @@ def current_thread() -> threading.Thread:
 # Python runs signal handlers in the main thread, between any two instructions, but never in our threads. Some steps
 # must not be interrupted or re-entered by a handler: `ran_undisturbed` runs them in a caller's thread if that is safe.
 _signal: Final[Any] = import_module("_signal")
-"""The C module below `signal`. The functions of `signal` convert to enums, which costs twenty times the call."""
+"""
+The C module below `signal`. The functions of `signal` convert to enums, which costs twenty times as much as the call.
+"""
 _handler_of: Final[Callable[[int], Any]] = _signal.getsignal
 _handle: Final[Callable[[int, Any], Any]] = _signal.signal
 _frame_at: Final = getattr(sys, "_getframe")  # noqa: B009 - the one cheap way to see the depth of the stack

@@ -1,5 +1,5 @@
 """
-The documents of `--json`. They equal the documents of the HTTP API, but need no library of the service.
+The documents of `--json`, which equal those of the HTTP API. This module needs no library of the service.
 """
 
 from __future__ import annotations

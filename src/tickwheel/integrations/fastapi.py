@@ -20,8 +20,9 @@ class Jobs(Handlers):
     """
     The handlers of an application, and an `AsyncScheduler` that runs as long as the application.
 
-    `FastAPI(lifespan=jobs.lifespan)` starts it, `Depends(jobs)` gives it to a request, and `jobs.scheduler` to other
-    code. Each start of the application makes a new scheduler, so an application may start again, as in tests.
+    `FastAPI(lifespan=jobs.lifespan)` starts the scheduler. `Depends(jobs)` passes the scheduler to a request, and other
+    code reads `jobs.scheduler`. Each start of the application makes a new scheduler, so an application may start again,
+    as in tests.
 
     Args:
         store: A URL, as for `AsyncScheduler`.
@@ -56,7 +57,7 @@ class Jobs(Handlers):
         """
         Run a scheduler with all handlers inside the block, for your own lifespan function.
 
-        If *app* is given, it answers 422 for a user's rule or time that cannot be read, unless *app* has its own
+        If *app* is given, *app* answers 422 to a user's rule or time that cannot be read, unless *app* has its own
         exception handler for `InvalidValueError` or for a base class of that error.
 
         Raises:

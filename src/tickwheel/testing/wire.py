@@ -53,7 +53,7 @@ class Wire:
 
     def swallow(self, after: int = 0) -> None:
         """
-        Relay *after* further answers, and then no answer until `mend`.
+        Relay the next *after* answers, and then no answer until `mend`.
         """
         self._answers = after
 

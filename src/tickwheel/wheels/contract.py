@@ -1,11 +1,10 @@
 """
 The promise, and the protocol of every wheel design.
 
-The promise
-===========
+The promise ===========
 
 1. Never early. Nothing expires while the time given reads less than the deadline; exactly at the deadline it is due.
-2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.
+2. Bounded lateness. An entry is late by at most one tick, plus the driver's wake-up, plus the work queued before it.
 3. Ordered. By deadline across all that one `advance` delivers; first set, first fired, among equal deadlines. A design
    that cannot distinguish deadlines inside a tick orders by tick, then first set (`Abilities.exact_order`).
 4. One outcome. An entry either expires or is cancelled (alone, or with all others by a drain), once.

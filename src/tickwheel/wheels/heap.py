@@ -67,7 +67,7 @@ class EntryHeap(Generic[EntryT]):
 
     def add(self, entry: EntryT) -> None:
         """
-        Add *entry*. It costs O(log n).
+        Add *entry*. Costs O(log n).
         """
         entry.place = self
         self._entries.append(entry)

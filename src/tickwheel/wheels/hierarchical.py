@@ -122,7 +122,7 @@ class Wheels:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. Slots are read by their beginnings, until the next slot cannot have an earlier tick.
+        Return the earliest tick. Slots are read in order, until the next slot cannot have an earlier tick.
         """
         earliest = None
         for slot in sorted(self._queue):

@@ -176,7 +176,7 @@ def _call(firing: Firing, call: Any) -> None:
 
 def _forget(_payload: object) -> None:
     """
-    Do nothing. A kept result is a job that is due when the result expires, and so disappears.
+    Do nothing. A kept result is a job that is due when the result expires, so its firing removes the result.
     """
 
 

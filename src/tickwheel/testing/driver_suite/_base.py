@@ -26,7 +26,7 @@ class DriverTests:
         """
         Return the event loop's time in seconds, or None if the driver has no clock of its own.
 
-        It may be called from any thread.
+        This method may be called from any thread.
         """
         return None
 

@@ -131,7 +131,10 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""For each state, a function that brings a pending timer into it, and whether the timer can then be ended and moved."""
+"""
+For each state, a function that brings a pending timer into the state, and whether the timer can then be ended and
+moved.
+"""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),
