@@ -94,7 +94,4 @@ class WheelTimer(NonCopyable):
         return self.words
 
     def run(self) -> Any:
-        """
-        Call the callback unless the timer was called, cancelled or moved since it became due. Return its result.
-        """
         return self.engine.run(self)

@@ -70,8 +70,8 @@ class Timer(Protocol):
         Move this timer to a new deadline.
 
         If the timer is firing, it fires once more, whether this method is called by the timer's own callback or from
-        elsewhere. Only a close of the engine prevents this second firing. The timer loses its slack. Among timers with
-        equal deadlines, it counts as set now.
+        elsewhere. In a closed engine, it does not fire again. The timer loses its slack. Among timers with equal
+        deadlines, it counts as set now.
 
         Args:
             when: Seconds of the wheel's clock. A past time fires at the next drain.

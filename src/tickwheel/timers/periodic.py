@@ -320,9 +320,6 @@ class Periodic(TimerProxy):
         return result
 
     def failed(self) -> None:
-        """
-        Continue the series after an exception of a signal handler, whether or not the firing had begun.
-        """
         firing = self._firing
         if firing is None or self._awaited is not firing:
             self._go_on(firing)
