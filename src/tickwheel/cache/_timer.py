@@ -21,9 +21,7 @@ LONGEST_NS: Final = 2**62
 _ENDLESS: Final = 1e24
 """A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""
-Longer times are converted in steps of this many seconds (12 days), because a float of one step resolves nanoseconds.
-"""
+"""Longer times are converted in steps of this many seconds, because a float of one step resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 

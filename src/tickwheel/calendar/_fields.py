@@ -38,9 +38,7 @@ _SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
-"""
-Last year from which a search begins, because cronsim searches 50 years ahead, and `datetime` ends with the year 9999.
-"""
+"""Last year from which a search begins: cronsim searches 50 years ahead, and `datetime` ends with the year 9999."""
 
 
 class BadFieldError(Exception):

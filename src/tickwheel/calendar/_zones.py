@@ -124,9 +124,6 @@ def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOve
 
 
 def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *, makes_up: bool) -> int | None:
-    """
-    Return the first end of a gap in (*after*, *until*] that contains a match.
-    """
     change = after
     while (found := first_change(zone, change, until)) is not None:
         change = found

@@ -28,7 +28,6 @@ __all__ = ["found_in"]
 _NTH: Final = ("#1", "#2", "#3", "#4", "#5", "L")
 _MODULES: Final = "apscheduler.triggers."
 _TABLES: Final = ("apscheduler_jobs", "schedules")
-"""Default tables of APScheduler 3 and 4."""
 _REDIS: Final = ("redis://", "rediss://", "unix://")
 _REDIS_KEY: Final = "apscheduler.jobs"
 

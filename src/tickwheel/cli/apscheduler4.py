@@ -21,7 +21,6 @@ _NTH: Final = {"1st": "#1", "2nd": "#2", "3rd": "#3", "4th": "#4", "5th": "#5", 
 _UNITS: Final = ("weeks", "days", "hours", "minutes", "seconds", "microseconds")
 _JSON: Final = "_apscheduler_json"
 _VERSION: Final = 1
-"""Version of a trigger's state."""
 
 
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:

@@ -1,7 +1,3 @@
-"""
-Reads the entries of Celery beat, from its settings or from its file.
-"""
-
 from __future__ import annotations
 
 import dbm
@@ -37,7 +33,6 @@ _SIZES: Final = {"minute": 60, "hour": 24, "day_of_month": 31, "month_of_year": 
 """Number of values of each field of a crontab, in the order of a cron line."""
 _CLEANUP: Final = "celery.backend_cleanup"
 _KEPT: Final = ("entries", "tz", "utc_enabled")
-"""The keys that are read from beat's file."""
 _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "args", "kwargs", "options")
 
 

@@ -118,4 +118,3 @@ _SHOWN: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters of fields."""

@@ -15,7 +15,6 @@ from tickwheel.scheduler import HistoryRecord, Job, Progress, Scheduler, State
 __all__ = ["command"]
 
 _RECORDS = 100
-"""Maximum number of records that are read in one poll."""
 
 
 @click.command("watch")

@@ -179,9 +179,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
 
 
 _WAIT_S: Final = 1.0
-"""
-Seconds between taking a shard and checking its jobs. Most shards are taken at a start, when other work is more urgent.
-"""
+"""Seconds between taking a shard and checking its jobs. Most shards are taken at a start, which is a busy time."""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
 """Seconds between two pages, so that other reads and writes need not wait."""

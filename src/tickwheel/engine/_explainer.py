@@ -75,9 +75,7 @@ class Explainer:
 
     def report(self) -> list[LaneState]:
         """
-        Return `lanes()`, or its last result if that is recent.
-
-        A result is reused for 99 times the time that it took, up to 15 s. So reports take about 1 % of a thread's time.
+        Return `lanes()`, or its last result if that is recent, so that reports take about 1 % of a thread's time.
         """
         started = self._monotonic()
         if self._reported is None or started >= self._report_at:

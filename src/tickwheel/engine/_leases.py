@@ -36,7 +36,6 @@ _LENGTH_S: Final = 3.0
 """Assumed length of a lease while none is held."""
 
 _RENEWALS: Final = 3
-"""Number of renewals per lease length."""
 
 _TRIES: Final = 4
 """

@@ -25,10 +25,7 @@ class Shares:
     def __init__(self, staged: StagedJobs) -> None:
         self._staged = staged
         self._marks: dict[str, int] = {}
-        """
-        For each lane, the number of staged jobs below which more are read. Copied on change, because other threads
-        iterate it.
-        """
+        """For each lane, the number of staged jobs below which more are read. Copied on change, for other threads."""
 
     @property
     def lanes(self) -> tuple[str, ...]:

@@ -23,9 +23,7 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""
-Number of ended firings that are reported together, which costs two milliseconds of the thread that adds the last one.
-"""
+"""Number of ended firings that are reported together, in two milliseconds of the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
 """Seconds after which fewer ended firings are reported. The processor's caches are then still warm from the burst."""

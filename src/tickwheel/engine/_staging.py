@@ -356,15 +356,9 @@ _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
-"""
-Maximum number of pending jobs that one scan reads. A search reads up to this number from each shard, however long that
-takes.
-"""
+"""Maximum number of pending jobs that one scan reads in total, or that one search reads from each shard."""
 _BUDGET_S: Final = 0.1
-"""
-Maximum seconds for which one search continues past jobs that wait for a place. The next search starts where this one
-stopped.
-"""
+"""Maximum seconds for which a search continues past waiting jobs. The next search starts where this one stopped."""
 
 
 class OverdueSweeper:

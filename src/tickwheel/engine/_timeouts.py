@@ -25,9 +25,7 @@ from tickwheel.targets import DEFAULT
 __all__ = ["TaskTimeout", "Timeouts", "too_long"]
 
 _GRACE_S: Final = 5.0
-"""
-Seconds that an async handler may take to end after it was cancelled at its timeout. After this, its task has leaked.
-"""
+"""Seconds that an async handler may take to end after its cancellation. After this time, its task has leaked."""
 
 
 class Timeouts:

@@ -49,9 +49,7 @@ _DOUBT_S: Final = 0.1
 """Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
-"""
-Maximum number of running jobs whose progress one heartbeat reports. The size of their keys and notes is not bounded.
-"""
+"""Maximum number of running jobs whose progress a heartbeat reports. Keys and notes may be of any size."""
 
 
 class Engine:

@@ -40,7 +40,6 @@ _ROUTINE: Final = (
     JobStopped,
     JobExpired,
 )
-"""Events of normal operation."""
 
 _LATELY_S: Final = 60.0
 """Seconds after which another failure of an action counts as new. Retries come sooner, so one must have succeeded."""
@@ -86,9 +85,6 @@ class Hooks:
         return unsubscribe
 
     def failed(self, action: str, error: Exception) -> None:
-        """
-        Report that *action* failed, and will be retried. Unusual errors are also logged at their first occurrence.
-        """
         if not isinstance(error, StoreError):
             _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)
         elif not error.is_transient and self._is_news(action, str(error)):

@@ -16,9 +16,7 @@ _SLEW: Final = 0.1
 """Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it no job is early."""
 
 _ROUNDING_S: Final = 1e-6
-"""
-Upper bound of a deadline's rounding error. A timer that is early by less than this finds no due job, and is set again.
-"""
+"""Upper bound of a deadline's rounding error. A timer that is early by less than this is set again."""
 
 _LESS_NS: Final = 0.25
 """Nanoseconds subtracted from a deadline: more than the rounding error of its float in a clock's first days."""

@@ -9,7 +9,6 @@ from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
 __all__ = ["WaitLog"]
 
 _INTERVAL_S: Final = 1.0
-"""Minimum interval between two lines about one lane and reason."""
 _LINES_MAX: Final = 1_000
 """Maximum number of lanes and reasons whose last line is remembered."""
 

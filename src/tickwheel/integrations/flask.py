@@ -41,7 +41,6 @@ class Jobs(Handlers):
         super().__init__()
         self._options = options
         self._pids: WeakKeyDictionary[Scheduler, int] = WeakKeyDictionary()
-        """The id of the process that made each scheduler."""
         if app is not None:
             self.init_app(app)
 

@@ -21,7 +21,6 @@ Wheels = dict[str, ShownWheel]
 SECOND: Final = 1_000_000
 STEPS: Final = 120
 LEAD_IN: Final = 3
-"""Number of steps shown before the burst."""
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
 """The recorded delays from which the user chooses."""
 

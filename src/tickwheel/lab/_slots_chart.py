@@ -1,7 +1,3 @@
-"""
-A chart of the number of entries in each slot, from the next slot to the farthest.
-"""
-
 from __future__ import annotations
 
 import math

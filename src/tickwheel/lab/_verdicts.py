@@ -65,4 +65,3 @@ _MEASUREMENTS: Final[Mapping[str, Callable[[Row, Row], str]]] = {
     "ticks": _ticks,
     "burst": _burst,
 }
-"""The measurements that a card may give as evidence."""

@@ -26,9 +26,7 @@ BLOCK: Final = 10
 """Number of beats or ticks that are timed together as a block. The result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""
-Nanoseconds after which no further block is timed. A scan of a million entries reaches this limit in the first block.
-"""
+"""Nanoseconds after which no further block is timed. A scan of a million entries takes longer for one block."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:

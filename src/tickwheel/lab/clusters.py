@@ -43,4 +43,3 @@ CLUSTERS: Final = {
     "cluster37": Cluster(4_150, 0.37, 0.0, {20: 0.91, 300: 0.06, 2 * HOUR: 0.02, 600: 0.01}, 0.4251),
     "cluster52": Cluster(24_250, 0.04, 0.0, {DAY: 0.65, 14 * DAY: 0.27, 12 * HOUR: 0.07}, 1.2117),
 }
-"""The clusters, keyed by name."""

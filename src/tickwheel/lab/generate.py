@@ -134,4 +134,3 @@ KINDS: Final[dict[str, Callable[[Load, random.Random], Iterator[TraceOperation]]
     "ttl-cache": _ttl_cache,
     "cron-herd": _cron_herd,
 }
-"""The generator of each kind of load."""

@@ -1,7 +1,3 @@
-"""
-Finds the tick and the number of slots for a trace, with reasons, from the cards of the designs.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -16,7 +16,6 @@ from tickwheel.errors import MissingExtraError, TickwheelError
 __all__ = ["Answer", "Client", "Delivery", "Receiver", "UrlError"]
 
 NO_ANSWER: Final = 0
-"""The status of a request without an answer."""
 _SWEEP_S: Final = 0.5
 _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 

@@ -332,6 +332,5 @@ Event: TypeAlias = (
     | LaneCleared
 )
 
-"""Any of the events above."""
 EventHook: TypeAlias = Callable[[Event], object]
 """A function that is called with each event."""

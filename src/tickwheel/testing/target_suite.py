@@ -350,9 +350,6 @@ class TargetSuite:
             assert {each.value for each in rig.arrived(2)} == {1, 2}
 
     def test_confirm_is_lost(self) -> None:
-        """
-        A message that arrived and was not confirmed is sent again under the same message id.
-        """
         with self.rig() as rig:
             rig.set("first", 1)
             rig.wait(JobSucceeded)
@@ -369,9 +366,6 @@ class TargetSuite:
             assert not [each for each in rig.events if isinstance(each, JobFailed | JobDied)]
 
     def test_the_largest_payload(self) -> None:
-        """
-        The largest payload arrives, or its job dies at once with the reason.
-        """
         with self.rig() as rig:
             size = len(json.dumps(rig.receiver.payload(""), separators=(",", ":")))
             rig.set("large", "x" * (PAYLOAD_BYTES_MAX - size))

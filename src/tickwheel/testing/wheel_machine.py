@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Case", "DivergenceError", "MachineReport", "MakeWheel", "replay", "run_machine"]
 
 MakeWheel: TypeAlias = "Callable[[int], Wheel]"
-"""Returns a new wheel at the given time."""
 
 EPISODE = 2_000
 """Operations per wheel. They fill the wheel several times, and a failure shrinks in about a second."""

@@ -104,9 +104,7 @@ class Periodic(TimerProxy):
         self.fired = 0
         """Number of firings so far."""
         self.missed = 0
-        """
-        Number of firings left out because their time had passed. A series by the wall clock counts at most 100 per gap.
-        """
+        """Number of firings left out because their time had passed. By the wall clock, a gap counts at most 100."""
         self._engine = engine
         self._phase = phase
         self._callback = callback

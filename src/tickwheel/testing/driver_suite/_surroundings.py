@@ -36,10 +36,6 @@ def _named(name: str) -> Context:
 
 class SurroundingsTests(DriverTests):
     def test_thread(self) -> None:
-        """
-        All callbacks run in one thread. If `runs_here` is True, this thread is the scenario's.
-        """
-
         async def scenario() -> None:
             here, threads = get_ident(), set()
             wheel = self.make_wheel(on_expire=lambda *_: threads.add(get_ident()))

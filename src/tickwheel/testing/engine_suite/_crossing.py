@@ -15,7 +15,6 @@ from tickwheel.testing.engine_suite._base import EngineTests, Rig
 __all__ = ["CrossingTests"]
 
 FIRST: Final = 10e-9
-"""Initial delay of the tested timer."""
 LATER: Final = 40e-9
 """Delay to which a method moves the tested timer."""
 
@@ -131,10 +130,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""
-For each state, a function that brings a pending timer into the state, and whether the timer can then be ended and
-moved.
-"""
+"""For each state, a function that produces it, and whether the timer can then be ended and moved."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),

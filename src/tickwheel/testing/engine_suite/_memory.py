@@ -119,9 +119,6 @@ class MemoryTests(EngineTests):
             assert timer.when() > 0
 
     def test_last_words(self) -> None:
-        """
-        A callback's finalizer may use the engine, however the timer ended.
-        """
         for end in ("cancel", "fire", "drain", "close"):
             for verb in ("set", "cancel", "move", "drain", "arm", "fire", "close"):
                 rig = self.rig()

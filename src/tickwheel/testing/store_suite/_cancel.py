@@ -35,9 +35,6 @@ class CancelTests(StoreTests):
             assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_running_and_recurring(self) -> None:
-        """
-        A recurring job that is cancelled while it runs completes this run, and does not run again.
-        """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
             assert rig.cancel("key", over=rig.status("key", AttemptState.STARTED)).outcome is Outcome.CANCELLED

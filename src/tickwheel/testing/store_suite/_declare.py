@@ -184,9 +184,6 @@ class DeclareTests(StoreTests):
             assert everything(rig.store, manifest="another") == []
 
     def test_no_series_again(self) -> None:
-        """
-        A `Set` that may not create a job changes an existing series, and does nothing if the key has no job.
-        """
         with self.rig() as rig:
             manifest = Manifest(_NAME, 1)
             head = Declare(A, manifest, 0, (A, B))

@@ -43,9 +43,6 @@ class InputTests(StoreTests):
             assert rig.counts() == (0, 0, 0)
 
     def test_odd_errors(self) -> None:
-        """
-        An exception's text may contain characters that a database refuses, and the firing is still settled.
-        """
         with self.rig() as rig:
             for number, error in enumerate(("nul \0 byte", "lone \udc80 surrogate", "x" * 100_000, "")):
                 for how in (Settled.AGAIN, Settled.DEAD):

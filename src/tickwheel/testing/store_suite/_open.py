@@ -45,9 +45,6 @@ class OpenTests(StoreTests):
             assert rig.settle(running).outcome is Outcome.SETTLED
 
     def test_clock(self) -> None:
-        """
-        The store's clock counts milliseconds since the epoch, and is in a year from 2001 to 2286.
-        """
         with self.rig() as rig:
             assert 1_000_000_000_000 < rig.store.now_ms() < 10_000_000_000_000
 

@@ -133,9 +133,6 @@ class SeriesTests(StoreTests):
             assert rig.store.get("new") is None
 
     def test_modes(self) -> None:
-        """
-        KEEP leaves a series unchanged, EARLIEST keeps its phase, and only RESTART begins a new series.
-        """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)
             assert _set(rig, _KEY, every=7, mode=SetMode.KEEP) == Answer(Outcome.KEPT, before)

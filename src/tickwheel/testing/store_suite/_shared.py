@@ -201,9 +201,6 @@ class SharedTests(StoreTests):
             assert [sight.changed for sight in later] == [[] for _ in unread]
 
     def test_resumed_by_others(self) -> None:
-        """
-        A job that others pause and resume is among the changes, whether or not its set was read.
-        """
         with self.rig() as rig, self.peer(rig) as peer:
             for is_read in (False, True):
                 key = f"key {is_read}"
