@@ -52,7 +52,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        Give a subclass that overrides item methods bulk methods that call them, unless it defines its own.
+        Add bulk methods that call item methods, if a subclass overrides item methods but has no bulk methods.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():

@@ -12,13 +12,13 @@ class Reason(StrEnum):
     """
 
     EXPIRED = "expired"
-    """Its deadline passed."""
+    """The deadline of the entry passed."""
     SIZE = "size"
-    """It was the least recently used entry, and a new entry needed its space."""
+    """The entry was the least recently used one, and a new entry needed its space."""
     REPLACED = "replaced"
-    """Its key was set to another value."""
+    """The key of the entry was set to another value."""
     REMOVED = "removed"
-    """A caller removed it: `del`, `pop`, `popitem`, `clear`."""
+    """A caller removed the entry: `del`, `pop`, `popitem`, `clear`."""
 
 
 REASONS: Final = tuple(Reason)

@@ -113,7 +113,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return a lifetime in nanoseconds; `inf` is NEVER. A ValueError is raised for NaN, negatives, or over 146 years.
+        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, negatives and over 146 years raise a ValueError.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS

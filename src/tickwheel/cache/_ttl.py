@@ -34,13 +34,13 @@ class TTLCache(BaseCache[K, V]):
         maxsize: Maximum number of entries, or maximum sum of their sizes; `math.inf` for no limit, 0 to store nothing.
         ttl: Lifetime of an entry, in seconds or a timedelta; `math.inf` for no end.
         timer: Returns the time, in seconds or as a datetime of Python, NumPy or pandas; None for the monotonic clock.
-            If it counts in another unit, every lifetime here is in that unit, up to 2**62 / 10**9 units; for
+            If the timer counts in another unit, every lifetime here is in that unit, up to 2**62 / 10**9 units; for
             nanoseconds, use *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each value counts 1.
         sliding: True if a lookup restarts the entry's ttl.
         jitter: Maximum fraction by which a lifetime is randomly shorter or longer. 0.05 spreads entries that were set
-            together over 10 % of the ttl, so that they are not all loaded again at once. It is not allowed with a
-            *timer* of datetimes.
+            together over 10 % of the ttl, so that they are not all loaded again at once. Jitter is not allowed with
+            a *timer* of datetimes.
         on_expire: Called with key, value and `Reason.EXPIRED`, without a lock. It must not be a coroutine function. Its
             errors are logged.
         on_evict: Called in the same way for entries that leave for another reason.

@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes about a schedule. *remarks* are differences of the import; *next_at* is an overdue or moved next run.
+    Notes about a schedule. *remarks* has the changes that the import makes; *next_at* is an overdue or moved next run.
     """
 
     remarks: list[str] = field(default_factory=list)

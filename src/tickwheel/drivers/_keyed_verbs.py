@@ -53,7 +53,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def cancel(self, key: K) -> bool:
         """
-        Forget *key*. Return True if this call prevented its expiry, False if it was not pending.
+        Forget *key*. Return True if this call prevented its expiry, False if *key* was not pending.
 
         To cancel a timer without a key, use its handle.
         """

@@ -130,7 +130,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def cancel(self, key: K) -> bool:
         """
-        Forget *key*. Return True if this call prevented its expiry, False if it was not pending.
+        Forget *key*. Return True if this call prevented its expiry, False if *key* was not pending.
         """
         with self._lock:
             key_shard = self._key_shards.get(key)

@@ -54,14 +54,14 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         clock: Source of time. None for the system's monotonic clock, which stops during suspend, or for the event
             loop's clock if the loop has its own. `BootClock` counts suspend.
         driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
-        on_expire: Called with key and value when a keyed timer expires; `set` needs it.
-        on_error: Receives every `Exception` that a callback raises, and the timer. With None, the logger `tickwheel`
-            gets the error, or, on an event loop, the loop's exception handler.
+        on_expire: Called with key and value when a keyed timer expires; needed for `set`.
+        on_error: Receives every `Exception` that a callback raises, and the timer. With None, errors go to the
+            logger `tickwheel`, or, on an event loop, to the loop's exception handler.
         max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing ends,
             and `on_error` receives a TooManyTimersError.
         executor: Runs the callbacks; None for the driver's thread. The wheel does not own the executor, so `close`
-            leaves it open. Callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or
-            closed.
+            leaves it open. Callbacks that the executor has accepted run, even if the timer is cancelled, or the
+            wheel is drained or closed.
     """
 
     def __init__(

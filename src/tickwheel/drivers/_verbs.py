@@ -66,7 +66,7 @@ class TimerVerbs:
             InvalidDelayError: If *delay* is NaN.
             TypeError: If *delay* is not a number or *callback* is not callable.
             ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending.
+            TooManyTimersError: If `max_pending` timers are pending.
         """
         return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
 

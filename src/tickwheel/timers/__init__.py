@@ -1,3 +1,3 @@
 """
-Timers, and the engine: a wheel with a clock and callbacks. It does no I/O.
+Timers, and the engine: a wheel with a clock and callbacks. The engine does no I/O.
 """

@@ -57,7 +57,7 @@ class Context(NonCopyable):
     """
     One scope, made by the functions of this module. It ends by `cancel()`, by its deadline, or with its parent.
 
-    As a context manager, it is cancelled at the end of the block.
+    A context that is used as a context manager is cancelled at the end of the block.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Context(NonCopyable):
 
     def wait(self, timeout: Seconds | None = None) -> bool:
         """
-        Block this thread until the end, at most *timeout* seconds of real time. Return True if the context has ended.
+        Block until the context ends, at most *timeout* seconds of real time. Return True if the context has ended.
         """
         gate = Gate()
         forget = self.on_end(gate.open)

@@ -144,9 +144,9 @@ class Engine(Protocol):
     """
     Receives every coroutine that a callback returns, and the timer (for timers in bulk, the callback).
 
-    It is called in the callback's context. None means that coroutines are not awaited. Then a coroutine function is
-    refused when its timer is set. If another callback returns a coroutine, the coroutine is closed, and `on_error`
-    receives a TypeError.
+    The function is called in the callback's context. None means that coroutines are not awaited. Then a coroutine
+    function is refused when its timer is set. If another callback returns a coroutine, the coroutine is closed, and
+    `on_error` receives a TypeError.
     """
     captures_context: bool
     """
@@ -190,8 +190,8 @@ class Engine(Protocol):
             InvalidDelayError: If *when* is NaN.
             TypeError: If *when* is not a number, or *callback* is not callable, or is a coroutine function without an
                 event loop.
-            ClosedError: After close.
-            TooManyTimersError: At max_pending.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` timers are pending.
         """
 
     def call_later(

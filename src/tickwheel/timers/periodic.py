@@ -205,7 +205,7 @@ class Periodic(TimerProxy):
         Raises:
             ClosedError: If the wheel was closed.
             SpanExceededError: If the interval is longer than the wheel can hold.
-            TooManyTimersError: If `max_pending` are pending.
+            TooManyTimersError: If `max_pending` timers are pending.
         """
         now = self._read()
         with self._lock:

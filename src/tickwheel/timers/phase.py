@@ -7,7 +7,7 @@ missed firings, as in tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
     skip       x    x-----------)  x    x        continues with the next one in phase
-    burst      x    x-----------)xxx    x        makes up for each, at once
+    burst      x    x-----------)xxx    x        fires once for each, immediately
     delay      x    x-----------)    x    x      continues an interval later, in a new phase
 """
 

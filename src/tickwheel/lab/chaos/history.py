@@ -17,7 +17,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The job was running, or did not exist."""
     UNKNOWN = "unknown"
-    """No answer came, or an ambiguous answer, so the write may have been done."""
+    """No answer or an ambiguous answer came, so the write may have been done."""
 
 
 @dataclass(frozen=True, slots=True)

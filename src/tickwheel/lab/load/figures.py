@@ -149,7 +149,7 @@ def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int
     """
     Return the number of firings between two stats of the service, and the percentiles of their lateness.
 
-    A lateness is the upper edge of its bucket; in the last bucket it is the service's maximum.
+    A lateness is the upper edge of its bucket; in the last bucket, the lateness is the service's maximum.
     """
     edges = [edge for edge, _ in after["lateness"]["histogram"]]
     counts = [
