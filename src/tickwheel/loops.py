@@ -113,7 +113,7 @@ class _Pool(ThreadPoolExecutor):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call[1]()
-            del call  # it refers to the callable
+            del call  # the call refers to the callable
             self._idle.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - like the base

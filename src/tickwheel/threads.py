@@ -102,7 +102,7 @@ class Gate:
 
     def open(self) -> None:
         self._is_open = True
-        with suppress(RuntimeError):  # it was released before
+        with suppress(RuntimeError):  # the lock was released before
             self._lock.release()
         self._call()
 

@@ -81,7 +81,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         finally:
             if not self.is_running():  # a running loop refuses to close, and must keep its timers
                 self._close_timers()
-                self.__dict__.pop("_tickwheel_deadlines", None)  # it refers to the loop: break the reference cycle
+                self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop: break the reference cycle
 
     def _run_once(self) -> None:
         self._process_events(self._selector.select(self._pause()))

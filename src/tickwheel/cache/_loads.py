@@ -67,7 +67,7 @@ class Loads:
         try:
             raise error
         finally:
-            del error  # its traceback holds this frame
+            del error  # the error's traceback holds this frame
 
     async def take_one_async(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         if self.has_rules:
@@ -79,7 +79,7 @@ class Loads:
         try:
             raise error
         finally:
-            del error  # its traceback holds this frame
+            del error  # the error's traceback holds this frame
 
     def take(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         wanted = dict.fromkeys(keys)
@@ -94,7 +94,7 @@ class Loads:
             if error is not None and not self._fall_back(cache, values, missing, error):
                 raise error
         finally:
-            del error  # its traceback holds this frame
+            del error  # the error's traceback holds this frame
         return {key: values[key] for key in wanted if key in values}
 
     async def take_async(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
@@ -110,7 +110,7 @@ class Loads:
             if error is not None and not self._fall_back(cache, values, missing, error):
                 raise error
         finally:
-            del error  # its traceback holds this frame
+            del error  # the error's traceback holds this frame
         return {key: values[key] for key in wanted if key in values}
 
     def _look(

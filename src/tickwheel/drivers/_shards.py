@@ -371,7 +371,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
             # new table.
             former, self._key_shards = self._key_shards, {}
             for key, key_shard in former.items():
-                if key_shard.lives:  # it is expiring or about to expire
+                if key_shard.lives:  # the key is expiring or about to expire
                     self._key_shards.setdefault(key, key_shard)
         del former  # release the last references to keys without the lock
         return sorted((_shown(each) for each in ended), key=lambda pending: pending.deadline)

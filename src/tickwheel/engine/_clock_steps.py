@@ -110,7 +110,7 @@ class ClockStepAdjuster:
         for job in jobs:
             if job.recurrence is None or job.attempt or job.is_paused or job.due_at <= now:
                 continue
-            with suppress(Exception):  # it is set aside for a node that can read it, or its firing says so
+            with suppress(Exception):  # the job is set aside, or its firing reports the error
                 if (due_at := renamed(job.key, job.due_at, job.recurrence)) is not None:
                     writes.append(Redate(job, epoch, due_at, job.recurrence))
         if writes:
@@ -204,7 +204,7 @@ class Zones:
         self._thread: threading.Thread | None = None
 
     def own(self, leases: Sequence[Lease]) -> None:
-        if self._store.abilities.is_private:  # it holds nothing from another process
+        if self._store.abilities.is_private:  # a private store holds nothing from another process
             return
         epochs = {lease.shard: lease.epoch for lease in leases}
         with self._lock:

@@ -92,7 +92,7 @@ class Timeouts:
         entry.is_late = True
         if expire is not None:
             entry.late_at = now + _GRACE_S
-            with suppress(RuntimeError):  # its loop was closed
+            with suppress(RuntimeError):  # the task's loop was closed
                 expire()
             return
         entry.late_at = math.inf

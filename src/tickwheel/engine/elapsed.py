@@ -127,7 +127,7 @@ class RelativeJobs:
                 if job.generation in self._runs[clock_step]:
                     return clock_step
             if not _is_interval(job):
-                return None  # it follows the wall clock
+                return None  # the due time follows the wall clock
             for clock_step in range(
                 len(self._floors) - 1, 0, -1
             ):  # nothing was noted: use the clock step in which its generation was given out

@@ -181,7 +181,7 @@ class InlineEngine(Engine):
         except BaseException as error:
             self._raised = (
                 error.__cause__ if isinstance(error, FinalError) else error
-            )  # it ends the attempt; its cause is raised afterwards
+            )  # ends the attempt; the cause is raised afterwards
             raise
 
 

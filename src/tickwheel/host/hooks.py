@@ -111,5 +111,5 @@ class Hooks:
                 hook(event)
             except BaseException as error:  # an error of a hook must not end the thread that fires
                 if isinstance(error, KeyboardInterrupt) and not self._runtime.current_thread().daemon:
-                    raise  # it is raised in the main thread; the threads that fire are daemons
+                    raise  # raised in the main thread; the threads that fire are daemons
                 _log.exception("a hook raised on %r", event)

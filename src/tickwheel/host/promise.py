@@ -52,7 +52,7 @@ class Promise(Generic[_T]):
         try:
             raise error
         finally:
-            del error  # its traceback holds this frame, a cycle
+            del error  # the error's traceback holds this frame: a cycle
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         if not self._is_kept:

@@ -44,7 +44,7 @@ class Standby:
         Call *start* until it no longer raises a transient `StoreError`. In between, *look* reports overdue jobs.
         """
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # it does not exist in the child of a fork
+            if self._thread is None or not self._thread.is_alive():  # the child of a fork lacks the thread
                 make = self._runtime.thread
                 self._thread = make(target=self._run, args=(start, look), name="tickwheel-standby", daemon=True)
                 self._thread.start()

@@ -87,7 +87,7 @@ class StoreModel:
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:
             self.jobs[job.key] = rescued = replace(job, state=State.PENDING)
-            if not _is_due(rescued):  # it was paused while it ran, so no owner's shard contains it
+            if not _is_due(rescued):  # a job that was paused while it ran is in no owner's shard
                 self.away.pop(job.key, None)
         return len(running)
 

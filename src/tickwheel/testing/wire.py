@@ -110,7 +110,7 @@ class Wire:
         while True:
             try:
                 near, _ = listener.accept()
-            except OSError:  # it was cut
+            except OSError:  # the relay was cut
                 return
             if self._resets_all:
                 self.resets += 1

@@ -23,7 +23,7 @@ class Run(Coroutine[Any, Any, Any]):
         self._coroutine = coroutine
 
     def __del__(self) -> None:
-        self._end()  # it was never awaited, because of an exception
+        self._end()  # the coroutine was never awaited, because of an exception
 
     def __repr__(self) -> str:
         return f"<Run of {self._coroutine!r}>"

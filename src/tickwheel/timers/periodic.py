@@ -128,7 +128,7 @@ class Periodic(TimerProxy):
         """
         now = self._read()
         when = self._time(self._phase, now)
-        with self._lock:  # it may fire before `_timer` is set
+        with self._lock:  # the timer may fire before `_timer` is set
             coming = self._timer = cast("Timer", _Coming(when))
             try:
                 timer = self._engine.call_at(when, self, context=self._context)

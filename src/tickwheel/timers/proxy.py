@@ -94,7 +94,7 @@ def end_all(pending: Iterable[Pending]) -> None:
     for each in pending:
         if isinstance(each.callback, TimerProxy):
             try:
-                each.callback.ended()  # it may call the user's functions
+                each.callback.ended()  # this may call the user's functions
             except BaseException as failure:  # noqa: BLE001  the others must also end
                 failures.append(failure)
     if failures:

@@ -111,7 +111,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
             if job is not None and job.handler.startswith(f"{_NAME}/"):
                 return _of_job(job, result_id, _records(job))
             kept = jobs.scheduler.get(_key(result_id, "/result"))
-        except InvalidJobError:  # it is not a valid key, so it is not the id of a task
+        except InvalidJobError:  # not a valid key, so not the id of a task
             kept = None
         if kept is None or kept.handler != _KEPT:
             raise _exceptions.TaskResultDoesNotExist(result_id)
@@ -227,7 +227,7 @@ def _made(task: Any, result_id: str, call: Mapping[str, Any]) -> Any:
 def _task_of(payload: Mapping[str, Any]) -> Any:
     found = resolve_name(payload["task"])
     run_after = payload.get("run_after")
-    if not isinstance(found, _base.Task):  # it is the function itself, and its task has another name
+    if not isinstance(found, _base.Task):  # the function itself; its task has another name
         found = _base.task(found, backend=payload["backend"], takes_context=payload["takes_context"])
     moment = None if run_after is None else datetime.fromisoformat(run_after)
     return found.using(backend=payload["backend"], queue_name=payload["queue"], run_after=moment)

@@ -167,7 +167,7 @@ class _Run:
         elif answer.status in _REFUSED:
             outcome = Outcome.REFUSED
         elif answer.body == _UNREACHED:
-            return outcome  # it was never sent
+            return outcome  # the request was never sent
         self._history.writes.append(Write(key, verb, began_at, self._now(), outcome, generation, round(due_at)))
         return outcome
 
