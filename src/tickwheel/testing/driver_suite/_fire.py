@@ -1,7 +1,3 @@
-"""
-Timers fire on time and in order, whichever thread sets them.
-"""
-
 from __future__ import annotations
 
 import random

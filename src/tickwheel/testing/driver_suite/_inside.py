@@ -1,7 +1,3 @@
-"""
-Callbacks may call any method, also under a driver.
-"""
-
 from __future__ import annotations
 
 import threading

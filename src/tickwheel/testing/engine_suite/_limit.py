@@ -1,7 +1,3 @@
-"""
-Bounded work: a turn stops at its limit and the next one continues.
-"""
-
 from __future__ import annotations
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused

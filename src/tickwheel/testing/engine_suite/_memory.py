@@ -1,7 +1,3 @@
-"""
-References are dropped when a timer ends, cycles are collected, and finalizers may use the engine.
-"""
-
 from __future__ import annotations
 
 import gc

@@ -1,7 +1,3 @@
-"""
-A callback may raise any exception, at any position of a batch, without an effect on other timers.
-"""
-
 from __future__ import annotations
 
 import asyncio

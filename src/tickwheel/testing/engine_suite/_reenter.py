@@ -1,7 +1,3 @@
-"""
-A callback may call any method, at every position of a batch.
-"""
-
 from __future__ import annotations
 
 import gc

@@ -1,7 +1,3 @@
-"""
-Any thread may call any method, and only one thread fires at a time.
-"""
-
 from __future__ import annotations
 
 import random

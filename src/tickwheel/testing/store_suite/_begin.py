@@ -1,7 +1,3 @@
-"""
-Tests of Begin (claim), which counts an attempt before the job is handed to its target.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,7 +1,3 @@
-"""
-Tests of Redate, which adjusts the due time of a pending job after a clock step.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

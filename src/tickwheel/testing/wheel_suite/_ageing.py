@@ -1,7 +1,3 @@
-"""
-Old wheels, which run past every power of 64 and 256, and for years, with far and near deadlines.
-"""
-
 from __future__ import annotations
 
 from tickwheel.testing.instants import around, level_edges

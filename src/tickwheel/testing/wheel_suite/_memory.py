@@ -1,7 +1,3 @@
-"""
-The wheel drops its reference to a payload at once, in a consistent state.
-"""
-
 from __future__ import annotations
 
 import gc
