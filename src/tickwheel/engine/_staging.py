@@ -385,7 +385,7 @@ class OverdueSweeper:
 
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
-        Stage unknown overdue jobs, but no paused jobs, and none of *crowded* lanes, which are read separately.
+        Stage overdue jobs that are unknown here, except paused jobs and jobs of *crowded* lanes.
 
 
         """

@@ -231,7 +231,7 @@ class SettleRefused(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class OwnershipGained:
     """
-    This scheduler now owns *shard*. *rescued* is the number of its jobs that the former owner had left running.
+    This scheduler now owns *shard*. *rescued* is the number of the shard's jobs that the former owner had left running.
     """
 
     shard: int

@@ -55,7 +55,7 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that no timer that it sets fires before all of them are set.
+        Call *act* inside a callback, so that no timer that *act* sets fires before all of them are set.
         """
         wheel.call_later(0, act)
 
