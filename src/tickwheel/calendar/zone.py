@@ -140,7 +140,6 @@ def zone_release() -> tuple[str, str] | None:
 def zone_data(tz: str) -> bytes:
     """
     Return the contents of the zone's file, which aliases such as 'US/Eastern' share; without a file, the zone's name.
-
     """
     if tz in _UTC_NAMES:
         return _UTC

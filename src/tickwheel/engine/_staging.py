@@ -386,8 +386,6 @@ class OverdueSweeper:
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
         Stage overdue jobs that are unknown here, except paused jobs and jobs of *crowded* lanes.
-
-
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None

@@ -20,7 +20,6 @@ class _Filed(NamedTuple):
 class WheelModel:
     """
     A model of a wheel with the given *abilities*: a dict and a heap. Removed entries leave the heap at its top.
-
     """
 
     def __init__(self, abilities: Abilities) -> None:
