@@ -1,7 +1,8 @@
 """
 Batches and handles in one turn.
 
-A change that a batch's callback makes to a later timer takes effect.
+A batch is many timers with one callback; a handle is a single timer. A change that a batch's callback makes to a later
+timer takes effect.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ ACTS: dict[str, tuple[Act, int, bool]] = {
 @pytest.mark.parametrize("act", ACTS)
 def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> None:
     """
-    If a batch's callback cancels, drains, closes or moves, the handle that is due after the batch is still pending.
+    In the callback of a batch, a handle that is due after the batch is still pending.
+
+    The callback may cancel, drain, close or move.
     """
     do, calls, is_cancelled = ACTS[act]
     called: list[str] = []
@@ -61,7 +64,9 @@ def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> No
 
 def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
     """
-    If a batch raises something that is not an Exception, the turn ends, and the next handle fires in the next turn.
+    If a batch raises something that is not an Exception, the turn ends.
+
+    The next handle fires in the next turn.
     """
     called: list[str] = []
 
@@ -80,7 +85,9 @@ def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
 
 def test_a_limit_counts_ids_and_handles_alike(engine: Any) -> None:
     """
-    A limit of a turn counts batches and handles together, and the next turn continues in order.
+    A limit of a turn counts batches and handles together.
+
+    The next turn continues in order.
     """
     order: list[Any] = []
     engine.call_later_many([0.1, 0.1], lambda ids: order.extend(["id"] * len(ids)))

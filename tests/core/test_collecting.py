@@ -1,5 +1,7 @@
 """
-The native objects and the garbage collector: cycles are collected, live objects stay, a million timers add no cost.
+The native objects and the garbage collector.
+
+Cycles are collected, live objects stay, and a million timers add no cost.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 class Server:
     """
-    An object with a wheel and timers that call it, which forms reference cycles.
+    An object with a wheel, and with timers that call the object. This makes reference cycles.
     """
 
     def __init__(self, ways: str) -> None:
@@ -54,7 +56,7 @@ SETTERS: dict[str, Callable[[Server], object]] = {
 @pytest.mark.parametrize("ways", [*SETTERS, " ".join(SETTERS)])
 def test_a_cycle_is_collected(ways: str, end: str) -> None:
     """
-    A cycle of object, wheel, callback and handle is collected, whether the wheel was closed or not.
+    A cycle of object, wheel, callback and handle is collected, whether or not the wheel was closed.
     """
     server = Server(ways)
     gone = weakref.ref(server)
@@ -71,7 +73,9 @@ def test_a_cycle_is_collected(ways: str, end: str) -> None:
 
 def test_a_handle_outlives_its_engine() -> None:
     """
-    If a wheel is collected, a handle that is still held says that it was cancelled, and its methods do no harm.
+    A wheel is collected while one of its handles is still referenced.
+
+    The handle says that it was cancelled, and its methods do no harm.
     """
     server = Server("method")
     timer = server.timers[0]
@@ -85,9 +89,9 @@ def test_a_handle_outlives_its_engine() -> None:
     assert repr(timer).startswith("<Timer cancelled")
 
 
-def test_what_is_reachable_stays() -> None:
+def test_reachable_objects_stay() -> None:
     """
-    Garbage collection frees nothing of a referenced wheel, even if the collection runs inside a callback.
+    Garbage collection frees nothing of a referenced wheel, even if it runs inside a callback.
     """
     clock = ManualClock()
     engine = Engine(clock)
@@ -107,7 +111,9 @@ def test_what_is_reachable_stays() -> None:
 
 def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() -> None:
     """
-    If a callback drops the last reference to its engine and collects, its siblings are still called.
+    A callback drops the last reference to its engine and collects garbage.
+
+    The other callbacks of the turn are still called.
     """
     clock = ManualClock()
     log: list[str] = []
@@ -124,9 +130,11 @@ def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() ->
     assert log == ["dropped", "sibling"]
 
 
-def test_a_timer_in_the_runners_hands_outlives_its_engine() -> None:
+def test_a_queued_timer_keeps_its_engine_alive() -> None:
     """
-    A due timer that waits in a queue keeps its engine alive until it has run, and does run.
+    A due timer that waits in a queue keeps its engine alive until the timer has run.
+
+    It does run.
     """
     queue: list[Timer] = []
     log: list[str] = []
@@ -147,7 +155,9 @@ def test_a_timer_in_the_runners_hands_outlives_its_engine() -> None:
 @pytest.mark.parametrize("native", [Engine, Waiter, Wheel, Timer])
 def test_no_subclass(native: type) -> None:
     """
-    The native classes cannot be subclassed, because the fast paths would ignore a subclass's changes.
+    The native classes cannot be subclassed.
+
+    Their fast paths would ignore the changes of a subclass.
     """
     with pytest.raises(TypeError):
         type("Sub", (native,), {})
@@ -164,7 +174,7 @@ def test_no_timer_from_nothing() -> None:
 @pytest.mark.parametrize("native", [Engine(), Waiter(), Wheel(), Engine().call_later(9, print)])
 def test_no_copy(native: object) -> None:
     """
-    Pickling and copying are refused, because a timer belongs to one wheel in one process.
+    A timer cannot be pickled or copied, because it belongs to one wheel in one process.
     """
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot pickle"):
@@ -173,7 +183,7 @@ def test_no_copy(native: object) -> None:
 
 def test_references_are_counted_exactly() -> None:
     """
-    Every way into an engine, and out of it, takes and returns exactly one reference to callback and argument.
+    Every operation that takes or returns a callback and argument takes or returns exactly one reference to each.
     """
     clock = ManualClock()
     engine = Engine(clock)
@@ -217,9 +227,9 @@ def test_references_are_counted_exactly() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pending", "drain", "close"])
-def test_what_could_not_be_shown_is_let_go(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_objects_are_released_if_a_list_cannot_be_made(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """
-    If a `Pending` cannot be created, the objects that the list would have named are released.
+    If a `Pending` cannot be created, the objects that its list would have contained are released.
     """
 
     def refuse(*_: object) -> None:

@@ -90,7 +90,7 @@ beside(loop.run_forever)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_interpreter_ends_while_native_code_runs_python(body):
     """
-    The process exits with 0 although a thread is running Python that native code has called.
+    The process exits with 0, although another thread is running Python code that native code has called.
     """
     ran = subprocess.run(
         [sys.executable, "-P", "-c", FRAME.format(body=body)],

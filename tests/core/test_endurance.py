@@ -48,7 +48,7 @@ def nothing() -> None:
 
 def test_eight_threads_lose_nothing() -> None:
     """
-    Eight threads set, move, cancel and fire on one engine.
+    Eight threads set, move, cancel and fire timers on one engine.
 
     Every timer has one outcome, and the counts agree.
     """
@@ -95,7 +95,7 @@ def test_eight_threads_lose_nothing() -> None:
 
 def test_memory_is_flat_under_churn() -> None:
     """
-    Repeated sets and cancels use no more memory after the last round than after the first.
+    After repeated sets and cancels, the last round uses no more memory than the first.
     """
     rounds = 10_000_000 if SOAK else 500_000
     engine = Engine()
@@ -108,9 +108,11 @@ def test_memory_is_flat_under_churn() -> None:
     assert resident() - before < 2**20
 
 
-def test_a_crowd_gives_its_memory_back() -> None:
+def test_many_cancelled_timers_free_their_memory() -> None:
     """
-    When a hundred thousand one-hour timers are cancelled, only one chunk of entries stays allocated.
+    A hundred thousand one-hour timers are cancelled.
+
+    Only one chunk of entries stays allocated.
     """
     engine = Engine()
     one = engine.call_later(3600, nothing)
@@ -127,9 +129,9 @@ def test_each_crowd_gives_the_memory_of_its_handles_back() -> None:
     """
     After each of three bursts with more handles than the interpreter's allocator holds, no more memory stays in use.
 
-    On Linux the handles have mappings of their own. To test other systems, they are put in the allocator, and Linux's
-    allocator is made to return such large blocks as those of macOS and Windows do: it stops this when the first is
-    freed.
+    On Linux the handles normally have separate memory mappings. To test the behaviour of macOS and Windows, they are
+    put in the allocator here, which is set to return large blocks to the system. (Linux's allocator stops doing so when
+    the first such block is freed.)
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

@@ -1,7 +1,7 @@
 """
 Objects made by `make_fast` equal objects made by the class.
 
-The collector ignores those that cannot be in a cycle.
+The garbage collector ignores those that cannot be in a cycle.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Colour(enum.Enum):
 )
 def test_made_as_by_init(arguments, names):
     """
-    The same arguments give the same fields or the same error as `__init__`.
+    The same arguments give the same fields, or the same error, as `__init__` does.
     """
 
     def outcome(kind):
@@ -103,18 +103,18 @@ def test_made_as_by_init(arguments, names):
 
 def test_called_by_tuple_and_dict():
     """
-    A field may be named by any equal string object, in any kind of call.
+    A field may be named by any string object that equals its name, in any kind of call.
     """
     name = "_second"[1:]
     assert dataclasses.astuple(type.__call__(Fast, 1, **{name: 2})) == (1, 2, None, DEFAULT)
     assert dataclasses.replace(Fast(1, 2), third=3) == Fast(1, 2, 3)
 
 
-def test_what_can_lead_to_no_cycle_is_hidden():
+def test_records_that_cannot_be_in_a_cycle_are_hidden():
     """
-    The collector does not see a frozen record that contains only text, numbers, Enum members, or tuples of these.
+    The garbage collector does not see a frozen record of text, numbers, Enum members, or tuples of these.
 
-    It does not see a record that contains such records, either.
+    It also does not see a record that contains such records.
     """
     inner = Frozen("text", b"bytes")
     for harmless in ("text", 1, 1.5, None, b"bytes", True, Colour.RED, inner):
@@ -126,9 +126,11 @@ def test_what_can_lead_to_no_cycle_is_hidden():
         assert gc.is_tracked(Frozen(container, 2)), container
 
 
-def test_what_can_change_is_seen():
+def test_records_that_can_change_are_tracked():
     """
-    A record that is not frozen is always tracked, because it may become part of a cycle later.
+    The garbage collector tracks every record that is not frozen.
+
+    Such a record may become part of a cycle later.
     """
     assert gc.is_tracked(Fast(1, 2))
     made = Fast(1, 2)
@@ -155,7 +157,9 @@ def test_a_cycle_through_a_field_is_collected():
 
 def test_frozen_is_frozen():
     """
-    A field of a frozen record can neither be assigned nor deleted, so its hash stays the same.
+    A field of a frozen record can be neither assigned nor deleted.
+
+    So the record's hash stays the same.
     """
     made = Frozen(1, 2)
     table = {made: "value"}
@@ -186,7 +190,7 @@ def test_the_schedulers_records():
 
 def test_copies_pickles_and_subclasses():
     """
-    Code that bypasses the call of the class creates its objects as usual.
+    Code that makes objects without calling the class works as usual: copies, pickles and subclasses.
     """
 
     class Child(Fast):
@@ -234,7 +238,7 @@ def slotted(cls):
 
 class Made:
     """
-    Has a field that is made.
+    A dataclass with a field that has a default factory.
     """
 
     field: list = dataclasses.field(default_factory=list)
@@ -268,9 +272,9 @@ class Loose:
         (int, "must be called with a dataclass type"),
     ],
 )
-def test_refused(cls, why):
+def test_classes_that_are_refused(cls, why):
     """
-    A class is refused if its objects need more than their given fields.
+    `make_fast` refuses a class whose objects need more than their given fields.
     """
     with pytest.raises(TypeError, match=why):
         make_fast(cls)

@@ -1,5 +1,7 @@
 """
-Code that the interpreter may run at any moment (finalizers, weak references, clocks) calls the engine.
+The interpreter may run some code at any moment: finalizers, weak references, clocks.
+
+Here this code calls the engine.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ RELEASES: dict[str, Action] = {
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
     """
-    A callback or argument may act on the engine in its `__del__`, and the engine stays intact.
+    The `__del__` of a callback or argument may act on the engine.
+
+    The engine stays intact.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)
@@ -101,9 +105,9 @@ def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_weak_reference_may_do_anything(action: str) -> None:
     """
-    The callback of a weak reference runs when the timer is cancelled, and may act on the engine.
+    A weak reference to a timer's callback has a callback itself, which runs when the timer is cancelled.
 
-    The weak reference is to the timer's callback.
+    It may act on the engine.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)
@@ -127,7 +131,9 @@ def test_a_weak_reference_may_do_anything(action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_clock_may_do_anything(action: str) -> None:
     """
-    A clock that acts on the engine at each reading breaks nothing.
+    A clock acts on the engine at each reading.
+
+    The engine stays intact.
     """
     acting = False
 
@@ -169,7 +175,9 @@ def test_the_wake_may_do_anything(action: str) -> None:
 
 def test_a_delay_that_acts_when_it_is_read() -> None:
     """
-    If the `__float__` of a number closes the engine, the call gets the answer of a closed engine.
+    The `__float__` of a number closes the engine.
+
+    The call that reads the number has the result of a call on a closed engine.
     """
     engine = Engine(ManualClock())
 
@@ -219,7 +227,9 @@ def test_a_payload_is_never_compared() -> None:
 
 def test_a_wheels_payload_acts_when_it_is_dropped() -> None:
     """
-    A payload whose `__del__` uses the wheel finds it consistent, however the payload has left it.
+    The `__del__` of a payload uses the wheel.
+
+    It finds the wheel consistent, however the payload has left it.
     """
     wheel = Wheel()
     ran: list[str] = []

@@ -1,5 +1,7 @@
 """
-Points at which an owner can kill itself, because a kill at a random time would rarely hit them.
+Points at which an owner can kill itself.
+
+A kill at a random time would rarely hit these points.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ POINTS = ("before begin", "after begin", "in the handler", "before settle", "aft
 
 class Fate:
     """
-    Kills this process when it passes *point* (one of `POINTS`) for the *times*-th time, or never if *point* is "".
+    Kills this process when it passes *point* (one of `POINTS`) for the *times*-th time.
+
+    If *point* is "", it never does.
     """
 
     def __init__(self, point: str, times: int) -> None:
@@ -27,7 +31,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Record that the process passes *point*, and kill it if the time has come.
+        Record that the process passes *point*. Kill the process if this is the chosen time.
         """
         if point == self._point:
             self._times -= 1
@@ -36,7 +40,9 @@ class Fate:
 
     def watch(self, store: Store) -> None:
         """
-        Wrap `apply` of *store*, so that the process passes the points before and after its commits.
+        Wrap `apply` of *store*.
+
+        The process then passes a point before and after each commit.
         """
         apply = store.apply
 

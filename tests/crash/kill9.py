@@ -69,7 +69,9 @@ def url_of(folder: Path, store: str) -> str:
 
 def append(path: Path, line: str) -> None:
     """
-    Append *line* in one write, so that after a SIGKILL the file has either the whole line or no part of the line.
+    Append *line* in one write.
+
+    So after a SIGKILL the file has either the whole line or no part of it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
@@ -123,7 +125,7 @@ class Victim:
 
     def tend(self) -> None:
         """
-        Start an owner if there is none, and kill an owner whose time is over.
+        Start an owner if none is running, and kill an owner whose time is over.
         """
         if self.process is None:
             self.start()
@@ -134,7 +136,9 @@ class Victim:
 
     def start(self) -> None:
         """
-        Start an owner, with a random lifetime and, if it has a fate, a random point at which it kills itself.
+        Start an owner with a random lifetime.
+
+        If it has a fate, it kills itself at a random point.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)
@@ -180,7 +184,7 @@ class Outcome:
 
 def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
     """
-    Yield each firing of a generation that came after a firing whose settle was acknowledged.
+    Yield each firing of a generation that came after the settle of an earlier firing was acknowledged.
     """
     ended: set[str] = set()
     for fire_id in order:
@@ -262,7 +266,7 @@ def tend_until(instant: float, victims: list[Victim]) -> None:
 
 def wait_until_empty(client: Scheduler, owner: Victim) -> None:
     """
-    Let the last owner live until nothing is pending or running.
+    Let the last owner live until no job is pending or running.
     """
     owner.kill()
     owner.has_fate = False

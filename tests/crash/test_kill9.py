@@ -1,7 +1,7 @@
 """
 The crash proof in its short form.
 
-`python tests/crash/kill9.py` is the long one.
+`python tests/crash/kill9.py` runs the long form.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 )
 def test_nothing_is_lost(run_proof, capsys, every, where):
     """
-    If the owner or the server is killed about every second, every acknowledged job fires, and no settled job again.
+    The owner or the server is killed about every second.
+
+    Every acknowledged job fires, and no settled job fires again.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")

@@ -1,5 +1,7 @@
 """
-A node is killed while one lane has more jobs than all nodes have room for, and the other node continues all lanes.
+A node is killed while one lane has more jobs than all nodes have room for.
+
+The other node continues all lanes.
 """
 
 from __future__ import annotations

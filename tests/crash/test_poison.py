@@ -26,7 +26,9 @@ while scheduler.stats()["pending"] or scheduler.stats()["running"]:
 @pytest.mark.realtime
 def test_poison_is_parked(tmp_path):
     """
-    After as many crashes as it has attempts, the job is a dead letter with the reason, and the process survives.
+    A job crashes its process as often as it has attempts.
+
+    It then is a dead letter with the reason, and the next process survives.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     client = Scheduler(url)

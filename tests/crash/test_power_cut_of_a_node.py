@@ -1,5 +1,7 @@
 """
-A node loses power while its store is on a server, which does not learn that the connections are gone.
+A node loses power while its store is on a server.
+
+The server does not learn that the connections are gone.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ sys.stdin.read()
 
 @pytest.mark.realtime
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
-def test_another_node_goes_on(request, kind):
+def test_another_node_continues(request, kind):
     """
-    Every acknowledged job fires, although the server still holds the connections of the lost node.
+    Every acknowledged job fires on another node, although the server still holds the connections of the lost node.
     """
     line = request.getfixturevalue(f"{kind}_line")
     if kind == "postgres":

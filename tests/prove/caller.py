@@ -1,9 +1,9 @@
 """
 A caller that continuously sets, replaces, moves and cancels jobs, and the check of the starts that follow.
 
-The caller may switch to another URL at any time. Each answered call is recorded. The handler writes a line `SERIAL
-STARTED DUE` for each start, where the serial number of the set is the job's payload. Generations are not compared,
-because a migration may change them.
+The caller may switch to another URL at any time, and records each answered call. The handler writes a line `SERIAL
+STARTED DUE` for each start. The serial number of a set is the payload of its job. Generations are not compared, because
+a migration may change them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Life:
 
     def is_pending_at(self, now: float) -> bool:
         """
-        Return True if the job still waits for its due time, by its last answer.
+        Return True if the job still waits for its due time at *now*, according to the last answer about it.
         """
         return self.due > now and self.ended_at is None and not self.is_doubtful
 
@@ -93,7 +93,7 @@ class Counts:
     @property
     def is_good(self) -> bool:
         """
-        True if some calls were acknowledged, and no fault was found.
+        True if some calls were acknowledged and no fault was found.
         """
         return self.acknowledged > 0 and not (self.lost or self.overtaken or self.early)
 
@@ -207,7 +207,7 @@ class Caller:
         """
         Replace exactly the job that was set.
 
-        Without the condition, a job that a migration has moved would be set again in the old store.
+        Without this condition, a job that a migration has moved away would be set again in the old store.
         """
         self._serial += 1
         serial, step, asked_at = self._serial, self._step, time.time()
@@ -268,7 +268,7 @@ class Caller:
 
 def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict[str, Counts]:
     """
-    Count, for each step, the faults in the jobs that were set during it.
+    Count for each step the faults in the jobs that were set during this step.
     """
     counts = {step: Counts(caller.acknowledged[step], pause_s=caller.pauses.get(step, 0.0)) for step in steps}
     found: dict[int, list[Start]] = {}

@@ -21,7 +21,9 @@ from redis_servers import Redis  # isort: skip - as before
 @contextmanager
 def url_of(kind: str) -> Iterator[str]:
     """
-    Provide the URL of an empty store of that *kind*, or "" for the file that chaos makes itself.
+    Provide the URL of an empty store of *kind*.
+
+    For a file the URL is "", because chaos makes the file itself.
     """
     if kind == "sqlite":
         yield ""

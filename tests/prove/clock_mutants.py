@@ -1,5 +1,5 @@
 """
-Engines and stores with faults that show only when a clock is set.
+Engines and stores with faults that become visible only when a clock is set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    A running job that is asked to stop expires at that moment, so a clock step undoes or shifts the expiry.
+    If a running job is asked to stop, it expires at that moment.
+
+    So a clock step undoes or shifts the expiry.
     """
     real = _plan.decide
 
@@ -56,7 +58,9 @@ def trusts_ends_of_a_later_clock() -> Any:
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After a generation's due time was rewritten, its later records, even the record of a retry, are ignored for a while.
+    After a generation's due time was rewritten, later records of the generation are ignored for a while.
+
+    Even the record of a retry is ignored.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -67,7 +71,9 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Clocks are not compared, so staged jobs stay filed by the clock before its step.
+    Clocks are not compared.
+
+    So staged jobs keep their order by the clock before its step.
     """
 
     @contextmanager
@@ -98,7 +104,9 @@ def knows_clocks_a_thousandth_apart() -> Any:
 
 def counts_delays_by_its_own_clock() -> Any:
     """
-    A process that sets jobs computes their due times from its own estimate of the store's time, which is a day old.
+    A process that sets jobs computes their due times from its own estimate of the store's time.
+
+    This estimate is a day old.
     """
     every = ExitStack()
     for name in ("_counted_set", "_counted"):
@@ -109,7 +117,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    A clock that runs a tenth faster or slower is taken, at each renewal, for a clock that was set.
+    If a clock runs a tenth faster or slower, each renewal treats this as a clock that was set.
     """
     sample = _storeclock.StoreClock.sample
 

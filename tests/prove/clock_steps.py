@@ -3,8 +3,9 @@ The proof of the clock: the time of day is moved forward and back, by an hour an
 
     python tests/prove/clock_steps.py --jobs 400 [--store URL]
 
-All jobs have a delay, which counts elapsed time: on a file because the owner detects the step, on a database because it
-has a clock of its own. No job may be lost, run twice, run early, or be later than the detection of the step takes.
+All jobs have a delay, which counts elapsed time. On a file it does so because the owner detects the step; on a
+database, because the database has its own clock. No job may be lost, run twice or run early. A job may be late only by
+the time that it takes to detect the step.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The proof of the clock, on SQLite: a process has its time of day set back, ahead
     python tests/prove/clock_trips.py [--trips 12] [--seed 7] [--only back]
 
 The scheduler runs in a process with an interposed `clock_gettime`, whose offset this process sets during the test. It
-has one job far ahead, one with `every=1`, and one with a cron line for every second; jobs with `delay=` and `at=` are
-set continuously. Requirements:
+has one job far ahead, one job with `every=1`, and one job with a cron line for every second. Jobs with `delay=` and
+`at=` are set continuously. Requirements:
 
     every    keeps its phase by elapsed time, and is never silent for longer than 2 s
     cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
@@ -88,7 +88,9 @@ def build_clock(folder: Path) -> Path:
 @contextmanager
 def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
     """
-    Provide the environment of a process whose clock can be set, and a function that sets its error in seconds.
+    Provide the environment of a process whose clock can be set.
+
+    Provide also a function that sets the error of this clock in seconds.
     """
     library, shared = build_clock(folder), folder / "offset"
     shared.write_bytes(bytes(8))
@@ -176,7 +178,7 @@ def judge(told: dict[str, Any]) -> list[str]:
     """
     Return the faults in a scheduler's record, in words.
 
-    Times are counted from its beginning.
+    Times in the record are counted from its beginning.
     """
     steps, length = [tuple(step) for step in told["steps"]], told["length"]
     runs: dict[str, list[float]] = {}
@@ -213,7 +215,8 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
     """
     Return the faults of a job that was requested at *asked* for a given time of day, and watched until the end.
 
-    It takes a moment to detect a clock step, so a job that is due within a second of a step may run by either clock.
+    The detection of a clock step takes a moment. So a job that is due within a second of a step may run by the old or
+    the new clock.
     """
     at, wall, watched = asked
     due = _first_shown(wall, at, steps)
@@ -233,7 +236,7 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
 
 def _first_shown(wall: float, asked: float, steps: list[Step]) -> float | None:
     """
-    Return the first time from *asked* on at which the time of day was *wall* or later.
+    Return the first time, from *asked* on, at which the time of day was *wall* or later.
     """
     for index, (start, off) in enumerate(steps):
         end = steps[index + 1][0] if index + 1 < len(steps) else float("inf")

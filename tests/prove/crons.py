@@ -48,7 +48,7 @@ def compare(line: str, zone: ZoneInfo, firings: int) -> tuple[Counter[str], list
     """
     Compare the next *firings* of a line with croniter's.
 
-    Return the number of differences of each class, and the unexplained differences.
+    Return the number of differences of each documented class, and a list of the other differences.
     """
     ours = set(_ours(line, zone, firings))
     theirs = set(_theirs(line, zone, firings))
@@ -112,7 +112,7 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
     Return the faults of daily and hourly lines around a *change* of the zone.
 
-    An omitted day, a double firing, or a wrong step.
+    Faults are an omitted day, a double firing, or a wrong step.
     """
     found: list[str] = []
     noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)

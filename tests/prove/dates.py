@@ -5,7 +5,8 @@ Runs the tests that read the time of day at instants that break programs, and re
     python tests/prove/dates.py --record   list them again: run the quick tests with a clock that counts its readers
     python tests/prove/dates.py --record tests/service    list the tests of a folder again, and keep all others listed
 
-An interposed clock gives the time of day, and leaves the monotonic clock alone. Debian's libfaketime cannot do that:
+An interposed clock replaces the time of day, and leaves the monotonic clock unchanged. Debian's libfaketime cannot do
+  that:
 with its own monotonic clock the drivers hang, and with the system's monotonic clock `time.sleep` fails.
 """
 

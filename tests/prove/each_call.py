@@ -29,7 +29,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: its kind, and the number of the failing call in the plan of *seed*.
+    One failure: its kind, and the number of the call that fails in the plan of *seed*.
     """
 
     seed: int
@@ -41,7 +41,7 @@ class Case:
 @dataclass(slots=True)
 class Result:
     """
-    The results of the failures.
+    The results of all failures.
     """
 
     failures: int = 0
@@ -64,7 +64,7 @@ def plan_of(seed: int) -> Plan:
     """
     Return the small plan of *seed*.
 
-    With an odd seed it uses SQLite.
+    With an odd seed the plan uses SQLite.
     """
     return Plan(seed, hours=0.04, asks=20, breaks=0)
 
@@ -83,7 +83,9 @@ def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
 
 def violations(case: Case) -> list[str]:
     """
-    Simulate *case*, in which one call fails, and return the violations of the scheduler's promises.
+    Simulate *case*, in which one call fails.
+
+    Return the violations of the scheduler's promises.
     """
     plan = replace(plan_of(case.seed), failing=(case.number, case.how))
     return [str(each) for each in check_history(simulate(plan), plan.shards)]

@@ -1,5 +1,5 @@
 """
-Engines and stores with faults in handling unreadable rules and hanging statements.
+Engines and stores with faults: they mishandle unreadable rules or hanging statements.
 """
 
 from __future__ import annotations

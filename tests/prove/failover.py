@@ -90,7 +90,7 @@ OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 @dataclass(slots=True)
 class Told:
     """
-    The answers that this process has received, with their times.
+    The answers that this process has received, with the times of the answers.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -174,7 +174,7 @@ def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event
 
 def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
     """
-    Lose the primary after half of *seconds*, and return the result.
+    Lose the primary after half of *seconds*. Return the result.
     """
     dice = random.Random(seed)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the owners inherit this, and wait for the signal

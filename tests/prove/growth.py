@@ -224,7 +224,9 @@ def _end_standby(data: Path) -> None:
 
 def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
     """
-    Run all *steps*, with some *seconds* of calls after each, and count the faults.
+    Run all *steps*, with *seconds* of calls after each step.
+
+    Count the faults.
     """
     caller = Caller(seed)
     with prepared() as (folder, shell):

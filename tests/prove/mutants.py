@@ -73,7 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The prefetcher takes the clock, a second ahead of its reads, for its progress.
+    The prefetcher advances to the time of its clock, which is a second ahead of its reads.
 
     Overdue jobs are not swept.
     """
@@ -90,14 +90,18 @@ def cursor_from_now() -> Any:
 
 def knows_itself_by_host_and_pid() -> Any:
     """
-    An owner's name consists only of host and process id, so it is the same as before a restart.
+    An owner's name consists only of host and process id.
+
+    So the name is the same as before a restart.
     """
     return mock.patch.object(_core, "one_life", lambda name, _: name)
 
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Each attempt to start uses another name, so a lease whose grant was lost seems to belong to another owner.
+    Each attempt to start uses another name.
+
+    So if the answer that granted a lease was lost, the lease seems to belong to another owner.
     """
     start = Core._start
 
@@ -179,7 +183,9 @@ def takes_a_standby_for_its_primary() -> Any:
 
 def starts_over_when_emptied() -> Any:
     """
-    If its tables were emptied, the store initialises them again, and generations and epochs begin at 1.
+    If its tables were emptied, the store initialises them again.
+
+    Generations and epochs then begin at 1.
     """
     return mock.patch.object(Cluster, "_leaps_when_emptied", return_value=False)
 
@@ -193,7 +199,7 @@ def hands_over_what_runs() -> Any:
 
 def refuses_ends_in_a_tail() -> Any:
     """
-    Ends in a draining shard are refused, as if their owner had lost the lease.
+    Ends in a draining shard are rejected, as if their owner had lost the lease.
     """
     is_fenced = Table.is_fenced
 
@@ -212,14 +218,18 @@ def begins_what_it_cannot_run() -> Any:
 
 def takes_nothing_up() -> Any:
     """
-    No node claims a job that another node has marked as unroutable, so the job never runs.
+    If a node has marked a job as unroutable, no other node claims the job.
+
+    So the job never runs.
     """
     return mock.patch.object(Loader, "take_up")
 
 
 def never_looks_back() -> Any:
     """
-    There is no regular sweep, so a job whose notification was lost is never found.
+    There is no regular sweep.
+
+    So a job whose notification was lost is never found.
     """
     return both(mock.patch.object(OverdueSweeper, "sweep"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 
@@ -236,7 +246,7 @@ def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
     """
     Combine several faults.
 
-    If there are two ways to learn of a job, a fault in one of them has no effect alone.
+    If the engine learns of a job in two ways, a fault in one of them has no effect alone.
     """
     with ExitStack() as stack:
         for fault in faults:
@@ -263,7 +273,7 @@ def answers_before_the_commit() -> Any:
 
 def is_a_set(entry: Any) -> bool:
     """
-    Return True if a caller waits for the answer to a set.
+    Return True if *entry* is a set whose answer a caller awaits.
     """
     return all(type(write).__name__ == "Set" for write in entry[0])
 
@@ -279,7 +289,7 @@ def invented(write: Any) -> Any:
 
 def settles_what_never_ran() -> Any:
     """
-    One attempt in fifty is reported as a success without regard to its end.
+    One attempt in fifty is reported as a success, however it ended.
     """
     attempt = Dispatcher.attempt
     number = itertools.count(1)
@@ -339,7 +349,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    An attempt that was already withdrawn is withdrawn again for each request, whatever its state.
+    An attempt that was already withdrawn is withdrawn again at each further request, whatever its state.
     """
     withdraw = StagedJobs.withdraw
 
@@ -352,7 +362,7 @@ def gives_back_twice() -> Any:
 
 def says_cancelled() -> Any:
     """
-    The store answers that a running job is cancelled, and removes the job.
+    For the cancel of a running job, the store answers "cancelled" and removes the job.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -369,7 +379,9 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    A running job that was asked to stop does not expire, so it is retried if its node dies or its attempt fails.
+    A running job that was asked to stop does not expire.
+
+    So it is retried if its node dies or its attempt fails.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -416,7 +428,7 @@ def lends_nothing() -> Any:
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    After a takeover, a full lane is read from the position that it has in another shard.
+    After a takeover, a full lane is read from the position that it has in a different shard.
 
     The other ways to learn of the jobs in that lane are disabled: overdue jobs are not swept, and the shard is never
     read from its beginning.
@@ -435,7 +447,9 @@ def forgets_the_position_of_a_lane() -> Any:
 
 def looks_past_a_lane() -> Any:
     """
-    A lane is read from its cursor only, which has no effect as long as the cursor is right.
+    A lane is read only from its scan position.
+
+    This has no effect as long as the position is right.
     """
     look = OverdueSweeper.sweep
 
@@ -448,7 +462,7 @@ def looks_past_a_lane() -> Any:
 
 def keeps_what_is_leased() -> Any:
     """
-    An owner that has lost a shard keeps the leases that it gave to workers.
+    An owner that has lost a shard keeps the leases of jobs that it gave to workers.
     """
     return mock.patch.object(Engine, "_let_go")
 
@@ -610,7 +624,7 @@ def starts_what_is_queued() -> Any:
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    Answers are not applied to entries for which *is_kept* returns True.
+    Answers are ignored for entries for which *is_kept* returns True.
     """
     withdraw = StagedJobs.withdraw
 

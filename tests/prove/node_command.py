@@ -21,7 +21,7 @@ def run_command(
     line_of: Callable[[Any], str],
 ) -> int:
     """
-    Run one node if the command line asks for that.
+    Run one node if the command line requests it.
 
     Otherwise run the proof, and print one line. Return 1 if the proof failed.
 

@@ -5,8 +5,8 @@ The power-cut proof: a store on a recorded disk loses power at any step, and the
 
 Every batch acknowledged before the cut must exist, the batch in progress must exist completely or not at all, and the
 file must be sound. Time passes between the batches, so that far jobs come near and are sorted step by step, and keys
-are merged into runs. Every other file begins with an older schema and has jobs in it. With `--synchronous normal` or
-`off` rows must be missing; then the exit code is 1.
+are merged into runs. Every second file begins with an older schema and already has jobs. With `--synchronous normal` or
+`off` rows must be missing, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Result:
         """
         Record a fault.
 
-        Only the first few are kept.
+        Only the first few faults are kept.
         """
         self.said = (*self.said, what)[:5]
 

@@ -1,7 +1,9 @@
 """
-Checks all executions of the protocol's model, `model/protocol.pml`, and that the check finds each known fault.
+Checks all executions of the protocol's model, `model/protocol.pml`.
 
-    python tests/prove/protocol_model.py [--fault NAME] [--trail]
+The check must find each known fault.
+
+python tests/prove/protocol_model.py [--fault NAME] [--trail]
 
 Needs `spin` and a C compiler. The last line has the number of states, and the number of faults found.
 """
@@ -56,10 +58,10 @@ class Checked:
 
 def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
-    Build the checker for the model with *defines*, and run it to the end or to the first violation.
+    Build the checker for the model with *defines*. Run it to the end or to the first violation.
 
-    With *circles*, search for an execution that never ends. If there were one, the assertion about the end would prove
-    nothing.
+    With *circles*, search for an execution that never ends. Such an execution would make the assertion about the end
+    worthless.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:

@@ -173,7 +173,7 @@ def children_cpu_s() -> float:
 
 def again(command: list[str], line: str) -> list[str]:
     """
-    Return *command* with the seed that *line* names.
+    Return *command* with the seed that the output *line* names.
     """
     seed = re.search(r"seed (\d+)", line)
     return [

@@ -172,7 +172,7 @@ def nodes_of(told: Told) -> Iterator[Nodes]:
 
 class Callers:
     """
-    Sets, moves and cancels jobs of *handlers* in a thread of its own, until it is ended.
+    Sets, moves and cancels jobs of *handlers* in a separate thread, until `end` is called.
     """
 
     def __init__(self, url: str, told: Told, handlers: tuple[str, ...], seed: int, **rule: Any) -> None:
@@ -229,7 +229,7 @@ class Callers:
 
 def judged(told: Told, client: Scheduler, nodes: Nodes, more: str = "") -> Result:
     """
-    Let the remaining jobs fire, stop the *nodes*, and return the result.
+    Let the remaining jobs fire, and stop the *nodes*. Return the result.
     """
     until(lambda: drained(client))
     nodes.stop()
@@ -257,7 +257,7 @@ def drained(client: Scheduler) -> bool:
 
 def statistics(url: str, seconds: float, seed: int) -> Result:
     """
-    Repeatedly make the server believe that its tables are empty, and then send bursts.
+    Repeatedly make the server believe that its tables are empty, and then set a burst of jobs.
     """
     import psycopg  # noqa: PLC0415 - this row needs it alone
 
@@ -359,7 +359,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
 
 def rates(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the clocks of the nodes, and so their waits, run at other rates than the server's clock.
+    Let the clocks of the nodes, and so their waits, run at different rates from the server's clock.
     """
     compiler = shutil.which("cc")
     assert compiler is not None, "the rates of clocks need a C compiler: install one"
@@ -470,7 +470,7 @@ def prove(row: str, url: str, seconds: float, seed: int) -> Result:
 
 def main() -> int:
     """
-    Run one node if the command line asks for that.
+    Run one node if the command line requests it.
 
     Otherwise run the proof, and print one line. Return 1 if the proof failed.
     """

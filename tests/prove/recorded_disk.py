@@ -54,7 +54,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        Put every connection that a store opens from now on on this disk.
+        From now on, put every connection that a store opens on this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)
@@ -158,7 +158,9 @@ class _Vfs(apsw.VFS):
 
 class _Cursor:
     """
-    Rows in the form of sqlite3, and the number of changed rows, which apsw's own cursor does not report.
+    Rows in the form of sqlite3, and the number of changed rows.
+
+    (apsw's own cursor does not report that number.)
     """
 
     def __init__(self, inner: apsw.Cursor, rowcount: int) -> None:

@@ -46,7 +46,9 @@ TRIES: Final = 3
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Run a node of the version with which *name* begins, until it is asked to stop.
+    Run a node until it is asked to stop.
+
+    *name* begins with the version of the node.
     """
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name, workers=64))
 
@@ -70,7 +72,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Told:
     """
-    The received answers: the time of each set, and of each cancel, by key and generation.
+    The answers received: the time of each set and of each cancel, by key and generation.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -94,14 +96,14 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        True if no fault was found, and some jobs had to wait for a node with their handler.
+        True if no fault was found, and if some jobs had to wait for a node with their handler.
         """
         return self.is_sound and not self.beside and self.silent_s < SILENT_S
 
     @property
     def is_sound(self) -> bool:
         """
-        True if no fault was found, except for faults that a stall of the machine can explain.
+        True if no fault was found, apart from faults that a stall of the machine can explain.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0
@@ -126,7 +128,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.E
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Deploy the other version *rounds* times, and repeat the run if the machine stalled.
+    Deploy the other version *rounds* times. Repeat the run if the machine stalled.
     """
     for _ in range(TRIES):
         result = deploy(url, rounds, seed)
@@ -185,7 +187,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
     """
-    Return the time from which, until *at*, a live node has had *handler* without a gap.
+    Return the start of the period up to *at* in which a live node has always had *handler*.
     """
     spans = sorted(
         (float(since), down.get(name, float("inf")))

@@ -44,20 +44,22 @@ def makes_up_for_nothing() -> Any:
 
 def lets_it_run_on() -> Any:
     """
-    A run continues when the next one becomes due, although the policy is to stop it.
+    A run continues when the next run becomes due, although the policy is to stop the running one.
     """
     return mock.patch.object(OverlapCanceller, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:
     """
-    After a `run_now`, a job continues with the due time after the run, even if that due time had been skipped.
+    After a `run_now`, a job continues with the due time after the run.
+
+    It does so even if that due time had been skipped.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 
 
 def begins_again_when_set() -> Any:
     """
-    Setting the same rule again begins a new series and forgets the runs that were owed.
+    Setting the same rule again begins a new series and forgets missed runs.
     """
     return mock.patch.object(_rules, "_is_kept", return_value=False)

@@ -114,7 +114,7 @@ def prove(kind: str, rounds: int) -> Result:
 
 def read(runs: Path, began: float, ended: float, steps: int) -> Result:
     """
-    Return the records of the file between the two times.
+    Return the records in the file between the times *began* and *ended*.
     """
     times: dict[str, list[float]] = {f"job-{number}": [began, ended] for number in range(JOBS)}
     for line in runs.read_text().splitlines():

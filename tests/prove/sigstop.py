@@ -4,9 +4,9 @@ The proof of the zombie: of two owners on one store, one is repeatedly suspended
     python tests/prove/sigstop.py --rounds 3 --store URL
 
 The other owner takes over. When the suspended one continues, all its acknowledgements must be refused. No job may be
-lost, and no generation may be settled twice. This process continuously sets jobs, and the owners are notified of them:
-none may be silent for 5 s, whichever owner was suspended when it was set. The URL names a store with leases, and has
-`lease_s=1`.
+lost, and no generation may be settled twice. This process continuously sets jobs, and the owners are notified of them.
+No job may be silent for 5 s, whichever owner was suspended when the job was set. The URL names a store with leases, and
+has `lease_s=1`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Result:
     """
-    The sums of the numbers in the files of the processes.
+    The sums of the numbers in the files of all processes.
     """
 
     jobs: int
@@ -147,7 +147,9 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    For *seconds*, set jobs that are due at once or soon, and record the earliest time at which each may fire.
+    For *seconds*, set jobs that are due at once or soon.
+
+    Record for each the earliest time at which it may fire.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -160,7 +162,9 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 
 def until(condition: object) -> None:
     """
-    Wait until *condition* holds, or for `PATIENCE_S`. A timeout raises no error: it shows in the counts.
+    Wait until *condition* holds, or for `PATIENCE_S`.
+
+    A timeout raises no error, but shows in the counts.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -182,7 +186,7 @@ def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str])
     """
     Count the owners' records.
 
-    A job that is *left* in the store counts neither as lost nor as done.
+    Jobs that are *left* in the store count neither as lost nor as done.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]

@@ -1,5 +1,7 @@
 """
-Measures for how long the machine kept a process from running, for proofs on real clocks.
+Measures how long the machine kept a process from running.
+
+For proofs that use real clocks.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ class Stalls:
     """
     Watches the process within a `with` statement.
 
-    `longest_s` is the longest time by which a sleep was late.
+    `longest_s` is the longest delay of a sleep.
     """
 
     def __init__(self) -> None:

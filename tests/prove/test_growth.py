@@ -28,7 +28,9 @@ ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
 
 def test_the_page_has_every_step():
     """
-    The page leads from a file to a cluster that loses a master, and gives callers the URL of each store.
+    The page leads from a file to a cluster that loses a master.
+
+    At each step it gives callers the URL of the current store.
     """
     assert [step.name for step in STEPS] == [
         "One file",
@@ -47,7 +49,9 @@ def test_the_page_has_every_step():
 
 def test_callers_are_followed_by_a_second_migration():
     """
-    At each step at which jobs move, the callers get the new URL, and then the same command runs again.
+    At each step that moves jobs, the callers get the new URL.
+
+    Then the same command runs a second time.
     """
     moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
     assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]
@@ -61,7 +65,9 @@ def test_callers_are_followed_by_a_second_migration():
 @needs_bash
 def test_the_page_is_bash():
     """
-    Every block is valid bash, and every command and option of tickwheel in it exists.
+    Every block is valid bash.
+
+    Every command and option of tickwheel in it exists.
     """
     done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -72,9 +78,9 @@ def test_the_page_is_bash():
 
 def test_steps_are_cut_where_callers_change():
     """
-    A step consists of its blocks, cut at the comments.
+    A step consists of its blocks, which are cut at the comments.
 
-    Other text and other sections are omitted.
+    Other text and other sections are ignored.
     """
     section = "## The steps, command by command\n\ntext\n\n### One\n\ntext\n\n```\na\n# callers use $B\nc\n```\n\n"
     page = f"### Not this\n\n{section}```\nd\n```\n\n### Two\n\n```\ne\n```\n\n## Another\n\n```\nf\n```\n"
@@ -89,9 +95,11 @@ def shell(tmp_path):
 
 
 @needs_bash
-def test_a_shell_goes_on(shell, tmp_path):
+def test_a_shell_keeps_its_state(shell, tmp_path):
     """
-    Variables, functions and processes last from one command to the next, and no command reads the commands after it.
+    Variables, functions and processes last from one command to the next.
+
+    No command reads the text of the commands after it.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')
@@ -105,16 +113,18 @@ def test_a_shell_goes_on(shell, tmp_path):
 @needs_bash
 def test_a_command_that_fails_is_named(shell, code):
     """
-    A failing command raises at any place in a block, and so does a shell that ends.
+    If a command fails at any place in a block, an error with its name is raised.
+
+    A shell that ends also raises an error.
     """
     with pytest.raises(RuntimeError, match=r"false|exit"):
         shell.run(code)
 
 
 @needs_bash
-def test_a_shell_takes_its_processes_along(tmp_path):
+def test_a_shell_ends_its_processes(tmp_path):
     """
-    When a shell ends, all processes that it has started end.
+    When a shell ends, all processes that it started end, too.
     """
     shell = Shell(tmp_path, dict(os.environ))
     shell.run("mkfifo pipe; sleep 100 > pipe &")
@@ -126,7 +136,9 @@ def test_a_shell_takes_its_processes_along(tmp_path):
 @needs_bash
 def test_a_node_that_ends_is_not_waited_for(shell):
     """
-    The page's function that starts a node fails as soon as the node ends, however long it may wait for an answer.
+    The page's function that starts a node fails as soon as the node ends.
+
+    It does so even if it may wait much longer for an answer.
     """
     shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
     shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')
@@ -164,7 +176,7 @@ class Told(Caller):
         ({}, [Start(1, 12.0, 12.1)], {"early": 1}),
     ],
 )
-def test_what_went_wrong_is_found(changes, starts, wrong):
+def test_faults_are_found(changes, starts, wrong):
     """
     The judge finds jobs that never start, jobs that start after an answered cancel or move, and jobs that start early.
     """
@@ -190,7 +202,7 @@ def test_a_caller_changes_its_store(tmp_path):
     """
     A caller continues on the store that it is given.
 
-    If nothing fires there, all its jobs count as lost.
+    If no process fires there, all its jobs count as lost.
     """
     caller = Caller(seed=1)
     try:

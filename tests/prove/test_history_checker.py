@@ -1,5 +1,7 @@
 """
-The checker of histories, tested on a good history with single changes.
+The checker of histories.
+
+It is tested on a good history to which single changes are made.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def place(events, kind, condition=bool):
 
 def is_write(kind, outcome, **fields):
     """
-    Return a condition that is true for the commits of such a write.
+    Return a condition that is true for commits of a write of this *kind* with this *outcome*.
     """
     return lambda event: (
         isinstance(event.write, kind)
@@ -86,14 +88,16 @@ def changed(events, index, event):
 
 def test_good(events):
     """
-    The good history, from which all others are derived, has no violation.
+    The good history has no violation.
+
+    All other histories are derived from it.
     """
     assert kinds(events) == set()
 
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    Without its begin, its firing and its settle, a job counts as lost at the end.
+    If its begin, its firing and its settle are removed, a job counts as lost at the end.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -114,9 +118,9 @@ def _sets_again(event, key, at):
     return name == key and event.at > at
 
 
-def test_time_promised_by_a_node_that_has_not_the_job(events):
+def test_time_promised_by_a_node_without_the_job(events):
     """
-    A healthy node that does not own a job's shard must not promise more time to the job's worker.
+    A healthy node that does not own a job's shard must not promise more time to the worker of this job.
     """
     index = place(events, Committed, lambda event: event.at > 600 * 10**9 and is_write(Set, Outcome.CREATED)(event))
     job = events[index].answer.job
@@ -126,7 +130,7 @@ def test_time_promised_by_a_node_that_has_not_the_job(events):
 
 def test_early(events):
     """
-    A firing is early if the store's clock reads a millisecond less than the due time.
+    A firing counts as early if the store's clock reads a millisecond less than the due time.
     """
     index = place(events, Fired)
     assert "early" in kinds(changed(events, index, replace(events[index], store_ms=events[index].due_at - 1)))
@@ -142,7 +146,7 @@ def test_twice(events):
 
 def test_not_counted(events):
     """
-    A firing without a Begin write in the history is reported, because its attempt was not counted.
+    A firing without a Begin write is reported, because its attempt was not counted.
     """
     index = place(events, Committed, is_write(Begin, Outcome.BEGUN))
     assert "twice" in kinds((*events[:index], *events[index + 1 :]))
@@ -150,7 +154,7 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    If a settle with an old epoch takes effect, a zombie is reported.
+    If a settle with an old epoch takes effect, the checker reports a zombie (an owner that has lost its lease).
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
@@ -159,7 +163,7 @@ def test_zombie(events):
 
 def test_epoch_that_does_not_grow(events):
     """
-    A grant with an epoch that was used before is reported, because it would admit a zombie.
+    A grant with an epoch that was used before is reported, because it would let a zombie write.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -167,7 +171,9 @@ def test_epoch_that_does_not_grow(events):
 
 def test_repeated(events):
     """
-    An epoch that is granted twice is reported, and so is a generation that two jobs get.
+    An epoch that is granted twice is reported.
+
+    A generation that two jobs get is also reported.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "repeated" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -181,7 +187,9 @@ def test_repeated(events):
 
 def test_notes_taken_by_a_zombie(events):
     """
-    If notes are read under an old epoch, a zombie is reported, because the owner misses these notes.
+    If notes are read under an old epoch, a zombie is reported.
+
+    The real owner would miss these notes.
     """
     taken = Taken(events[-1].at, 0, -7, "n0.1")
     assert "zombie" in kinds((*events, taken))
@@ -189,15 +197,15 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    An answer with a generation that no commit has made is reported.
+    An answer is reported if no commit has made the generation in it.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
 
 
-def test_refused_and_done(events):
+def test_a_refused_set_that_took_effect(events):
     """
-    A set that took effect although its answer was a refusal is reported.
+    A set is reported if it took effect although its answer was a refusal.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
@@ -205,7 +213,7 @@ def test_refused_and_done(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    An answer to a begin that differs from the model of a store is reported.
+    If an answer to a begin differs from the model of a store, it is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -224,7 +232,7 @@ def test_settled_without_running(events):
     assert "ended" in kinds((*events[:index], *events[index + 1 :]))
 
 
-def test_told_and_not_written(events):
+def test_an_end_that_was_reported_but_not_written(events):
     """
     An end that was reported but never written is a violation.
     """
@@ -236,7 +244,7 @@ def test_told_and_not_written(events):
 @pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
 def test_series(events, shift_ms):
     """
-    A next run that omits a due time, is between two, or goes back in time is reported.
+    A next run is reported if it omits a due time, is between two due times, or goes back in time.
     """
 
     def has_next(event):
@@ -252,7 +260,7 @@ def test_series(events, shift_ms):
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_a_series_that_dies(events, is_cut_off):
     """
-    The end of a series is reported, unless each attempt of its run was interrupted by the end of its process.
+    The end of a series is reported, unless the end of a process interrupted each attempt of the series' last run.
     """
     is_next = is_write(Settle, Outcome.SETTLED, how=Settled.DONE)
     index = place(events, Committed, lambda event: is_next(event) and event.write.due_at is not None)
@@ -293,9 +301,11 @@ def test_late(events):
 
 
 @pytest.mark.parametrize(("what", "found"), [("step n", True), ("pause n", False), ("failover", False)])
-def test_beside(events, what, found):
+def test_overlapping_runs(events, what, found):
     """
-    A job that begins on another node while it runs is reported, unless the first node could not keep its lease.
+    A job that begins on another node while it runs is reported.
+
+    It is not reported if the first node could not keep its lease.
     """
     index = place(events, Fired)
     fired = events[index]
@@ -305,9 +315,9 @@ def test_beside(events, what, found):
     assert ("beside" in kinds((*events[: index + 1], broken, elsewhere, *events[index + 1 :]))) is found
 
 
-def test_again_after_its_end_is_not_beside(events):
+def test_a_run_after_the_end_of_an_attempt(events):
     """
-    Once its attempt has ended, a job may begin on another node.
+    Once its attempt has ended, a job may begin on another node without being reported.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED, how=Settled.AGAIN))
     commit = events[index]
@@ -319,7 +329,7 @@ def test_again_after_its_end_is_not_beside(events):
 
 def test_handler(events):
     """
-    A node that begins or claims a job without having the job's handler is reported.
+    A node is reported if it begins or claims a job without having the job's handler.
     """
     nodes = {event.machine: event.handlers for event in events if isinstance(event, Deployed)}
 
@@ -339,7 +349,7 @@ def test_handler(events):
 
 def test_silent_after_it_was_taken_up(events):
     """
-    A job that begins a minute after a healthy node has claimed it counts as silent.
+    If a job begins a minute after a healthy node has claimed it, the job counts as silent.
     """
     calm = tuple(event for event in events if not isinstance(event, Fault))
     index = place(calm, TakenUp)
@@ -361,7 +371,9 @@ def test_payload(events):
 
 def test_failed_simulation(events):
     """
-    A simulation that failed does not count as good, nor does a history without an end.
+    A simulation that failed does not count as good.
+
+    A history without an end does not either.
     """
     assert "lost" in kinds((*events, Fault(0, "the simulation failed: x")))
     assert "lost" in kinds([event for event in events if not isinstance(event, Finished)])
@@ -369,7 +381,7 @@ def test_failed_simulation(events):
 
 def test_calls_are_matched(events):
     """
-    If a call with another request gets the answer, the answer is reported as untrue.
+    If the answer to a call belongs to another request, it is reported as untrue.
     """
     index = place(events, Called, lambda event: event.verb == "set")
     assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))
@@ -379,7 +391,7 @@ def delayed(events, condition, delay_ns):
     """
     Delay the firing of a job by *delay_ns*, from its begin to its end.
 
-    *condition* selects the begin. Return the events.
+    *condition* selects the begin. Return the changed events.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -455,7 +467,7 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(3, False), (30, True)])
-def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
+def test_a_start_after_all_jobs_were_paused(events, seconds, found):
     """
     A handler that begins half a minute after all jobs were paused is reported.
 
@@ -469,7 +481,7 @@ def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
     assert ("scope" in kinds(sorted(alone, key=lambda event: event.at))) is found
 
 
-def test_what_is_paused_is_not_taken_up(events):
+def test_paused_jobs_are_not_claimed(events):
     """
     A node that claims jobs of a paused scope is reported.
     """
@@ -479,9 +491,9 @@ def test_what_is_paused_is_not_taken_up(events):
 
 
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
-def test_a_delay_that_a_line_held_up(waited_s, found):
+def test_a_delayed_commit(waited_s, found):
     """
-    If a set with a delay is committed later than its due time, lateness counts from the commit.
+    If a set with a delay is committed after its due time, lateness counts from the commit.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
@@ -518,7 +530,9 @@ def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
 @pytest.fixture(scope="module")
 def behind(events):
     """
-    Return a history in which a delay was set by a clock ten minutes behind, and the time of that set.
+    Return a history in which a clock ten minutes behind determines a delay.
+
+    Return also the time of the set with this delay.
     """
 
     def set_back(index):
@@ -532,9 +546,11 @@ def behind(events):
 
 
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
-def test_a_node_may_go_by_a_servers_former_clock_until_it_renews(behind, before_s, found):
+def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    A delay that is set just after the server's clock was set back is not judged by the new clock.
+    A delay is set just after the server's clock was set back.
+
+    The new clock does not judge this delay.
     """
     doctored, at = behind
     if before_s is not None:

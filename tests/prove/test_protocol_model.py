@@ -28,7 +28,7 @@ def test_holds():
 @pytest.mark.parametrize("name", FAULTS)
 def test_finds(name):
     """
-    If a known fault is put back into the model, the check finds it, and shows the steps that lead to it.
+    If a known fault is put back into the model, the check finds the fault, and shows the steps that lead to it.
     """
     found = check(FAULTS[name])
     assert found.broken

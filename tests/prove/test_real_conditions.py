@@ -41,9 +41,9 @@ FULL_DISK = """
 
 def test_a_disk_without_room(tmp_path):
     """
-    If a file cannot grow, the write fails with a message and earlier writes stay.
+    If a file cannot grow, the write fails with a message.
 
-    Everything works again once there is room.
+    Earlier writes stay, and everything works again once there is room.
     """
     path = tmp_path / "jobs.db"
     program = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)]
@@ -61,7 +61,9 @@ def test_a_disk_without_room(tmp_path):
 
 def test_a_hundred_thousand_sets_of_one_key(tmp_path):
     """
-    However often one key is set, there is one job for it, with the last generation, and it runs once.
+    However often one key is set, there is one job for it, with the last generation.
+
+    This job runs once.
     """
     ran = []
     is_done = threading.Event()
@@ -87,7 +89,9 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    If more jobs are due at one moment than may be staged, all run once, and the limit of staged jobs holds.
+    If more jobs are due at one moment than may be staged, each runs once.
+
+    The limit of staged jobs holds.
     """
     count, staged_max = 20_000, 1_000
     ran = []

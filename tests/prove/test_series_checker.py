@@ -1,5 +1,5 @@
 """
-The checker of series, if a clock is set between a `run_now` and the scheduled due time.
+The checker of series, if a clock is set between a `run_now` and the due time that was scheduled before.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ def committed(second, store_ms, write, outcome):
         (EVERY, 1_700_009_455_099, 1_700_009_455_099, False),
     ],
 )
-def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, next_at, is_right):
+def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    After a clock step of an hour, an interval still waits for the same elapsed time, and a cron job for the same hour.
+    After a clock step of an hour, an interval still waits for the same elapsed time.
+
+    A cron job waits for the same time of day.
     """
     weather = Weather()
     series = Series(weather)
@@ -56,9 +58,9 @@ def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, nex
 
 @pytest.mark.parametrize("recurrence", [CRON.replace("all", "skip"), EVERY.replace("all", "skip")])
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
-def test_what_a_run_now_is_besides_waits_while_its_attempts_go_on(recurrence, later_ms, is_right):
+def test_the_scheduled_due_time_waits_for_the_end_of_the_run(recurrence, later_ms, is_right):
     """
-    A clock step between two attempts moves the next due time only after the run has ended.
+    A clock step between two attempts of the `run_now` moves the next due time only after the run has ended.
     """
     weather = Weather()
     series = Series(weather)

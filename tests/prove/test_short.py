@@ -1,7 +1,7 @@
 """
-The other proofs in their short form.
+The short forms of the other proofs.
 
-`make prove` runs the long form.
+`make prove` runs their long forms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def proven(run_proof):
     """
-    Return a function that runs a program of this folder, and returns its exit code and its last line of output.
+    Return a function that runs a program of this folder.
+
+    The function returns the program's exit code and last line of output.
     """
 
     def run(*command):
@@ -35,7 +37,9 @@ def proven(run_proof):
 
 def test_power_cuts(proven):
     """
-    Whichever part of the unsynced data survives a power cut, every answered write exists and the file is sound.
+    Whichever part of the unsynced data survives a power cut, every answered write exists.
+
+    The file is sound.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "40", "--seed", "1")
@@ -70,7 +74,9 @@ def test_power_cuts_can_lose(proven, proof, synchronous):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_call_fails_once(seed):
     """
-    One of several hundred store calls fails, before and after its effect, and no job is lost or run twice.
+    One of several hundred store calls fails, before or after its effect.
+
+    No job is lost or run twice.
     """
     from each_call import prove  # noqa: PLC0415 - a program of this folder
 
@@ -83,7 +89,9 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    A store with its own clock fires all jobs normally if the client's clock is moved by an hour or a day, either way.
+    The client's clock is moved by an hour or a day, either way.
+
+    A store with its own clock fires all jobs normally.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -119,7 +127,9 @@ def test_none_is_early(proven, store):
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
 def test_clock_trips(proven, scenario):
     """
-    After a short step back and right again, intervals, cron lines, delays and instants fire at the right times.
+    A clock is set back a little and then right again.
+
+    Intervals, cron lines, delays and instants fire at the right times.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -132,7 +142,9 @@ def test_clock_trips(proven, scenario):
 @pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
 def test_clock_of_the_server(proven, kind, client):
     """
-    If a node dies and its server's clock is set back and right again, the other node continues all jobs in time.
+    A node dies, and its server's clock is set back and right again.
+
+    The other node continues all jobs in time.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -146,7 +158,9 @@ def test_clock_of_the_server(proven, kind, client):
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
-    A standby promoted under load uses no number twice, and lacks only writes that never reached it.
+    A standby is promoted under load.
+
+    It uses no number twice, and lacks only writes that never reached it.
     """
     if mode in {"sync", "async"}:
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -160,7 +174,9 @@ def test_failover(proven, mode):
 @pytest.mark.slow
 def test_a_stopped_owner_is_refused(proven):
     """
-    If an owner was suspended past its lease, its acknowledgements are refused, and nothing is lost.
+    An owner was suspended past the end of its lease.
+
+    Its acknowledgements are rejected, and no job is lost.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -175,7 +191,9 @@ def test_a_stopped_owner_is_refused(proven):
 @pytest.mark.slow
 def test_a_rolling_deployment(proven):
     """
-    While nodes of two versions replace each other, each job runs once, on a node that has its handler.
+    Nodes of two versions replace each other.
+
+    Each job runs once, on a node that has its handler.
     """
     import servers  # noqa: PLC0415 - a module of this folder
 
@@ -187,7 +205,7 @@ def test_a_rolling_deployment(proven):
 
 def test_cron_differences_belong_to_a_class():
     """
-    At clock changes we differ from croniter only in the documented ways.
+    At clock changes tickwheel differs from croniter only in the documented ways.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     if not crons.SOURCE.exists():
@@ -201,7 +219,9 @@ def test_cron_differences_belong_to_a_class():
 
 def test_zones_around_their_changes():
     """
-    In zones with gaps at midnight, at the end of the day, and of half an hour, no day is omitted or fires twice.
+    Some zones have gaps at midnight, at the end of the day, or of half an hour.
+
+    In these zones no day is omitted or fires twice.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):

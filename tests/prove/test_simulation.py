@@ -1,5 +1,7 @@
 """
-The simulation in its short form: good days, one day twice, and faulty engines that it must detect.
+The simulation in its short form.
+
+It runs good days, one day twice, and faulty engines that it must detect.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("plan", dict.fromkeys(AT_ONCE.values()), ids=lambda plan: f"{plan.seed}-{plan.breaks}")
 def test_a_quarter_of_an_hour_without_violations(plan):
     """
-    A quarter of an hour with a short end breaks nothing, so a violation on such a day shows that an engine is faulty.
+    A quarter of an hour with a short end breaks nothing.
+
+    So if such a day has a violation, the engine is faulty.
     """
     assert check_history(simulate(plan), plan.shards) == []
 
@@ -77,7 +81,7 @@ def test_an_hour_without_violations(seed):
 @pytest.mark.parametrize("seed", [2, 3])
 def test_one_seed_is_one_history(seed):
     """
-    One seed gives the same history byte for byte, even in another process with other hashes.
+    One seed gives the same history byte for byte, even in another process with a different hash seed.
     """
     program = f"from simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(__file__).parent)}
@@ -98,9 +102,9 @@ def test_other_seeds_are_other_histories():
 
 def days_of(name):
     """
-    Yield the days on which the fault *name* may show, shortest first.
+    Yield the days on which the fault *name* may show, the shortest first.
 
-    There are several, because a change of the engine changes the day of a seed.
+    There are several days, because a change of the engine changes the day of a seed.
     """
     if name in AT_ONCE:
         first = AT_ONCE[name]
@@ -130,7 +134,9 @@ def test_a_faulty_engine_is_found(name):
 @pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
 def test_faulty_engines_are_found_together(first, names):
     """
-    Faults that are simulated together are all found within a few seeds: each breaks the promise in its own way.
+    Faults that are simulated together are all found within a few seeds.
+
+    Each breaks the promise in its own way.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

@@ -24,7 +24,7 @@ _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 class Beside:
     """
-    The attempts that run, from the events so far.
+    The attempts that are running, according to the events so far.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,9 @@ class Beside:
 
     def begun(self, event: Fired) -> str | None:
         """
-        Record a start. Return the node on which the job was already running, unless a fault excuses the overlap.
+        Record a start.
+
+        Return the node on which the job was already running, unless a fault excuses the overlap.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)

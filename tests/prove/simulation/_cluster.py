@@ -210,7 +210,9 @@ class Cluster:
 
     def _cut_leases(self, now: int) -> None:
         """
-        Shorten leases that were written before the clock was set back, so that they expire one length from *now*.
+        Shorten leases that were written before the clock was set back.
+
+        They then expire one lease length from *now*.
         """
         latest = now + self._lease_ms
         self._seen = {name: min(until, latest) for name, until in self._seen.items()}
@@ -242,7 +244,9 @@ class Cluster:
 
     def fail_over(self) -> None:
         """
-        Switch to a standby that has all rows, but whose sequences lag behind the numbers that were given out.
+        Switch to a standby that has all rows.
+
+        The standby's sequences lag behind the numbers that were given out.
         """
         self._epoch = max(0, self._epoch - _LAG)
         self._table.leap(-_LAG)

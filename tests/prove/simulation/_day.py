@@ -128,7 +128,7 @@ class Break:
     """
     A fault, and its duration in seconds.
 
-    The node is drawn when it happens, unless it is given.
+    If no node is given, the node is drawn when the fault happens.
     """
 
     at: float
@@ -139,7 +139,9 @@ class Break:
 
 def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests over *length* seconds, in order: some in bursts, and most for jobs that are due soon.
+    Return *count* requests over *length* seconds, in order.
+
+    Some come in bursts, and most are for jobs that are due soon.
     """
     found: list[Ask] = []
     keys = [f"key-{number}" for number in range(max(8, count // 8))]
@@ -153,7 +155,9 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests of a process that fires nothing, and makes long pauses between requests.
+    Return *count* requests of a process that fires nothing.
+
+    The process makes long pauses between its requests.
     """
     found: list[Ask] = []
     for number in range(count):
@@ -183,9 +187,9 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
 
 def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
-    Return requests for jobs that workers pull, most of which are in progress during a fault.
+    Return requests for jobs that workers pull. Most of the jobs are in progress during a fault.
 
-    They are drawn from a separate source, like those of `crowd`.
+    The requests are drawn from a separate random source, like those of `crowd`.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -205,7 +209,7 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
     """
     Return requests for bursts of more jobs than there are workers, and for changes of these jobs near their due times.
 
-    The last burst is during a fault of the line, if there is one, so that withdrawals are written late, or twice.
+    If the line has a fault, the last burst is during that fault, so that withdrawals are written late, or twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -234,13 +238,13 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
     Return requests for a burst of jobs on a bad line, several for each job.
 
-    On few days only. The jobs wait for workers. The first callers change nothing, so each attempt is withdrawn and
-    claimed again with the same number. If the write that ends a withdrawn attempt fails on the line, it is repeated
-    half a second later. If by then another request has withdrawn the attempt again, that write ends the next try, which
-    waits for a worker. The job is then pending in the store, the last caller cancels it, and it still starts. So an
-    attempt must be withdrawn only once, however many requests there are.
+    Only few days have such a burst. Its jobs wait for workers. The requests of the first callers change nothing, so
+    each attempt is withdrawn and claimed again with the same number. If the write that ends a withdrawn attempt fails
+    on the line, it is repeated half a second later. If by then another request has withdrawn the attempt again, that
+    write ends the next try, which waits for a worker. The job is then pending in the store, the last caller cancels it,
+    and it still starts. So an attempt must be withdrawn only once, however many requests there are.
 
-    The requests are drawn from a separate source, so that the other days stay the same.
+    The requests are drawn from a separate random source, so that the other days stay the same.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -262,7 +266,8 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
     """
     Return requests for a burst of hanging jobs in a calm period, and for other jobs that do not hang.
 
-    The jobs are more than a node may run, and are cancelled soon. A day of some minutes has no room for them.
+    There are more hanging jobs than a node may run, and they are cancelled soon. A day of only some minutes has no such
+    burst.
     """
     start = _calm_from(dice, length, others, broken)
     return [] if start is None else _herd(start, "hung", HERD)
@@ -272,9 +277,9 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
     """
     Return requests for lanes with more jobs than the *nodes* have room for, and for other lanes.
 
-    They are drawn from a separate source. The jobs of one lane end slowly, and a node is killed while they wait. The
-    next owners of its shards already have more jobs of that lane than they have room for. The jobs of the other lane
-    hang, and occupy all workers.
+    The requests are drawn from a separate random source. The jobs of one lane end slowly, and a node is killed while
+    they wait. The next owners of its shards already have more jobs of that lane than they have room for. The jobs of
+    another lane hang, and occupy all workers.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []
@@ -293,7 +298,9 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
 
 def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> float | None:
     """
-    Return the beginning of some calm minutes without races and crowds of *others*, if there are any.
+    Return the beginning of some calm minutes without races and crowds of *others*.
+
+    Return None if there are no such minutes.
     """
     if length < _HERD_S:
         return None
@@ -354,9 +361,9 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
-    Return requests to pause some of the jobs of *others*, some before their due time and some after it.
+    Return requests to pause some of the jobs of *others*, before or after their due time.
 
-    Most of these jobs are resumed. The rest stay pending to the end, and do not count as missed.
+    Most of these jobs are resumed. The others stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:
@@ -391,7 +398,9 @@ def _stopper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def series(dice: random.Random) -> list[Ask]:
     """
-    Return the requests that set the recurring jobs, each once at the beginning.
+    Return the requests that set the recurring jobs.
+
+    Each job is set once, at the beginning.
     """
     found: list[Ask] = []
     for misfire in ("once", "all", "skip"):
@@ -409,7 +418,7 @@ def steers(seed: int, length: float) -> list[Ask]:
     """
     Return repeated requests that run recurring jobs now, delay them and advance them.
 
-    The requests are drawn from a separate source.
+    The requests are drawn from a separate random source.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -459,9 +468,9 @@ def _plan(dice: random.Random, key: str) -> list[str]:
 
 def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
-    Return requests for jobs that need a target, a zone or a kind of rule, and times when a node lacks one.
+    Return requests for jobs that need a target, a zone or a kind of rule, and the times when a node lacks one of these.
 
-    A random generator of their own draws them. Such a job is set only through a node that can run it.
+    They are drawn from a separate random source. Such a job is set only through a node that can run it.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {
@@ -528,9 +537,9 @@ def _setter(
 
 def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
-    Yield *count* pauses in order of time, each of one handler, all handlers, or all jobs.
+    Yield *count* pauses in order of time.
 
-    They may overlap.
+    Each pauses one handler, all handlers, or all jobs. The pauses may overlap.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))

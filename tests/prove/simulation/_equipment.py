@@ -1,7 +1,8 @@
 """
-The equipment of nodes: a target, the data of a time zone and a kind of rule; after some starts a node lacks a part.
+The equipment of nodes: a target, the data of a time zone, and a kind of rule.
 
-All nodes run in one process, so the machine of the calling task determines whether a part is missing.
+After some starts a node lacks a part. All nodes run in one process, so the machine of the calling task decides whether
+a part is missing.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 The health of owners, from the events of a history, which the limit on silence needs.
 
 A shard is healthy while its owner's node lives, is not paused, cut off or on a bad line, and has had the time to renew
-its lease since. From then on the limit holds, even for jobs that were overdue before.
+its lease since. From then on the limit on silence holds, even for jobs that were overdue before.
 
 For a job whose handler the owner lacks, the limit holds from the time when a healthy node has the handler, and a shard
-into which it can claim the job. Jobs of a lane may wait for one another: for them the limit holds while their owner
-runs fewer attempts of the lane than its share of the workers, or none, if the lane has a limit.
+into which it can claim the job. Jobs of a lane may wait for each other. For them the limit holds only while their owner
+runs fewer attempts of the lane than the lane's share of the workers. If the lane has a limit, it holds only while the
+owner runs no attempt of the lane.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the violations, with their kinds, in the wait of the pending job *before* from *start* to *event*.
+        Yield the violations while the pending job *before* waited, from *start* to *event*.
+
+        Yield the kind of each violation, too.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -90,7 +93,9 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time from which *job* could have been begun, or *at* if something still prevents it.
+        Return the time from which *job* could have been begun.
+
+        Return *at* if something still prevents it.
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
@@ -105,14 +110,18 @@ class Health:
 
     def still_runs(self, job: Job, shard: int) -> bool:
         """
-        Return True if the owner of *shard* still runs *job*, under a lease that it has lost and got again since.
+        Return True if the owner of *shard* still runs *job* under an earlier lease.
+
+        The owner has lost that lease, and has a new one since.
         """
         owner = self._owners.get(shard)
         return owner is not None and self._running.get((job.key, job.generation)) == owner
 
     def _lane_room_since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time from which the lane of *job* has room at the owner of *shard*, or *at* if it has none.
+        Return the time from which the lane of *job* has room at the owner of *shard*.
+
+        Return *at* if the lane has no room.
         """
         lane = (self._owners.get(shard, ""), job.handler)
         return at if self._attempts[lane] >= _share(job.handler) else self._room_since.get(lane, 0)
@@ -127,7 +136,7 @@ class Health:
 
     def paused_since(self, job: Job) -> int | None:
         """
-        Return the time from which *job* is paused by its scope, or None.
+        Return the time from which a scope of *job* is paused, or None.
         """
         scope = scope_over(job.target, job.handler, self._paused)
         return None if scope is None else self._paused[scope]
@@ -150,7 +159,7 @@ class Health:
 
     def is_deaf(self, machine: str, shard: int, at: int) -> bool:
         """
-        Return True if *machine* has been healthy for long enough to know that *shard* has another owner.
+        Return True if *machine* has been healthy for long enough to know that *shard* has a different owner.
         """
         owner, node = self._owners.get(shard), _node(machine)
         if owner is None or owner == machine or self._broken[node]:
@@ -175,13 +184,15 @@ class Health:
 
     def passed_on(self, job: Job, shard: int, at: int) -> None:
         """
-        Record that *job* was marked as unroutable or claimed in *shard*, which ends its wait there.
+        Record that *job* was marked as unroutable, or was claimed, in *shard*.
+
+        The job no longer waits there.
         """
         self._free_since[job.key] = self._since(job, shard, at)
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the running *job* if its node died and a healthy owner has had the time to recover it.
+        Yield the running *job* if its node died and a healthy owner has had enough time to recover it.
         """
         waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
@@ -203,9 +214,9 @@ class Health:
 
     def granted(self, event: Granted) -> None:
         """
-        Record a new owner.
+        Record a new owner of a shard.
 
-        Attempts of the former owner are not waited for.
+        Attempts of the former owner are no longer awaited.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at
@@ -256,8 +267,8 @@ class Health:
         """
         Record a begin, an end, or a delay that the owner itself has set.
 
-        The new clock does not judge a write that was in transit while the clock was set, or that comes from a node that
-        had not yet noticed the step.
+        A write may have been in transit while the clock was set, or come from a node that had not noticed the step. The
+        new clock does not judge such a write.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
@@ -290,7 +301,9 @@ class Health:
 
     def unheard(self, key: str) -> None:
         """
-        Record that the answer about *key* was lost, so its owner cannot know which clock the delay follows.
+        Record that the answer about *key* was lost.
+
+        So its owner cannot know which clock the delay follows.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 

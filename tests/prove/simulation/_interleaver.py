@@ -1,8 +1,8 @@
 """
 The interleaver runs threads one at a time, chosen by a seed.
 
-Simulated time passes only while all of them wait. Every task is a real thread that holds the baton while it runs. It
-passes the baton on where it would block and, if the seed says so, where a thread could be preempted. So the engine's
+Simulated time passes only while all of them wait. Every task is a real thread. Only the task that has the baton runs.
+It passes the baton on where it would block and, if the seed says so, where a thread could be preempted. So the engine's
 own code runs with its locks and threads, and two runs of one seed take the same turns.
 """
 
@@ -41,7 +41,7 @@ class TaskKilledError(BaseException):
 
 class SimulationError(RuntimeError):
     """
-    The simulation itself is stuck: every task waits, and none of them for an instant.
+    The simulation itself is stuck: every task waits, and none of them waits for an instant.
     """
 
 
@@ -95,7 +95,9 @@ class Task:
 
 class Interleaver:
     """
-    Runs tasks in the order that the seed gives. The thread that makes the interleaver is the first task, the script.
+    Runs tasks in the order that the seed gives.
+
+    The thread that makes the interleaver is the first task, called the script.
     """
 
     def __init__(self, seed: int) -> None:
@@ -182,7 +184,7 @@ class Interleaver:
 
     def revive(self) -> None:
         """
-        Let the script continue after a failure, so that it can clean up.
+        Let the script continue after a failure so that it can clean up.
         """
         self._script.is_killed = False
 

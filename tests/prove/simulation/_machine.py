@@ -16,7 +16,7 @@ class SimulatedMachine:
     """
     One machine, which is also the clock of its scheduler.
 
-    Its monotonic clock begins at any time, and runs too fast or too slow by some millionths or by a tenth. Its time of
+    Its monotonic clock begins at any time. It runs too fast or too slow, by some millionths or by a tenth. Its time of
     day is wrong, and may be stepped.
     """
 

@@ -56,8 +56,8 @@ class Surroundings:
     """
     The environment of all nodes of a run.
 
-    `dice` draws their faults, and `chance` is the nodes' own random source. On some days, `rates` draws the speed of a
-    node's clock after each start, and `lacking` the equipment that the node lacks.
+    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. On some days, `rates` draws the
+    speed of a node's clock after each start. `lacking` draws the equipment that the node lacks.
     """
 
     def __init__(
@@ -113,7 +113,9 @@ class Node:
     @property
     def version(self) -> str:
         """
-        The handler that the node has since its last start and others may lack: each start changes the version.
+        The handler that the node has gained at its last start, and that other nodes may lack.
+
+        Each start changes the version.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 
@@ -121,7 +123,7 @@ class Node:
         """
         Start the node.
 
-        As in a container restarted in place, host and process id are those of the previous process.
+        Its host name and process id are those of the previous process, as in a container restarted in place.
         """
         around = self._around
         self._lives += 1
@@ -155,7 +157,7 @@ class Node:
 
     def has(self, key: str) -> bool:
         """
-        Return True if the node has, since its last start, the equipment that the job *key* needs.
+        Return True if the node has had the equipment for the job *key* since its last start.
         """
         return self.machine is not None and needed_by(key) not in self.machine.lacks
 
@@ -163,7 +165,7 @@ class Node:
         """
         Remove the equipment *name* from the node for *length_ns*.
 
-        Jobs that it has already staged may still begin.
+        Jobs that the node has already staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -180,7 +182,7 @@ class Node:
 
     def kill(self) -> None:
         """
-        Kill the node, which then releases nothing.
+        Kill the node. A killed node releases nothing.
         """
         machine, store = self.machine, self._store
         self.machine = self.scheduler = self._store = None
@@ -190,7 +192,9 @@ class Node:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """
-        Stop the node cleanly, and return when it has stopped, or after *timeout_s*.
+        Stop the node cleanly.
+
+        Return when the node has stopped, or after *timeout_s*.
         """
         machine, scheduler = self.machine, self.scheduler
         if machine is None or scheduler is None:
@@ -294,9 +298,10 @@ class Node:
 
     def _declare(self, scheduler: Scheduler) -> None:
         """
-        Let the callers of this node declare all recurring jobs again, as a program does at its start.
+        Let the callers of this node set all recurring jobs again, as a program does at its start.
 
-        After every second start they use declarations, with a manifest for each job so that none is cancelled.
+        After every second start they use declarations instead, with a manifest for each job so that no job is
+        cancelled.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs
@@ -390,7 +395,7 @@ def _fields_of(job: Job) -> dict[str, Any]:
 
 def planned(payload: Any, attempt: int) -> str:
     """
-    Return the planned outcome of that attempt.
+    Return the planned outcome of attempt number *attempt*.
     """
     plan: list[str] = payload.get("plan", [])
     return plan[attempt - 1] if attempt <= len(plan) else "ok"

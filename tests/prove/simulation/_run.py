@@ -51,9 +51,9 @@ def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
 
 def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
-    Yield the verdict on each of *seeds*, in the order in which they finish.
+    Yield the verdict on each of *seeds*, in the order in which the simulations finish.
 
-    *processes* run at a time.
+    *processes* of them run at a time.
     """
     if processes == 1:
         yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)

@@ -1,7 +1,7 @@
 """
 The real scheduler on a simulated machine.
 
-It gets tasks for threads, the machine's clock, and random numbers from the seed.
+The machine gives it tasks in place of threads, a clock, and random numbers from the seed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner"
 
 class SimulatedScheduler(Scheduler):
     """
-    A scheduler that takes its random numbers from *chance*, which also decides whether a thread can be started.
+    A scheduler that takes its random numbers from *chance*.
+
+    *chance* also decides whether a thread can be started.
     """
 
     def __init__(

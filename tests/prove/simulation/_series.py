@@ -1,5 +1,7 @@
 """
-Finds the due times of a recurring job by trying one after another, to compare them with the engine's calendar.
+Finds the due times of a recurring job by trying one instant after another.
+
+They are compared with the engine's calendar.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _STOPPING_MS: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    The start of a run's handler and, if known, its end, by the store's clock, and the true time of the start.
+    The start of a run's handler and, if known, its end, by the store's clock.
+
+    Also the true time of the start.
     """
 
     begun: int
@@ -55,8 +59,8 @@ class Series:
         """
         Record a caller's write.
 
-        After a `run_now`, the series continues with the due time that was scheduled before. A clock step moves that due
-        time if it counts elapsed time. Return the fault if declaring the same rule again has changed anything.
+        After a `run_now`, the series continues with the due time that was scheduled before. If this due time counts
+        elapsed time, a clock step moves it. Return the fault if setting the same rule again has changed anything.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -89,7 +93,9 @@ class Series:
 
     def returned(self, event: Returned, job: Job) -> str | None:
         """
-        Record that a long handler has returned, and return its fault, if any.
+        Record that a long handler has returned.
+
+        Return its fault, if any.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = run = replace(self._runs[firing], ended=event.store_ms)
@@ -105,17 +111,19 @@ class Series:
 
     def busy_until(self, key: str) -> int:
         """
-        Return the true time at which the last long handler of *key* returned, or 0: an owner waits for its own handler.
+        Return the true time at which the last long handler of *key* returned, or 0.
+
+        An owner waits for its own handler.
         """
         return self._returned.get(key, 0)
 
     def judge(self, event: Committed, before: Job, write: Settle) -> str | None:
         """
-        Return the fault, if any, in the way in which the series continues after the run *before*.
+        Return the fault, if any, in the continuation of the series after the run *before*.
 
         A due time may be omitted if it passed before the run began, unless all missed runs are made up. Depending on
-        the overlap policy, it may also be omitted if it passed during the run; then a run may follow at once, at an
-        instant that is not in the series.
+        the overlap policy, a due time that passed during the run may also be omitted. Then a run may follow at once, at
+        an instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -141,7 +149,9 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """
-    The ways in which a series may continue after a *run* that was due at *due_at* and settled at *settled*.
+    The ways in which a series may continue after *run*.
+
+    The run was due at *due_at* and settled at *settled*.
     """
 
     facts: dict[str, Any]
@@ -179,7 +189,7 @@ class _Way:
 
     def _may_follow_at_once(self, next_at: int) -> bool:
         """
-        Return True if *next_at* is the end of the run, and another run was due during it.
+        Return True if *next_at* is the end of the run, and another run became due during it.
         """
         is_all = self.makes_up_all or "run_at" in self.facts
         after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)
@@ -198,7 +208,7 @@ def _is_fresh(job: Job) -> bool:
     """
     Return True if the run for which *job* waits was never tried.
 
-    After a try, a `run_now` starts the same run.
+    If it was tried, a `run_now` starts the same run.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 
@@ -211,7 +221,7 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
 
 def is_to_be_gone_on_with(text: str | None) -> bool:
     """
-    Return True if the recurrence *text* says that a run ended on a node that could not read the rule.
+    Return True if a run ended on a node that could not read the rule, according to the recurrence *text*.
 
     Another node must then continue the series.
     """
@@ -220,7 +230,9 @@ def is_to_be_gone_on_with(text: str | None) -> bool:
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:
     """
-    Return True if a run of *job* may be omitted: it has expired, or it is late and its series skips late runs.
+    Return True if a run of *job* may be omitted.
+
+    It may be omitted if it has expired, or if it is late and its series skips late runs.
     """
     is_expired = job.expires_at is not None and store_ms >= job.expires_at
     skips = json.loads(job.recurrence or "{}").get("misfire") == "skip"

@@ -198,7 +198,7 @@ def _on_one_core() -> Iterator[None]:
     """
     Keep the threads on the current core, if the system allows it.
 
-    Only one of them runs at a time, and a switch between two cores is dear: a day would take a quarter more CPU.
+    Only one thread runs at a time, and switching between two cores costs time: a day would take a quarter more CPU.
     """
     try:
         fields = Path("/proc/thread-self/stat").read_text("ascii").rpartition(")")[2].split()
@@ -218,7 +218,7 @@ def _no_collection() -> Iterator[None]:
     """
     Leave cyclic garbage until the day is over.
 
-    Real threads decide when garbage is collected, and a finalizer may switch tasks.
+    Otherwise real threads would decide when garbage is collected, and a finalizer might switch tasks.
     """
     gc.disable()
     try:
@@ -387,7 +387,7 @@ class _Day:
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
-        Let some node pause *scope*, and a caller outside all nodes resume it.
+        Let some node pause *scope*, and later let a caller outside all nodes resume it.
         """
         up = [node for node in self.nodes if node.is_up]
         if up:
@@ -413,7 +413,7 @@ class _Day:
 
     def _roll(self, what: Break) -> None:
         """
-        Give all nodes another version, one after the other, as a rolling deployment does.
+        Give all nodes another version, one node after the other, as a rolling deployment does.
         """
         for node in self.nodes:
             self._let_break(Break(what.at, "stop", 0.0), node)
@@ -506,7 +506,7 @@ class _Day:
         """
         Wait until no job is overdue, or until the time is up.
 
-        In that case the checker reports the lost jobs.
+        If the time is up, the checker reports the overdue jobs as lost.
         """
         for _ in range(self.plan.last_s // 60):
             self._resume()  # a pause may have been in transit before

@@ -34,7 +34,7 @@ _LOST_AT_START: Final = 0.25
 
 class How(StrEnum):
     """
-    How a call fails: before it takes effect, after it, or after it with an unexpected error.
+    How a call fails: before it takes effect, afterwards, or afterwards with an unexpected error.
     """
 
     BEFORE = "before"
@@ -44,14 +44,14 @@ class How(StrEnum):
 
 class TripError(Exception):
     """
-    An unexpected error of a store, like a driver that mishandles a lost connection.
+    An unexpected error of a store, as from a driver that mishandles a lost connection.
     """
 
 
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's line, in shares of all calls.
+    The quality of one machine's line. Each value is a share of all calls.
 
     Only `tripping` is a share of the calls that fail.
     """
@@ -69,7 +69,7 @@ class Line:
 
 class SimulatedStore:
     """
-    A machine's end of the line.
+    The end of the line at one machine.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class SimulatedStore:
 
     def _later(self, function: Callable[[], object]) -> Callable[[], None]:
         """
-        Return a function that runs *function* after its caller has given up.
+        Return a function that runs *function* after the caller has given up.
         """
         wait_ns = int(self._dice.choice((0.01, 0.5, 5.0, 40.0)) * 1e9)
 
@@ -349,7 +349,7 @@ class SimulatedStore:
         """
         Acquire shards.
 
-        Sometimes the first answer after a start is lost, which the start must survive.
+        Sometimes the first answer after a start is lost. The start must survive this.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True

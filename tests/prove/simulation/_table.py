@@ -55,7 +55,7 @@ class Table(MemoryStore):
 
     def leap(self, by: int) -> None:
         """
-        Continue with generations that are higher by *by*, or lower if it is negative.
+        Continue with generations that are higher by *by*, or lower if *by* is negative.
         """
         self._generation += by
 
@@ -68,7 +68,9 @@ class Table(MemoryStore):
 
     def open_requests(self, valid: Container[Any]) -> list[Job]:
         """
-        Forget the requests that are not *valid*, and return the others that were not reported as started.
+        Forget the requests that are not *valid*.
+
+        Of the others, return those whose attempts were not reported as started.
         """
         self._asked = {name: job for name, job in self._asked.items() if name in valid}
         return [job for name, job in self._asked.items() if name not in self._started]
@@ -112,7 +114,7 @@ class Table(MemoryStore):
         self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Move unroutable jobs that fit *skills* into *shard*, and return them.
+        Move unroutable jobs that fit *skills* into *shard*, and return these jobs.
         """
         wanted = set(skills)
         found = [
@@ -137,7 +139,7 @@ class Table(MemoryStore):
 
     def moved_home(self, key: str) -> None:
         """
-        Note that the job of *key* is in the shard of its key again.
+        Record that the job of *key* is in the shard of its key again.
         """
         self._away.pop(key, None)
 
@@ -147,7 +149,9 @@ class Table(MemoryStore):
 
 class FencedBatch(Batch):
     """
-    The writes of one transaction, in which an owner's write is fenced by the shard of its job.
+    The writes of one transaction.
+
+    An owner's write is rejected if the owner does not own the shard of the job.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ def interleaver() -> Interleaver:
 
 def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
     """
-    Return how much true time *timeout* is, measured by the clock of the calling task's machine.
+    Return the true time that corresponds to *timeout* on the clock of the calling task's machine.
     """
     if timeout is None:
         return None
@@ -38,7 +38,7 @@ def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
 
 class Lock:
     """
-    A lock, which passes to the task that has waited longest.
+    A lock that passes to the task which has waited longest.
     """
 
     is_reentrant = False

@@ -26,7 +26,7 @@ class Weather:
 
     Attributes:
         stepped: The time of the last clock step.
-        noticed: The time by which all healthy nodes have noticed that step; a set made earlier may still follow the
+        noticed: The time by which all healthy nodes have noticed that step. A set made earlier may still follow the
             former clock.
     """
 
@@ -59,13 +59,17 @@ class Weather:
 
     def had_come(self, due_at: int, since: int) -> bool:
         """
-        Return True if the store's clock read *due_at* after *since*, before the nodes noticed that it was set.
+        Return True if the store's clock read *due_at* after *since*.
+
+        Readings count only until the nodes have noticed that the clock was set.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if it was calm between *start* and *end* for long enough that no job should still wait.
+        Return True if the period from *start* to *end* was calm and long enough.
+
+        After such a period no job should still wait.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -1,8 +1,9 @@
 """
-Workers that pull, which are separate processes and lease firings from one node after another.
+Workers that pull.
 
-They have the usual faults of such workers: a paused node answers late or never, a killed node forgets their leases, an
-answer is lost, work lasts longer than a shard's lease, or a worker vanishes.
+They are separate processes, and lease firings from one node after another. They have the usual faults of such workers:
+a paused node answers late or never, a killed node forgets their leases, an answer is lost, work lasts longer than a
+shard's lease, or a worker vanishes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class PullWorkers:
 
     def stop(self) -> None:
         """
-        Stop requesting jobs, and return when the leased ones have ended.
+        Stop requesting jobs. Return when the leased jobs have ended.
         """
         self._is_over = True
         while not all(task.is_done for task in self._tasks):
@@ -67,7 +68,7 @@ class PullWorkers:
 
     def _visit(self, node: Node) -> bool:
         """
-        Work on the jobs of *node*, and return True if there were any.
+        Work on the jobs of *node*. Return True if there were any.
         """
         machine, scheduler = node.machine, node.scheduler
         assert machine is not None
@@ -97,7 +98,9 @@ class PullWorkers:
 
     def _ask(self, machine: SimulatedMachine, call: Callable[[], Any], patience_s: float) -> Any:
         """
-        Return the answer of *machine* to *call*, or None after an error or without an answer in time.
+        Return the answer of *machine* to *call*.
+
+        Return None after an error, or if no answer comes in time.
         """
         if machine.is_dead:
             return None

@@ -1,7 +1,7 @@
 """
 The parts that both kinds of worlds share.
 
-One is a database that leases shards (`_cluster.py`), and the other is a file that one process owns (`_one_file.py`).
+One kind is a database that leases shards (`_cluster.py`). The other is a file that one process owns (`_one_file.py`).
 The data is in real stores.
 """
 
@@ -37,7 +37,9 @@ class Connection:
 
 class World(Protocol):
     """
-    The data, the owners of the shards, and the connections to notify of changes. Every call is atomic.
+    The data, the owners of the shards, and the connections that are notified of changes.
+
+    Every call is atomic.
     """
 
     abilities: Abilities
@@ -71,7 +73,7 @@ class World(Protocol):
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Return other processes' writes up to *cursor*, and the next mark.
+        Return other processes' writes after *cursor*, and the new scan position.
         """
 
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:
@@ -110,14 +112,14 @@ class World(Protocol):
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         """
-        Ask whether attempts have started.
+        Ask the owners of *jobs* whether the attempts have started.
         """
 
     def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]: ...
 
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """
-        Answer that attempts have started.
+        Answer that the attempts of *jobs* have started.
         """
 
     def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]: ...
@@ -134,7 +136,8 @@ def record(history: History, server: SimulatedMachine, machine: str, writes: Seq
     """
     Record the writes that took effect.
 
-    Declarations, and their superseded writes, are left out. A claim is recorded as one `Begin` for each begun job.
+    Declarations, and the writes that they superseded, are left out. A claim is recorded as one `Begin` for each begun
+    job.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

@@ -68,7 +68,7 @@ class Called(Event):
 @dataclass(frozen=True, slots=True)
 class Answered(Event):
     """
-    The caller got an answer, or an error, with the `outcome` "unknown" or "refused".
+    The caller got an answer or an error. The `outcome` of an error is "unknown" or "refused".
     """
 
     call: int
@@ -106,7 +106,9 @@ class Granted(Event):
 @dataclass(frozen=True, slots=True)
 class Freed(Event):
     """
-    A shard has no owner, so no begin or settle counts.
+    A shard has no owner.
+
+    So no begin or settle counts.
     """
 
     shard: int
@@ -115,7 +117,9 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    Running jobs of a shard that is handed over drain from now on, under the same owner and epoch.
+    Running jobs of a shard that is handed over drain from now on.
+
+    Their owner and epoch stay the same.
     """
 
     shard: int
@@ -137,9 +141,9 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node has these handlers, after a start or a loss.
+    A node has exactly these handlers, after a start or a loss.
 
-    Jobs of the *fading* ones may still be staged.
+    Jobs of the handlers in *fading* may still be staged.
     """
 
     machine: str
@@ -159,7 +163,9 @@ class Scoped(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    An owner got other processes' writes to a shard, which are not delivered again.
+    An owner got other processes' writes to a shard.
+
+    These writes are not delivered again.
     """
 
     shard: int
@@ -185,7 +191,7 @@ class Fired(Event):
 @dataclass(frozen=True, slots=True)
 class Extended(Event):
     """
-    A worker was promised the time that it requested for a leased attempt.
+    A worker was promised more time for a leased attempt, as it had requested.
     """
 
     machine: str
@@ -234,7 +240,7 @@ class Fault(Event):
         """
         Nanoseconds by which the clock of a database's server was set.
 
-        0 for any other fault.
+        For any other fault this is 0.
         """
         words = self.what.split()
         return int(words[2]) if words[:2] == ["step", "server"] else 0

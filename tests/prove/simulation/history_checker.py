@@ -220,7 +220,7 @@ class _Checker:
         """
         Judge the pending jobs before the nodes stop.
 
-        The node that stops last may own all shards for a moment, and claim unroutable jobs.
+        Later it would be too late: the node that stops last may own all shards for a moment, and claim unroutable jobs.
         """
         self._end = event
         for job in self._model.jobs.values():
@@ -367,7 +367,7 @@ class _Checker:
 
     def _was_cut_off(self, job: Job, attempts: int) -> bool:
         """
-        Return True if all *attempts* of *job*, its full number, began on machines that have ended since.
+        Return True if *attempts* is the full number of attempts of *job*, and the machine of each has ended since.
         """
 
         def is_cut_off(attempt: int) -> bool:
@@ -487,7 +487,9 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with the time of its effect, from which delays count and which the model cannot know.
+    Return *write* with the time of its effect.
+
+    Delays count from this time, and the model cannot know it.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
@@ -515,7 +517,9 @@ def _name(job: Job) -> str:
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
-    Return the job as the store's answer shows it, as the basis for later events.
+    Return the job as the store's answer shows it.
+
+    Later events are judged by this job.
     """
     if answer.job is not None:
         return None if answer.outcome is Outcome.CANCELLED else answer.job
