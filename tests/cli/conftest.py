@@ -22,7 +22,7 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
     """
     Return a function that runs `tickwheel` with arguments in the test's folder and without a terminal.
 
-    The command runs inside the test's process, which saves a second each time; an unexpected error is raised.
+    The command runs inside the test's process, because this saves a second each time. An unexpected error is raised.
     """
     monkeypatch.chdir(tmp_path)
 
@@ -64,7 +64,7 @@ def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
     Return a function that starts `tickwheel` in a process that Ctrl-C can end.
 
-    The process writes its temporary files to the test's folder.
+    The process writes its temporary files into the test's folder.
     """
     started = []
 

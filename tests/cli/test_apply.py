@@ -1,5 +1,5 @@
 """
-`tickwheel schedule apply`, and imports that declare the jobs of their file.
+`tickwheel schedule apply`, and imports that declare the jobs of a file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file in each format is applied and the changes are printed.
+    A file in each format is applied, and the changes are printed.
 
-    Applying it again changes nothing.
+    Applying the file again changes nothing.
     """
 
     def write(*rows):
@@ -73,7 +73,7 @@ def test_revisions(run):
     """
     An older revision is refused as superseded, unless it is a rollback.
 
-    With --json the document is that of the API.
+    With --json the output is the document of the API.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     assert run(*apply, "--revision", "7", stdin=line("new")).returncode == 0
@@ -105,7 +105,9 @@ def test_revisions(run):
 )
 def test_refused(run, text, options, words):
     """
-    A file that cannot be a manifest is refused, and nothing is changed.
+    A file that cannot be a manifest is refused.
+
+    Nothing is changed.
     """
     run("schedule", "apply", "-", "--manifest", "other", stdin=line("taken"))
     answer = run("schedule", "apply", "-", "--manifest", "m", *options, stdin=text)
@@ -116,7 +118,7 @@ def test_refused(run, text, options, words):
 
 def test_an_empty_file(run):
     """
-    An empty file cancels the jobs of the manifest if an option allows it.
+    If an option allows it, an empty file cancels the jobs of the manifest.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     run(*apply, stdin=line("a"))
@@ -126,7 +128,9 @@ def test_an_empty_file(run):
 
 def test_an_export_is_a_manifest(run):
     """
-    The export of a manifest has its name, and its lines make the same jobs again, by an import or a declaration.
+    The export of a manifest has the manifest's name.
+
+    Its lines make the same jobs again, by an import or a declaration.
     """
     run("schedule", "apply", "-", "--manifest", "m", stdin=line("a", payload=[1]) + "\n" + line("b"))
     lines = run("export").stdout
@@ -141,7 +145,9 @@ def test_an_export_is_a_manifest(run):
 @pytest.mark.parametrize("kind", ["crontab", "jsonl", "csv"])
 def test_an_import_that_declares(run, kind):
     """
-    An import with a manifest cancels jobs whose lines are missing, and adopts jobs of an earlier import.
+    An import with a manifest cancels jobs whose lines are missing.
+
+    It adopts jobs of an earlier import.
     """
     texts = {
         "crontab": ["0 5 * * * one\n0 6 * * * two\n", "0 6 * * * two\n"],

@@ -1,5 +1,5 @@
 """
-The rules of the calendar as options.
+The parts of calendar rules as options of commands.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ SHORT += ["--jitter", "10ms", "--json", "--history", "history.json"]
 
 def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict[str, object], History]:
     """
-    Return the figures and the history of a run that found nothing wrong.
+    Return the figures and the history of a run. Check that the run found no fault.
     """
     assert answer.returncode == 0, answer.stderr
     figures = json.loads(answer.stdout)
@@ -49,7 +49,9 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    If a service on SQLite is killed, paused, cut off and refused, no job is lost, runs twice or early.
+    A service on SQLite is killed, paused, cut off and refused.
+
+    No job is lost, runs twice or runs early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -59,7 +61,9 @@ def test_sqlite(run, tmp_path: Path) -> None:
 
 def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     """
-    Without SIGSTOP, as on Windows, the command ends at once with the reason and says where it works.
+    Without SIGSTOP, as on Windows, the command ends at once.
+
+    It gives the reason, and says where it works.
     """
     environment = {**os.environ, "TICKWHEEL_AS": "windows"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))
@@ -76,11 +80,11 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
 
 @pytest.mark.needs("signal.SIGSTOP")
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
-def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
+def test_the_service_ends_with_the_command(start, until, tmp_path: Path, number: str) -> None:
     """
-    However the command ends, its service ends as well.
+    However the command ends, its service ends, too.
 
-    After Ctrl-C, SIGTERM and SIGHUP its findings are printed, and no folder is left behind.
+    After Ctrl-C, SIGTERM and SIGHUP the findings are printed, and no folder is left behind.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -112,7 +116,9 @@ def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str
 @pytest.fixture
 def postgres() -> Iterator[str]:
     """
-    Return the URL of a database on a new server, on a free port of loopback.
+    Return the URL of a database on a new server.
+
+    The server has a free port of loopback.
     """
     if find("initdb") is None:
         pytest.skip("PostgreSQL is not installed: there is no initdb")
@@ -158,7 +164,9 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    If a service's slow link to PostgreSQL is cut and closed, no job is lost, runs twice or early.
+    A service has a slow link to PostgreSQL, which is cut and closed.
+
+    No job is lost, runs twice or runs early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]
@@ -195,7 +203,9 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    Invalid input is reported with the value and the remedy, before anything starts.
+    For invalid input, the error has the value and the remedy.
+
+    Nothing is started.
     """
     answer = run("chaos", *arguments)
     assert answer.returncode == 2

@@ -34,7 +34,7 @@ def test_life_of_a_job(run):
 
 def test_pause_and_resume(run):
     """
-    A job is paused with a note, shown and listed as paused, and resumed.
+    A job is paused with a note, is shown and listed as paused, and is resumed.
 
     An unknown key is refused.
     """
@@ -55,9 +55,11 @@ def test_pause_and_resume(run):
     assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
 
 
-def test_who_pauses_and_resumes(run):
+def test_the_author_of_a_pause(run):
     """
-    `--by` names the author of a pause and of its end, in the job, in its history, and for scopes.
+    `--by` names the author of a pause and of a resume.
+
+    The author is shown in the job, in its history, and for scopes.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -80,7 +82,9 @@ def test_who_pauses_and_resumes(run):
 
 def test_backfill(run):
     """
-    A backfill counts the runs of an hour, sets them in two parts, and does not set them again.
+    A backfill first counts the runs of an hour, and then sets them in two parts.
+
+    It does not set them again.
     """
     run("set", "chime", "--every", "10m", "--target", "log")
     due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
@@ -101,7 +105,7 @@ def test_scopes(run):
     """
     A target is paused with a note, listed and resumed.
 
-    Exactly one scope must be given, and its target must exist.
+    Exactly one scope must be given, and the target must exist.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -123,7 +127,7 @@ def test_skip(run):
     """
     The next run of a recurring job is skipped.
 
-    A one-time job or a missing one is refused.
+    For a one-time job or a missing job, the command is refused.
     """
     due_at = json.loads(run("set", "chime", "--every", "1h", "--target", "log", "--json").stdout)["job"]["due_at"]
     assert run("skip", "chime").stdout.startswith("moved chime, due ")
@@ -137,7 +141,7 @@ def test_kept_payload(run):
     """
     `set --keep-payload` changes a job and keeps its payload.
 
-    Giving a payload as well is refused.
+    If a payload is also given, the command is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
@@ -149,7 +153,9 @@ def test_kept_payload(run):
 
 def test_json_lines(run):
     """
-    With --json, a list has one document per line, in order of keys, over any number of pages.
+    With --json, a list has one document per line.
+
+    It is in order of keys, over any number of pages.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
     assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1,200 jobs\n"
@@ -162,9 +168,9 @@ def test_json_lines(run):
 
 def test_change(run):
     """
-    The given fields change and the others stay.
+    The given fields change, and the other fields stay.
 
-    A change without fields or with an invalid value is refused.
+    A change without fields, or with an invalid value, is refused.
     """
     run(
         "set",
@@ -194,9 +200,11 @@ def test_change(run):
     assert "fires once" in run("change", "once", "--every", "5m").stderr
 
 
-def test_lists_go_on(run, monkeypatch):
+def test_lists_can_be_continued(run, monkeypatch):
     """
-    A list that reaches its limit or is interrupted shows its jobs so far, and the key from which to continue.
+    A list may reach its limit or be interrupted.
+
+    It then shows the jobs read before, and the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -263,7 +271,9 @@ def test_lists_go_on(run, monkeypatch):
 )
 def test_bad_values(run, arguments, part):
     """
-    A bad value is named on stderr, the exit code reports a usage error, and nothing is stored.
+    A bad value is named on stderr, and the exit code is the one for a usage error.
+
+    Nothing is stored.
     """
     target = () if "--target" in arguments else ("--target", "log")
     answer = run("set", "kept", *arguments, *target)
@@ -275,7 +285,7 @@ def test_bad_values(run, arguments, part):
 
 def test_negative_delay_is_due_now(run):
     """
-    A delay below zero is due now.
+    A job with a delay below zero is due now.
     """
     assert run("set", "late", "--delay", "-5", "--target", "log").returncode == 0
 
@@ -283,7 +293,7 @@ def test_negative_delay_is_due_now(run):
 @pytest.mark.parametrize("key", ["", "k" * 513, "k" * 10_240])
 def test_bad_keys(run, key):
     """
-    A key that is empty or too long is refused by every command that takes a key.
+    Every command that takes a key refuses a key that is empty or too long.
     """
     run("set", "other", "--delay", "1h", "--target", "log")
     for arguments in (
@@ -298,7 +308,7 @@ def test_bad_keys(run, key):
         assert len(answer.stderr) < 500
 
 
-def test_key_that_is_no_utf8(run_process):
+def test_a_key_that_is_not_utf8(run_process):
     """
     A key with bytes that are not UTF-8 is refused.
     """
@@ -307,9 +317,9 @@ def test_key_that_is_no_utf8(run_process):
     assert "surrogate" in answer.stderr
 
 
-def test_a_process_of_its_own(run_process):
+def test_the_command_in_a_separate_process(run_process):
     """
-    As a separate process, the command has the documented exit code and writes to the right streams.
+    In a separate process, the command has the documented exit code and writes to the right streams.
     """
     answer = run_process("set", "a", "--delay", "1h", "--target", "log")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -321,7 +331,9 @@ def test_a_process_of_its_own(run_process):
 
 def test_unknown_job(run):
     """
-    Commands on a missing job exit with 3, and name the job.
+    A command on a missing job exits with 3.
+
+    The message names the job.
     """
     run("set", "other", "--delay", "1h", "--target", "log")
     for arguments in (("move", "none", "--delay", "1"), ("cancel", "none"), ("get", "none")):
@@ -332,7 +344,7 @@ def test_unknown_job(run):
 
 def test_wrong_generation(run):
     """
-    A wrong generation exits with 5, and changes nothing.
+    For a wrong generation, the command exits with 5 and changes nothing.
     """
     run("set", "a", "--delay", "1h", "--target", "log")
     before = run("get", "a", "--json").stdout
@@ -344,7 +356,9 @@ def test_wrong_generation(run):
 
 def test_no_store(run, tmp_path):
     """
-    Reading from a missing file exits with 7, and does not create it.
+    Reading from a missing file exits with 7.
+
+    The file is not created.
     """
     for arguments in (("list",), ("get", "a"), ("cancel", "a"), ("move", "a", "--delay", "1")):
         answer = run(*arguments)
@@ -353,9 +367,11 @@ def test_no_store(run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_file_that_is_no_store(run, tmp_path):
+def test_a_file_that_is_not_a_store(run, tmp_path):
     """
-    A file that is not a store exits with 7, and stays unchanged.
+    A command on a file that is not a store exits with 7.
+
+    The file stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     for arguments in (("list",), ("set", "a", "--delay", "1", "--target", "log")):
@@ -367,7 +383,7 @@ def test_file_that_is_no_store(run, tmp_path):
 
 def test_keys_cannot_command_the_terminal(run):
     """
-    Control characters in a key are printed escaped.
+    Control characters in a key are escaped in the output.
     """
     run("set", "red\x1b[31m\nline", "--delay", "1h", "--target", "log")
     for arguments in (("list",), ("get", "red\x1b[31m\nline"), ("cancel", "red\x1b[31m\nline")):
@@ -376,7 +392,7 @@ def test_keys_cannot_command_the_terminal(run):
 
 def test_broken_pipe(run, tmp_path):
     """
-    If the reader stops after some lines, the command ends without an error.
+    If the reader of the output stops after some lines, the command ends without an error.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
     run("import", "crontab", "-", stdin=lines)
@@ -395,7 +411,9 @@ def test_broken_pipe(run, tmp_path):
 
 def test_help_names_the_exit_codes(run):
     """
-    The help lists every exit code that is used, with its meaning.
+    The help lists every exit code that is used.
+
+    It has the meaning of each.
     """
     text = run("--help").stdout
     for code in ExitCode:
@@ -404,7 +422,9 @@ def test_help_names_the_exit_codes(run):
 
 def test_no_command(run):
     """
-    Without a command the help is printed, and an unknown command is named.
+    Without a command the help is printed.
+
+    An unknown command is named in the error.
     """
     assert run().returncode == 2
     answer = run("explode")
@@ -414,7 +434,9 @@ def test_no_command(run):
 
 def test_a_series_set_again(run):
     """
-    Setting the same rule again changes nothing, another rule changes the series, and a new series has to be requested.
+    Setting the same rule again changes nothing.
+
+    Another rule changes the series. A new series has to be requested.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

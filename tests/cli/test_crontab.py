@@ -28,9 +28,9 @@ def jobs_of(run):
     return {job["payload"]["command"]: job for job in jobs}
 
 
-def test_reads_what_cron_reads(run):
+def test_the_syntax_of_cron(run):
     """
-    Comments, assignments, aliases, tabs and zones have the same meaning as for cron.
+    Comments, assignments, aliases, tabs and zones have the same meaning as in cron.
     """
     answer = run("import", "crontab", "-", "--prefix", "tab/", stdin=TAB)
     assert (answer.returncode, answer.stdout) == (0, "imported 3 jobs\n"), answer.stderr
@@ -59,7 +59,7 @@ def test_reads_what_cron_reads(run):
 )
 def test_per_cent_signs(run, written, command, stdin):
     """
-    An unescaped per cent sign begins the standard input and separates its lines.
+    An unescaped per cent sign begins the standard input of the command, and separates the lines of this input.
 
     After a backslash it is literal.
     """
@@ -72,7 +72,7 @@ def test_variables(run):
     """
     Names and values may be quoted.
 
-    A command gets the variables above its line, and not those below it.
+    A command gets the variables above its line, but not those below it.
     """
     text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
     assert run("import", "crontab", "-", stdin=text).returncode == 0
@@ -83,9 +83,9 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below it, and the default zone if it is empty.
+    CRON_TZ is the zone of the lines below it. If it is empty, they have the default zone.
 
-    TZ applies to the commands only, which a remark says.
+    TZ applies only to the commands, and a remark says so.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
@@ -102,7 +102,9 @@ def test_zones(run):
 
 def test_keys_follow_commands(run, tmp_path):
     """
-    A job keeps its key, and so its pause, when lines are added above it or its fields change.
+    A job keeps its key when lines are added above it or its fields change.
+
+    So it also keeps its pause.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 /usr/bin/backup --all\n@hourly b\n@daily b\n")
     assert run("import", "crontab", "ct").returncode == 0
@@ -141,7 +143,7 @@ def test_system_crontab(run):
     """
     In the system's crontab a user precedes the command.
 
-    Without --system, this is refused and not read as a command.
+    Without --system such a line is refused. The user is not taken for the command.
     """
     text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -156,7 +158,9 @@ def test_system_crontab(run):
 
 def test_six_fields(run):
     """
-    Six fields are refused unless an option allows them, because cron would take the sixth for the command.
+    Six fields are refused unless an option allows them.
+
+    (cron would take the sixth field for the command.)
     """
     for sixth in ("*", "5", "*/2", "1-5", "1,3"):
         answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")
@@ -168,9 +172,9 @@ def test_six_fields(run):
 
 def test_bad_lines(run):
     """
-    A line that cannot be read or never fires is named and stops the import.
+    A line that cannot be read, or never fires, is named and stops the import.
 
-    With an option it is skipped.
+    With an option, the line is skipped.
     """
     text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -184,16 +188,18 @@ def test_bad_lines(run):
 
 def test_reboot(run):
     """
-    A @reboot line is skipped with a remark, and the other lines are imported.
+    A @reboot line is skipped with a remark.
+
+    The other lines are imported.
     """
     answer = run("import", "crontab", "-", stdin="@reboot once\n0 5 * * 1 good\n")
     assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 1 line\n")
     assert answer.stderr == "line 1: @reboot has no instant: call the command where your program starts\n"
 
 
-def test_files_that_are_none(run, tmp_path):
+def test_files_that_cannot_be_read(run, tmp_path):
     """
-    A missing file, or a file that is not text, is named.
+    If a file is missing or is not text, the error names it.
     """
     (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     for name in ("none", "binary"):

@@ -37,7 +37,9 @@ INSERT INTO django_celery_beat_solarschedule VALUES (1, 'sunset', 1, 1);
 
 def test_the_tables(run, tmp_path, monkeypatch):
     """
-    Tasks keep their names, arguments, options, zones and state, and fields that cannot be read are named.
+    Tasks keep their names, arguments, options, zones and state.
+
+    Fields that cannot be read are named.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_CELERY", "celery+redis://localhost:6379/0")
     begun = datetime.now(UTC)

@@ -24,14 +24,18 @@ ROWS = 12_000
 
 def found(url):
     """
-    Return what the doctor finds about the server of *url*: for each check, True if it passed, and the text.
+    Return the doctor's findings about the server of *url*.
+
+    For each check, return True if it passed, and its text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor.server_findings(url)}
 
 
 def is_wrong(url, check, words):
     """
-    Return True if *check* fails with a text that contains *words* and, after a colon, a remedy.
+    Return True if *check* fails.
+
+    Its text must contain *words* and, after a colon, a remedy.
     """
     is_well, text = found(url).get(check, (True, ""))
     return not is_well and words in text and ": " in text
@@ -51,7 +55,9 @@ def jobs_url(postgres, database):
 
 def write(postgres, database, statement):
     """
-    Execute *statement*, and make the server count its changes at once.
+    Execute *statement*.
+
+    Make the server count its changes at once.
     """
     postgres.execute(f"{statement}; SELECT pg_stat_force_next_flush()", database)
 
@@ -72,7 +78,9 @@ def test_a_sound_server(jobs_url):
 
 def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
     """
-    Missing or old statistics and dead rows are reported, and not any more after the remedy.
+    Missing or old statistics and dead rows are reported.
+
+    After the remedy they are not reported any more.
     """
     write(postgres, database, FILL)
     assert is_wrong(jobs_url, "statistics", f"tickwheel_job has {ROWS} rows and was never analysed")
@@ -106,7 +114,7 @@ def test_poolers(database, make_pgbouncer, jobs_url):
     """
     A pooler that the URL does not name is reported.
 
-    A named pooler and a direct connection pass.
+    A pooler that the URL names, and a direct connection, pass.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):
@@ -120,7 +128,8 @@ def test_replication(postgres_pair, until, monkeypatch):
     """
     The doctor names the standbys for which answers wait.
 
-    It reports standbys for which no answer waits, lagging and unreachable standbys, and replication slots left behind.
+    It reports standbys for which no answer waits, lagging and unreachable standbys, and replication slots that were
+    left behind.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -149,7 +158,9 @@ def test_replication(postgres_pair, until, monkeypatch):
 
 def test_replicas(make_redis, until):
     """
-    The doctor says which rule about replicas applies, and reports a server that refuses writes because of it.
+    The doctor says which rule about replicas applies.
+
+    It reports a server that refuses writes because of this rule.
     """
     server = make_redis()
     assert all(is_well for is_well, _ in found(server.url()).values())
@@ -194,7 +205,9 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
 
 def test_a_redis_that_cannot_save(make_redis, until):
     """
-    If a write to disk fails, the doctor names the kind of write, until a write of this kind succeeds.
+    If a write to disk fails, the doctor names the kind of write.
+
+    It does so until a write of this kind succeeds.
     """
     server = make_redis()
     file = server.folder / "dump.rdb"
@@ -208,7 +221,9 @@ def test_a_redis_that_cannot_save(make_redis, until):
 
 def test_partitions(make_redis):
     """
-    A finding about some partitions names them, and an unreachable partition does not hide findings about the others.
+    A finding about some partitions names them.
+
+    An unreachable partition does not hide findings about other partitions.
     """
     cluster = RedisCluster(make_redis, replicas=0)
     url = f"{cluster.url}partitions=3"
@@ -228,7 +243,9 @@ def test_partitions(make_redis):
 
 def test_handlers_of_nodes(redis_server, until, run):
     """
-    Handlers that only one node has are reported with the node, and so are jobs' handlers that no node has.
+    If only one node has a handler, the handler is reported with the node.
+
+    If a job's handler is on no node, it is reported, too.
     """
     url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
@@ -249,7 +266,9 @@ def test_handlers_of_nodes(redis_server, until, run):
 
 def test_handlers_that_are_not_reported():
     """
-    A handler that does not fit into a report causes no finding, and a dead node counts as having no handlers.
+    A handler that does not fit into a node's report leads to no finding.
+
+    A dead node counts as a node without handlers.
     """
     cut = {"handlers": ["a", "m"], "has_more_handlers": True}
     whole = {"handlers": ["a", "m", "x"]}
@@ -268,7 +287,7 @@ def test_handlers_that_are_not_reported():
     ]
 
 
-def test_a_report_says_that_it_is_cut():
+def test_a_report_with_too_many_handlers():
     """
     If a node has more handlers than fit into its report, the report says so.
     """

@@ -1,5 +1,7 @@
 """
-Durations as options of commands, and the options of `serve`.
+Durations as options of commands.
+
+Also the options of `serve`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def test_durations(text, seconds):
 )
 def test_durations_out_of_bounds(run, arguments, part):
     """
-    A duration out of range is refused with the limit.
+    For a duration out of range, the error has the limit.
     """
     answer = run(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "")

@@ -1,5 +1,7 @@
 """
-Errors of the command line name options, and are JSON for programs.
+Errors of the command line name options.
+
+With --json they are JSON documents for programs.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ SET = ("set", "k", "--target", "log")
 )
 def test_options_are_named(run, arguments, said):
     """
-    An error names the option even if a later check finds it, and with --json it is a document.
+    An error names the option, even if only a later check finds it.
+
+    With --json the error is a document.
     """
     run(*SET, "--delay", "1h")
     answer = run(*arguments)
@@ -41,7 +45,9 @@ def test_options_are_named(run, arguments, said):
 
 def test_refusals_as_json(run):
     """
-    With --json, the error for a missing job is a document, too, with the exit code.
+    With --json, the error for a missing job is also a document.
+
+    It contains the exit code.
     """
     run(*SET, "--delay", "1h")
     answer = run("get", "nobody", "--json")

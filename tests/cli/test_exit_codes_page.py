@@ -1,5 +1,5 @@
 """
-The page of the service lists the exit codes that are in use.
+The page about the service lists the exit codes that are in use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 def test_the_page_lists_them():
     """
-    Every exit code is in the page with its meaning.
+    Every exit code is on the page, with its meaning.
     """
     page = PAGE.read_text("utf-8")
     for code in ExitCode:

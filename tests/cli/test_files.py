@@ -35,7 +35,7 @@ LINES = """\
 
 def test_what_is_exported_makes_the_same_jobs(run):
     """
-    If an export is imported elsewhere, the jobs are the same: payload, rule, policy, expiry and due time.
+    If an export is imported into another store, the jobs are the same: payload, rule, policy, expiry and due time.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
     assert (answer.returncode, answer.stdout) == (0, "imported 7 jobs\n"), answer.stderr
@@ -57,7 +57,9 @@ def test_what_is_exported_makes_the_same_jobs(run):
 
 def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
-    A job whose first run would be on an excluded Sunday in Tokyo is exported with its original phase.
+    A job's first run would be on an excluded Sunday in Tokyo.
+
+    The job is exported with its original phase.
     """
     year = year_like(2049)
     line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
@@ -71,7 +73,9 @@ def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
 
 def test_a_series_that_has_begun_is_not_run_again():
     """
-    A job whose runs began long ago is exported from its next run on, with its phase and its key's jitter.
+    A job whose runs began long ago is exported from its next run on.
+
+    It keeps its phase and the jitter of its key.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
@@ -83,9 +87,11 @@ def test_a_series_that_has_begun_is_not_run_again():
     assert Recurrence.from_text(write.job.recurrence).rule.next(due_at) == due_at - rule.shift_ms("k") + 60_000
 
 
-def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
+def test_a_run_that_is_retried_is_exported_with_its_full_time():
     """
-    A job that waits for a retry is exported with its full time to expiry, even if the retry has used some of that time.
+    A job that waits for a retry is exported with its full time to expiry.
+
+    The attempts that have used some of this time do not count.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -94,9 +100,11 @@ def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
     assert exported(replace(job, due_at=job.expires_at + 1))["expires"] == 0.001
 
 
-def test_a_start_to_come_is_exported(run):
+def test_a_delayed_start_is_exported(run):
     """
-    If the first run of a cron line is delayed, or next runs were skipped, a copy begins at the same time.
+    The first run of a cron line is delayed, or next runs were skipped.
+
+    A copy of the job begins at the same time.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout
@@ -105,9 +113,11 @@ def test_a_start_to_come_is_exported(run):
     assert json.loads(exported_line)["at"] == f"{YEAR}-01-01T09:00:00.000+00:00"
 
 
-def test_a_series_is_imported_where_it_was_exported():
+def test_a_series_is_imported_into_its_own_store():
     """
-    A series that is imported into its own store stays unchanged, because its rule is the same, even if runs are owed.
+    A series that is imported into its own store stays unchanged, because its rule is the same.
+
+    This holds even if it has missed runs.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)
@@ -137,9 +147,9 @@ def test_a_series_is_imported_where_it_was_exported():
 
 def test_csv(run):
     """
-    A table's first line names the fields.
+    The first line of a table names the fields.
 
-    An empty cell means no value, and a payload is JSON or plain text.
+    An empty cell means that there is no value. A payload is JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -150,7 +160,9 @@ def test_csv(run):
 
 def test_columns_of_a_retry(run):
     """
-    A table has columns for the number of attempts, and for the whole retry policy as JSON.
+    A table has a column for the number of attempts.
+
+    It has another column for the whole retry policy, as JSON.
     """
     policy = '"{""kind"": ""list"", ""waits_ms"": [1, 2]}"'
     table = f"key,delay,target,retry,attempts\na,1h,log,{policy},3\nb,1h,log,,7\nc,1h,log,{policy},\n"
@@ -165,9 +177,9 @@ def test_columns_of_a_retry(run):
 
 def test_paused_and_dead_jobs(run, tmp_path):
     """
-    A paused job is imported paused, even if it is overdue.
+    A paused job is imported as paused, even if it is overdue.
 
-    Dead letters are omitted, which both commands say.
+    Dead letters are omitted, and both commands say so.
     """
     path = tmp_path / "tickwheel.db"
     past = time.time() - 86_400.0
@@ -213,9 +225,9 @@ def test_paused_and_dead_jobs(run, tmp_path):
 
 
 @pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
-def test_what_a_manifest_has_not(run, field, value):
+def test_a_manifest_has_no_paused_or_dead_jobs(run, field, value):
     """
-    A manifest does not declare the paused and dead jobs of an export, because the jobs would then fire.
+    A manifest does not declare the paused and dead jobs of an export, because these jobs would then fire.
     """
     line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
     answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
@@ -225,9 +237,11 @@ def test_what_a_manifest_has_not(run, field, value):
 ENDS = "a\u2028b\u2029c\x85d"
 
 
-def test_what_ends_a_line_elsewhere(run, tmp_path):
+def test_unicode_line_separators(run, tmp_path):
     """
-    Unicode line separators are part of a payload: unescaped in an input file, escaped in an output file.
+    Unicode line separators are part of a payload.
+
+    They may be unescaped in an input file, and are escaped in an output file.
     """
     (tmp_path / "raw.jsonl").write_text(
         json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)
@@ -245,7 +259,7 @@ def test_what_ends_a_line_elsewhere(run, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_cells_of_more_than_one_line(run, tmp_path, end):
     """
-    A quoted cell keeps its own line ends, even if the lines of the table end differently.
+    A quoted cell keeps its own line ends, even if the lines of the table have different line ends.
     """
     (tmp_path / "t.csv").write_bytes(
         f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()
@@ -266,7 +280,9 @@ def test_cells_of_more_than_one_line(run, tmp_path, end):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    The byte order mark that Excel and other programs write does not become part of the first line.
+    Excel and other programs write a byte order mark.
+
+    It does not become part of the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)
@@ -299,7 +315,9 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
 )
 def test_lines_that_cannot_be_read(run, form, text, parts):
     """
-    A line that cannot be read is named, and nothing is imported.
+    A line that cannot be read is named.
+
+    Nothing is imported.
     """
     answer = run("import", form, "-", stdin=text)
     assert answer.returncode == 2, answer.stderr
@@ -314,7 +332,9 @@ def test_lines_that_cannot_be_read(run, form, text, parts):
 )
 def test_values_that_cannot_be_set(run, bad):
     """
-    If a line has values that no job may have, the error names it, and the number of jobs set before it.
+    If the values of a line are invalid for a job, the error names the line.
+
+    It has the number of jobs that were set before.
     """
     answer = run("import", "jsonl", "-", stdin=GOOD + bad)
     assert answer.returncode == 2
@@ -325,7 +345,9 @@ def test_values_that_cannot_be_set(run, bad):
 
 def test_files_that_are_not_there(run, tmp_path):
     """
-    A missing file is named, and no store is created.
+    A missing file is named.
+
+    No store is created.
     """
     for form in ("jsonl", "csv"):
         answer = run("import", form, "none.txt")

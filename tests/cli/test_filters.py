@@ -1,5 +1,5 @@
 """
-Commands that change all jobs that match a filter.
+Commands that change all jobs which match a filter.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from tickwheel.cli.exits import ExitCode
 from tickwheel.scheduler import Scheduler
 
 
-def test_all_that_a_filter_chooses(run):
+def test_each_command_with_a_filter(run):
     """
-    Each command selects jobs by the same options, counts them in a dry run, and then changes them.
+    Each command selects jobs by the same options.
+
+    It counts them in a dry run, and then changes them.
     """
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")
@@ -39,7 +41,9 @@ def test_all_that_a_filter_chooses(run):
 
 def test_a_shift_is_not_spread(run):
     """
-    `--by` together with `--over` or `--at` is refused, and no job is moved.
+    `--by` cannot be combined with `--over` or `--at`.
+
+    No job is moved.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     before = instants(run)
@@ -54,7 +58,7 @@ def test_a_date_in_digits_alone(run, text):
     """
     A number that may be meant as a date is refused, because as epoch seconds it would match all jobs.
 
-    Fractions and other numbers are epoch seconds.
+    Fractions and other numbers count as epoch seconds.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     answer = run("cancel", "--due-from", text)
@@ -70,9 +74,9 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit, that many jobs are changed, and the cursor leads to the rest.
+    With a limit, at most that number of jobs is changed. The cursor leads to the other jobs.
 
-    Keys and a limit exclude each other.
+    Keys and a limit cannot be combined.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")
@@ -91,9 +95,11 @@ def test_limit_of_a_filter(run):
 
 
 @pytest.mark.parametrize("filters", [("--prefix", ""), ("--state", "running"), ("--contains", "e")])
-def test_stop_what_a_filter_chooses(run, filters):
+def test_stop_with_a_filter(run, filters):
     """
-    Running jobs are asked to stop on request, and are counted separately from cancelled jobs.
+    On request, running jobs are asked to stop.
+
+    They are counted separately from cancelled jobs.
     """
     begun = threading.Semaphore(0)
     scheduler = Scheduler("sqlite:///tickwheel.db")
@@ -116,11 +122,11 @@ def test_stop_what_a_filter_chooses(run, filters):
         assert (counts["changed"], counts["stopping"]) == (2 + pending, 2)
 
 
-def test_what_is_said_of_stops(run):
+def test_the_output_of_a_stop(run):
     """
-    `cancel` prints how many jobs it cancelled and how many it asked to stop.
+    `cancel` prints the number of jobs that it cancelled, and of those that it asked to stop.
 
-    A key with `--dry-run`, and `--running` alone, are usage errors.
+    A key with `--dry-run`, or `--running` alone, is a usage error.
     """
     begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
 
@@ -148,7 +154,9 @@ def instants(run):
 
 def test_cancel_all_under_a_prefix(run):
     """
-    All pending jobs under a prefix are cancelled and counted, and others stay.
+    All pending jobs under a prefix are cancelled and counted.
+
+    Other jobs stay.
     """
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")

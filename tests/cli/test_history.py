@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._history import record_of
 @pytest.fixture
 def failed(tmp_path):
     """
-    Leave two records in the store of the working folder.
+    Leave two records in the history of the store in the working folder.
     """
     store = open_store(f"sqlite:///{tmp_path / 'tickwheel.db'}")
     (lease,) = store.acquire("owner")
@@ -34,9 +34,9 @@ def failed(tmp_path):
 @pytest.mark.usefixtures("failed")
 def test_history(run):
     """
-    Records are printed newest first, one per line.
+    Records are printed one per line, the newest first.
 
-    An option adds tracebacks, with escaped control characters.
+    An option adds tracebacks, in which control characters are escaped.
     """
     answer = run("history", "k\n")
     assert answer.returncode == 0, answer.stderr
@@ -56,7 +56,9 @@ def test_history(run):
 @pytest.mark.usefixtures("failed")
 def test_pages_of_history(run):
     """
-    A full page shows where to continue, and the pages together have all records.
+    A full page shows where to continue.
+
+    Together the pages have all records.
     """
     first = run("history", "k\n", "--limit", "1")
     assert "\tdied\t" in first.stdout
@@ -71,9 +73,9 @@ def test_pages_of_history(run):
 
 
 @pytest.mark.usefixtures("failed")
-def test_nothing_is_kept(run):
+def test_a_job_without_a_history(run):
     """
-    For a job without a history the command says so, and succeeds.
+    If a job has no history, the command says so and succeeds.
     """
     answer = run("history", "another")
     assert (answer.returncode, answer.stdout) == (0, "")

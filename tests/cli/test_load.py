@@ -20,7 +20,7 @@ import pytest
 @pytest.fixture(scope="module")
 def url(tmp_path_factory) -> Iterator[str]:
     """
-    Serve an empty store in a process of its own, and return its address.
+    Serve an empty store in a separate process. Return the address of the service.
     """
     command = [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", "--log-level", "error"]
     folder = tmp_path_factory.mktemp("served")
@@ -36,7 +36,9 @@ def url(tmp_path_factory) -> Iterator[str]:
 
 def test_stages(run, url, tmp_path: Path) -> None:
     """
-    Each stage sends its requests at its rate, all are answered, and the run leaves no pending job.
+    Each stage sends its requests at its own rate, and all are answered.
+
+    The run leaves no pending job.
     """
     arguments = ["--stage", "50:1s", "--stage", "100:500ms", "--due-within", "0.3s", "--seed", "7"]
     files = ["--report", "load.html", "--json", "load.json"]
@@ -55,7 +57,9 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    A load that is ended by Ctrl-C or SIGTERM prints the figures so far, and leaves no pending job.
+    A load is ended by Ctrl-C or SIGTERM.
+
+    It prints the figures of the finished part, and leaves no pending job.
     """
 
     def pending() -> int:
@@ -77,7 +81,9 @@ def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
     """
-    A missed threshold is printed with the measured value, and has its own exit code.
+    A missed threshold is printed with the measured value.
+
+    It has a separate exit code.
     """
     answer = run("load", url, "--stage", "20:200ms", "--threshold", "p50=1ms", "--threshold", "p50=0")
     assert answer.returncode == 11
@@ -86,7 +92,9 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    If a service refuses every request, the command reports that no rate was sustained, and shows the reason.
+    A service refuses every request.
+
+    The command reports that no rate was sustained, and shows the reason.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
@@ -113,7 +121,9 @@ def test_all_requests_are_refused(run, url) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    Invalid input is reported with the value and the remedy, before a request is sent.
+    For invalid input, the error has the value and the remedy.
+
+    No request is sent.
     """
     answer = run("load", *arguments)
     assert answer.returncode == 2

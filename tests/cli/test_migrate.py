@@ -19,7 +19,9 @@ FROM, TO = "sqlite:///from.db", "sqlite:///to.db"
 @pytest.fixture
 def filled(run):
     """
-    Put three jobs into the store FROM, and return a function that runs commands.
+    Put three jobs into the store FROM.
+
+    Return a function that runs commands.
     """
     for key in ("a", "b", "c"):
         assert run("set", key, "--delay", "1h", "--handler", "h", "--store", FROM).returncode == 0
@@ -55,7 +57,9 @@ def test_moves_all(filled):
 
 def test_dry_run(filled):
     """
-    A dry run counts, names the keys that both stores have, and moves nothing.
+    A dry run counts the jobs, and names the keys that both stores have.
+
+    It moves nothing.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     facts = json.loads(filled("migrate", FROM, TO, "--dry-run", "--json").stdout)
@@ -66,9 +70,11 @@ def test_dry_run(filled):
     assert "there is no file" in filled("list", "--store", "sqlite:///new.db").stderr
 
 
-def test_conflicts_are_told(filled):
+def test_conflicts_are_printed(filled):
     """
-    A key in both stores stays in both and is printed, and the command fails.
+    A key in both stores stays in both.
+
+    It is printed, and the command fails.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     done = filled("migrate", FROM, TO)
@@ -78,9 +84,11 @@ def test_conflicts_are_told(filled):
     assert keys_of(filled, FROM) == ["b"]
 
 
-def test_goes_on(filled, tmp_path):
+def test_an_interrupted_migration_is_continued(filled, tmp_path):
     """
-    An interrupted migration is completed, and its jobs are counted as resumed.
+    An interrupted migration is completed by the next run.
+
+    Its jobs are counted as resumed.
     """
 
     def interrupt(step):
@@ -99,7 +107,7 @@ def test_goes_on(filled, tmp_path):
 
 def test_source_is_served(filled, tmp_path):
     """
-    A source with an owner is refused with the exit code of a store that is in use.
+    If the source has an owner, the command is refused with the exit code for a store in use.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/from.db")
     scheduler.start()
@@ -123,7 +131,9 @@ def test_source_is_served(filled, tmp_path):
 )
 def test_wrong_stores(filled, source, target, code, message):
     """
-    A store that a migration cannot use is named with a remedy, and nothing is moved.
+    If a migration cannot use a store, the error names the store and a remedy.
+
+    Nothing is moved.
     """
     done = filled("migrate", source, target)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
@@ -131,9 +141,11 @@ def test_wrong_stores(filled, source, target, code, message):
     assert keys_of(filled, FROM) == ["a", "b", "c"]
 
 
-def test_dead_jobs_on_their_way_are_not_ours(filled, tmp_path):
+def test_a_dead_letter_is_not_taken_for_a_parked_job(filled, tmp_path):
     """
-    A user's dead letter is moved unchanged.
+    A dead letter of a user is moved unchanged.
+
+    It is not taken for a job that a migration has parked.
     """
     store = open_store(f"sqlite:///{tmp_path}/from.db")
     store.apply([model.Adopt(model.Job("dead", 0, 5, state=model.State.DEAD, error="it broke"))])

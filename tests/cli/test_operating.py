@@ -29,7 +29,7 @@ from tickwheel.stores import Node
 @pytest.fixture
 def dead(tmp_path):
     """
-    Return the keys of jobs in the test's store that have died.
+    Return the keys of dead jobs in the test's store.
     """
     keys = ["dead/1", "dead/2", "other"]
     ended = []
@@ -52,7 +52,9 @@ def dead(tmp_path):
 
 def test_dead_letters(run, dead):
     """
-    Dead jobs are listed by prefix with their errors, and replayed by name or prefix.
+    Dead jobs are listed by prefix with their errors.
+
+    They are replayed by name or prefix.
     """
     lines = run("dead", "list", "dead/").stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == dead[:2]
@@ -71,7 +73,9 @@ def test_dead_letters(run, dead):
 
 def test_incidents(run, dead):
     """
-    Dead jobs are listed by error, searched, and replayed by incident, latest first and at a rate.
+    Dead jobs are listed by error and searched.
+
+    They are replayed by incident, the latest first and at a rate.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
     fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
@@ -91,7 +95,7 @@ def test_incidents(run, dead):
 
 def test_replay_needs_names(run, dead):
     """
-    A replay without keys and prefix, or with both, is refused.
+    A replay needs either keys or a prefix, not both.
     """
     assert dead
     assert run("dead", "replay").returncode == 2
@@ -100,7 +104,7 @@ def test_replay_needs_names(run, dead):
 
 def test_run_now(run):
     """
-    A job that is run now is due now.
+    A job that is run now becomes due at once.
     """
     run("set", "a", "--delay", "1h", "--target", "log")
     before = json.loads(run("get", "a", "--json").stdout)["due_at"]
@@ -111,7 +115,9 @@ def test_run_now(run):
 
 def test_schedules(run):
     """
-    Recurring jobs are listed with their rule and next runs, and a rule can be previewed without a job.
+    Recurring jobs are listed with their rule and next runs.
+
+    A rule can be previewed without a job.
     """
     run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
     run("set", "often", "--every", "90", "--target", "log")
@@ -156,7 +162,7 @@ def test_all_of_a_rule_is_shown(run):
 @pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])
 def test_lines_that_never_fire(run, line):
     """
-    A rule that cannot be previewed is named.
+    If a rule cannot be previewed, the error names it.
     """
     answer = run("schedule", "next", line)
     assert answer.returncode == 2
@@ -165,9 +171,9 @@ def test_lines_that_never_fire(run, line):
 
 def test_token(run, tmp_path):
     """
-    A token is printed once, and the service accepts the token.
+    A token is printed once, and the service accepts it.
 
-    The hash of the token goes to a file that only the file's owner may read.
+    Its hash goes to a file that only the file's owner may read.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
@@ -185,7 +191,7 @@ def test_token(run, tmp_path):
 
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
-    A token is added on a line of its own, even if the file's last line has no end.
+    A token is added on a separate line, even if the last line of the file has no line end.
 
     No empty line is added.
     """
@@ -200,7 +206,9 @@ def test_token_after_a_line_without_an_end(run, tmp_path):
 
 def test_token_with_an_empty_prefix(run, tmp_path):
     """
-    An empty prefix, as from an unset variable, is refused.
+    An empty prefix is refused.
+
+    (An unset variable would give an empty prefix.)
     """
     answer = run("token", "write", "--file", "tokens", "--prefix", "")
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -210,7 +218,9 @@ def test_token_with_an_empty_prefix(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    Without a file the token's line is written to stderr, so that the token alone can be piped.
+    Without a file, the line for the token file is written to stderr.
+
+    So the token alone can be piped.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -219,16 +229,18 @@ def test_token_without_a_file(run):
 
 def test_token_file_that_cannot_be_written(run):
     """
-    A file that cannot be written is named.
+    If a file cannot be written, the error names it.
     """
     answer = run("token", "write", "--file", "none/tokens")
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "none/tokens" in answer.stderr
 
 
-def test_doctor_is_content(run):
+def test_doctor_finds_no_problem(run):
     """
-    Before and after the store exists, the doctor reports no problem, except for a clock that is set to 2023.
+    The doctor reports no problem, before the store exists and afterwards.
+
+    It reports only a clock that is set to 2023.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -247,7 +259,9 @@ def test_doctor_is_content(run):
 )
 def test_doctor_finds(run, store, wrong):
     """
-    Problems are marked, have a remedy, and determine the exit code.
+    Problems are marked and have a remedy.
+
+    They determine the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
@@ -256,7 +270,9 @@ def test_doctor_finds(run, store, wrong):
 
 def test_doctor_on_a_full_disk(run, monkeypatch):
     """
-    A failed flush to disk is reported with a remedy, and the other checks continue.
+    A failed flush to disk is reported with a remedy.
+
+    The other checks continue.
     """
 
     def full(_descriptor, _data):
@@ -281,7 +297,7 @@ def findings_of(answer):
 
 def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
     """
-    Handlers that jobs need and no node has are reported with the number of jobs and a remedy.
+    If jobs need a handler that no node has, it is reported with the number of these jobs and a remedy.
     """
     with Scheduler(f"sqlite:///{tmp_path / 'tickwheel.db'}") as scheduler:
         for key in "ab":
@@ -298,7 +314,9 @@ def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
 
 def test_doctor_without_zone_data(run, monkeypatch):
     """
-    Missing time zone data is reported, and existing data is named with its release.
+    Missing time zone data is reported.
+
+    Existing data is shown with its release.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
@@ -311,7 +329,9 @@ def test_doctor_without_zone_data(run, monkeypatch):
 @pytest.mark.parametrize(("offset_ms", "is_well"), [(-999, True), (2_500, False), (-2_500, False), (0, True)])
 def test_doctor_compares_clocks(offset_ms, is_well):
     """
-    The doctor accepts a store's clock that differs from the machine's by less than a second, and reports others.
+    The doctor accepts a store's clock that differs from the machine's by less than a second.
+
+    It reports larger differences.
     """
     (found,) = doctor.state_findings({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
     assert (found[0], found[1]) == ("store's clock", is_well)
@@ -335,7 +355,7 @@ def test_doctor_compares_zone_data(releases, is_found):
     """
     Nodes with different releases of the zone data are reported.
 
-    A node with an unknown release is not compared.
+    A node whose release is unknown is not compared.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -347,7 +367,7 @@ def test_doctor_compares_zone_data(releases, is_found):
 
 def test_doctor_finds_missing_libraries(run, monkeypatch):
     """
-    If a library of an extra is missing, it is reported with the command that installs it.
+    If a library of an extra is missing, the report has the command that installs it.
     """
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in {"cronsim", "uvicorn"} else find_spec(name))
     found = findings_of(run("doctor", "--json"))
@@ -357,7 +377,7 @@ def test_doctor_finds_missing_libraries(run, monkeypatch):
 
 def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
-    A clock that shows a year long past is reported as never set since the machine was switched on.
+    If a clock shows a year long past, the report says that it was never set since the machine was switched on.
     """
     assert [each[1] for each in doctor.clock_findings()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
@@ -367,7 +387,9 @@ def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
 
 def test_doctor_finds_a_bad_disk(run, monkeypatch):
     """
-    A folder without write access, a disk with little room and a slow disk are reported, each with a remedy.
+    The doctor reports a folder without write access, a disk with little room and a slow disk.
+
+    Each report has a remedy.
     """
     monkeypatch.setattr(doctor, "_FREE_MIN", 1 << 62)
     monkeypatch.setattr(doctor, "_flush_ms", lambda _folder: 50.0)
@@ -381,7 +403,9 @@ def test_doctor_finds_a_bad_disk(run, monkeypatch):
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     """
-    A variable with the name of a built-in target is reported, because `set` and `serve` refuse it.
+    A variable with the name of a built-in target is reported.
+
+    `set` and `serve` refuse such a variable.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_LOG", "redis://localhost/")
     answer = run("doctor")
@@ -390,9 +414,11 @@ def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     assert run("set", "a", "--delay", "1h", "--target", "log").stderr == f"tickwheel: {problem}"
 
 
-def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
+def test_doctor_finds_a_file_that_is_not_a_store(run, tmp_path):
     """
-    A file that is not a store is reported, and stays unchanged.
+    A file that is not a store is reported.
+
+    It stays unchanged.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     answer = run("doctor")
@@ -439,7 +465,9 @@ def test_top_without_a_service(run, monkeypatch, url, code):
 
 def test_dead_list_with_a_limit(run, dead):
     """
-    With `--limit`, `dead list` shows that many jobs in order of keys, and without it all.
+    With `--limit`, `dead list` shows that number of jobs in order of keys.
+
+    Without a limit it shows all.
     """
     keys = [json.loads(line)["key"] for line in run("dead", "list", "--json", "--limit", "2").stdout.splitlines()]
     assert keys == sorted(dead)[:2]
@@ -452,7 +480,9 @@ def test_dead_list_with_a_limit(run, dead):
 )
 def test_a_misspelt_command(run, typed, meant):
     """
-    An unknown command is refused, with a suggestion.
+    An unknown command is refused.
+
+    The error suggests a command.
     """
     answer = run(*typed)
     assert answer.returncode == 2
@@ -474,7 +504,7 @@ def test_input_that_is_closed(tmp_path):
 @pytest.mark.parametrize("command", ["list --json", "set k --delay 1h --target log", "--help"])
 def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
     """
-    If the output cannot be written, the command fails and says so in one line.
+    If the output cannot be written, the command fails and prints one line about it.
     """
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")

@@ -1,5 +1,7 @@
 """
-The commands on a service, with its address in place of a store's URL.
+The commands on a service.
+
+They get its address in place of a store's URL.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def url(tmp_path_factory):
 @pytest.fixture
 def ask(run, url, monkeypatch):
     """
-    Return a function that runs a command on the service, with its token in the environment.
+    Return a function that runs a command on the service.
+
+    The token is in the environment.
     """
     monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
     monkeypatch.setenv("TICKWHEEL_STORE", url)
@@ -58,7 +62,7 @@ def ask(run, url, monkeypatch):
 
 def test_life_of_a_job(ask):
     """
-    A job is set, shown, moved, listed, run and cancelled as in a store.
+    A job is set, shown, moved, listed, run and cancelled, as in a store.
     """
     answer = ask("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     assert (answer.returncode, answer.stdout[:17]) == (0, "created tea, due "), answer.stderr
@@ -100,7 +104,7 @@ def test_documents_are_those_of_the_service(ask, url):
 
 def test_watch(ask, url, monkeypatch):
     """
-    A job is followed until it is gone, with its state, its events and its end.
+    The command follows a job until it no longer exists, and shows its state, its events and its end.
     """
     assert ask("watch", "watched").returncode == ExitCode.NOT_FOUND
     ask("set", "watched", "--delay", "1h", "--target", "log")
@@ -129,7 +133,7 @@ def test_watch(ask, url, monkeypatch):
 
 def test_schedules_files_and_dead_letters(ask):
     """
-    Recurring jobs, files and dead letters are handled as in a store.
+    Recurring jobs, files and dead letters work as with a store.
     """
     assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
     assert "0 9 * * * in UTC" in ask("schedule", "list").stdout
@@ -184,7 +188,9 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
     """
-    No line is wider than the terminal, no figure or heading is broken or cut, and names are wrapped.
+    No line is wider than the terminal.
+
+    No figure or heading is broken or cut, and long names are wrapped.
     """
     monkeypatch.setenv("COLUMNS", str(width))
     ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
@@ -202,9 +208,11 @@ def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
         assert re.search(rf" *{heading}$", shown, re.MULTILINE), shown
 
 
-def test_what_goes_wrong(ask, run, url, monkeypatch):
+def test_failures(ask, run, url, monkeypatch):
     """
-    Each failure has its own exit code, and its message has the remedy.
+    Each kind of failure has its own exit code.
+
+    The message has the remedy.
     """
     answer = ask("set", "k", "--delay", "1", "--handler", "absent")
     assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
@@ -231,7 +239,9 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    A server that is not a tickwheel service is recognised, and the token is not sent after a redirect.
+    A server that is not a tickwheel service is recognised.
+
+    The token is not sent after a redirect.
     """
     asked = []
 
@@ -256,9 +266,9 @@ def test_another_server(run, monkeypatch, status, headers, said):
     assert [path.partition("?")[0] for path in asked] == ["/v1/stats", "/v1/jobs"]
 
 
-def test_nobody_there(run, monkeypatch):
+def test_a_service_that_does_not_answer(run, monkeypatch):
     """
-    A service that does not answer has an exit code of its own.
+    If a service does not answer, the command has a separate exit code.
     """
     monkeypatch.setattr("tickwheel.remote._core._TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:

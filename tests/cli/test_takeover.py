@@ -1,5 +1,5 @@
 """
-Imports of schedules that APScheduler and Celery beat have written themselves.
+Imports of schedules that were written by APScheduler and Celery beat themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Order:
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return APScheduler's own scheduler on a SQLite file, `old.db`, to which jobs can be added.
+    Return an APScheduler on a SQLite file, `old.db`.
+
+    Jobs can be added to it.
     """
     background = pytest.importorskip(
         "apscheduler.schedulers.background", reason="APScheduler is not installed: pip install 'apscheduler<4'"
@@ -51,7 +53,7 @@ def apscheduler(tmp_path):
 
 def imported(run, *arguments):
     """
-    Run an import, and return the jobs by key.
+    Run an import, and return the imported jobs by key.
     """
     done = run("import", *arguments)
     assert done.returncode == 0, done.stderr
@@ -89,7 +91,9 @@ def test_apscheduler(run, apscheduler):
 
 def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
     """
-    An interval keeps its phase over a clock change, whenever it began and however long APScheduler was stopped.
+    An interval keeps its phase over a clock change.
+
+    This holds whenever it began, and however long APScheduler was stopped.
     """
     day = timedelta(hours=24)
     begins = {month: datetime(2026, month, 1, 9, tzinfo=BERLIN) for month in (1, 7)}
@@ -104,7 +108,9 @@ def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
 
 def test_next_runs_of_apscheduler_that_were_moved(run, apscheduler):
     """
-    A run that was moved by `modify` is due at its new time, and an interval continues from there.
+    A run that `modify` has moved is due at its new time.
+
+    An interval continues from there.
     """
     apscheduler.add_job("builtins:print", "interval", hours=24, id="interval").modify(next_run_time=LATER)
     apscheduler.add_job("builtins:print", "date", run_date=LATER + MILLISECOND, id="date").modify(next_run_time=LATER)
@@ -123,7 +129,9 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are imported like the jobs of a database, and a missing key is named.
+    The jobs of a RedisJobStore are imported like the jobs of a database.
+
+    If the key is missing, the error names it.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -150,7 +158,9 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    Jobs that APScheduler exports from an unsupported store into a file are imported from the file.
+    APScheduler exports jobs from an unsupported store into a file.
+
+    They are imported from this file.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
@@ -163,7 +173,9 @@ def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_
 
 def test_a_redis_that_does_not_answer(run):
     """
-    If the Redis does not answer, the error says so, and shows no traceback.
+    If the Redis does not answer, the error says so.
+
+    It shows no traceback.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     with socket.socket() as taken:
@@ -176,7 +188,9 @@ def test_a_redis_that_does_not_answer(run):
 @pytest.mark.parametrize("kind", ["pickle", "json"])
 def test_apscheduler_4(run, tmp_path, kind):
     """
-    Schedules of APScheduler 4 keep their ids, due times, phases, zones and arguments, pickled or as JSON.
+    Schedules of APScheduler 4 keep their ids, due times, phases, zones and arguments.
+
+    They may be pickled or JSON.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -216,7 +230,9 @@ def test_apscheduler_4(run, tmp_path, kind):
 
 def test_apscheduler_4_in_cbor(run, tmp_path):
     """
-    Jobs stored as CBOR are skipped, with CBOR as the reason.
+    Jobs that are stored as CBOR are skipped.
+
+    CBOR is given as the reason.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -264,11 +280,11 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
         assert ours == theirs
 
 
-def test_what_apscheduler_has_more(run, apscheduler):
+def test_features_without_a_counterpart(run, apscheduler):
     """
-    Features without a counterpart are named with the reason.
+    Features without a counterpart in tickwheel are named with the reason.
 
-    Such features stop the import, or an option skips them.
+    They stop the import, unless an option skips such jobs.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -309,7 +325,7 @@ def test_what_apscheduler_has_more(run, apscheduler):
 
 def test_no_table(run, tmp_path):
     """
-    A database without the table, or a file that is not a database, is named.
+    If a database lacks the table, or a file is not a database, the error names it.
     """
     (tmp_path / "none.db").touch()
     assert "there is no table 'apscheduler_jobs'" in run("import", "apscheduler", "sqlite:///none.db").stderr
@@ -356,7 +372,7 @@ def celery_app(tmp_path, monkeypatch):
 
 def check_celery(jobs):
     """
-    Check the jobs that the good settings give.
+    Check the jobs that the valid settings give.
     """
     assert jobs["sums"]["recurrence"]["every_ms"] == 30_000
     assert (jobs["sums"]["target"], jobs["sums"]["handler"]) == ("celery", "shop.add")
@@ -368,14 +384,16 @@ def check_celery(jobs):
 
 def test_celerybeat_settings(run, celery_app):
     """
-    The schedule of an application is imported for its workers, to which the target sends the tasks.
+    The schedule of an application is imported.
+
+    The target sends its tasks to the application's workers.
     """
     check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
 
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module with Django's names for settings is read, too.
+    A module in which the settings have Django's names is read, too.
 
     Parts without a counterpart are named.
     """
@@ -399,7 +417,9 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
 
 def test_celerybeat_file(run, celery_app, tmp_path):
     """
-    Beat's file is read without running code from it, and an interval continues in its phase.
+    The file of beat is read without running code from it.
+
+    An interval continues in its phase.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -418,9 +438,9 @@ def test_celerybeat_file(run, celery_app, tmp_path):
 @pytest.mark.parametrize("source", ["app", "file", "settings"])
 def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
     """
-    If UTC is off and no zone is set, crontabs are in local time of beat's machine.
+    If UTC is off and no zone is set, crontabs are in the local time of the machine on which beat ran.
 
-    The zone then has to be given, and is not guessed.
+    The zone must then be given, and is not guessed.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -444,7 +464,7 @@ class Every(timedelta):
 
 def test_no_code_of_a_pickle_runs(tmp_path):
     """
-    Calls in a pickle are recorded, and not made.
+    Calls in a pickle are recorded, but not made.
     """
 
     class Evil:
@@ -459,9 +479,9 @@ def test_no_code_of_a_pickle_runs(tmp_path):
         pickles.load(b"nothing")
 
 
-def test_a_file_that_is_not_beats(run, tmp_path):
+def test_a_file_that_beat_has_not_written(run, tmp_path):
     """
-    A file that beat has not written is named, with the file to give instead.
+    If beat has not written a file, the error names it, and names the file to give instead.
     """
     pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
     (tmp_path / "notes").write_text("no schedule")

@@ -1,5 +1,5 @@
 """
-The state of imported schedules of APScheduler and Celery beat: owed and moved runs, and random triggers.
+The state of schedules that are imported from APScheduler and Celery beat: missed runs, moved runs, and random triggers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def is_lost(instant):
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return APScheduler's own scheduler on a SQLite file, `old.db`, to which jobs can be added.
+    Return an APScheduler on a SQLite file, `old.db`.
+
+    Jobs can be added to it.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     stores = pytest.importorskip("apscheduler.jobstores.sqlalchemy", reason="SQLAlchemy is not installed")
@@ -58,7 +60,7 @@ def apscheduler(tmp_path):
 
 def imported(run, *arguments):
     """
-    Run an import, and return the jobs by key.
+    Run an import, and return the imported jobs by key.
     """
     done = run("import", *arguments)
     assert done.returncode == 0, done.stderr
@@ -70,7 +72,9 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest recurring schedules are declared, so that a second import cancels the schedules that were removed.
+    With --manifest recurring schedules are declared.
+
+    So a second import cancels schedules that were removed.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):
@@ -95,7 +99,9 @@ def test_schedules_as_a_manifest(run, apscheduler):
 
 def test_the_state_of_apscheduler(run, apscheduler):
     """
-    A run owed within its grace time is due now, a moved run at its new time, and any other by its rule.
+    A run that was missed by less than its grace time is due now.
+
+    A moved run is due at its new time, and any other run by its rule.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     far = now + timedelta(days=300)
@@ -128,7 +134,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    A one-time run that was missed by more than its grace time is omitted, as by APScheduler.
+    A one-time run that was missed by more than its grace time is omitted, as in APScheduler.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)
@@ -167,7 +173,7 @@ def fields_of(draw):
 
 def line_of(rule):
     """
-    Return the calendar of the *rule* of a job.
+    Return the cron line of a job from its *rule*.
     """
     cron = Cron.parse(rule["cron"], rule["tz"], DayMatch(rule.get("day_match", "either")))
     return replace(cron, dst_overlap=DstOverlap(rule["dst_overlap"]) if "dst_overlap" in rule else None)
@@ -199,7 +205,7 @@ def theirs(trigger, start, count):
 )
 def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
     """
-    In UTC, random triggers give the same times as in APScheduler.
+    In UTC, random triggers give the same times in tickwheel and in APScheduler.
     """
     draw = random.Random(50)
     for number in range(triggers):
@@ -224,7 +230,9 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin, random triggers give the same times, except for the two differences on the page about migrating.
+    In Berlin, random triggers give the same times as in APScheduler.
+
+    The page about migrating lists the two exceptions.
     """
     draw = random.Random(51)
     for number in range(triggers):
@@ -243,7 +251,9 @@ def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apschedul
 
 def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
-    A run that beat owes is due now, and odd but legal values get a remark.
+    A run that beat has missed is due now.
+
+    Odd but legal values get a remark.
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check
@@ -280,7 +290,9 @@ def test_the_state_of_beat(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_random_crontabs_of_celery(zone, triggers, instants):
     """
-    Random crontabs give the same times as in Celery, except for times that the clock skips.
+    Random crontabs give the same times as in Celery.
+
+    The exceptions are times that the clock skips.
     """
     schedules = pytest.importorskip("celery.schedules", reason="Celery is not installed")
     celery = pytest.importorskip("celery")

@@ -1,5 +1,5 @@
 """
-The zones of times, in `--at`, `--until` and `--since`, and in the columns of a table.
+The time zones in `--at`, `--until` and `--since`, and in the columns of a table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def due(run, key):
 @pytest.mark.parametrize("first", ["--tz", "--at"])
 def test_a_time_is_read_in_its_zone(run, first):
     """
-    A time without an offset is read in the given zone, in any order of options.
+    A time without an offset is read in the given zone, whatever the order of the options.
 
-    An offset takes precedence.
+    If the time has an offset, the offset counts.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
@@ -39,7 +39,9 @@ def test_a_time_is_read_in_its_zone(run, first):
 
 def test_an_end_is_read_in_its_zone(run):
     """
-    `--until` is read like `--at`, by `set`, `change` and `schedule next`.
+    `--until` is read like `--at`.
+
+    This holds for `set`, `change` and `schedule next`.
     """
     zone = ("--tz", "America/New_York")
     run("set", "k", "--cron", "0 9 * * *", "--until", f"{YEAR}-12-24 09:00", *zone, "--target", "log")
@@ -59,9 +61,11 @@ def test_an_end_is_read_in_its_zone(run):
         ("move", "k", "--at", f"{YEAR}-12-24T09:00Z"),
     ],
 )
-def test_a_zone_of_nothing_is_refused(run, given):
+def test_a_zone_without_a_time_is_refused(run, given):
     """
-    A zone is refused if no time uses it, and so is an unknown zone.
+    A zone is refused if no time uses it.
+
+    An unknown zone is refused, too.
     """
     answer = run(*given, "--tz", "Europe/Berlin")
     assert answer.returncode == 2
@@ -69,9 +73,11 @@ def test_a_zone_of_nothing_is_refused(run, given):
     assert run(*given, "--tz", "Mars/Base").returncode == 2
 
 
-def test_the_past_is_asked_for(run):
+def test_times_in_the_past(run):
     """
-    A past time is refused without `--now`, but a series may have a past start.
+    A past time is refused without `--now`.
+
+    A series may have a start in the past.
     """
     answer = run("set", "k", "--at", "2001-01-01T09:00", "--target", "log")
     assert answer.returncode == 2
@@ -82,7 +88,9 @@ def test_the_past_is_asked_for(run):
 
 def test_columns(run):
     """
-    A table may have columns for a time and its zone, and errors about it name columns.
+    A table may have a column for a time and a column for its zone.
+
+    Errors about these values name the columns.
     """
     table = f"key,at,tz,cron,target\na,{YEAR}-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
     assert run("import", "csv", "-", stdin=table).stdout == "imported 2 jobs\n"
@@ -96,7 +104,7 @@ def test_columns(run):
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_key_that_appears_twice(run, form):
     """
-    The second line of a key is refused, and names the first.
+    If a second line has the same key, it is refused, and the error names the first.
 
     Nothing is imported.
     """

@@ -1,8 +1,9 @@
 """
 A program that runs under gevent in another process, and prints its results.
 
-Run it with "before" or "after", which says whether tickwheel is imported before gevent patches the process or after.
-With the URL of a store or a service it tests connections to a server; a following "failover" loses a primary.
+The first argument is "before" or "after": tickwheel is imported before or after gevent patches the process. With the
+URL of a store or a service, the program tests connections to that server. With "failover" after the URL, it loses a
+primary.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - this file tests the order of imports
@@ -53,9 +54,9 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Call *start* with a callback, and return True if the callback is called outside the hub's thread.
+    Call *start* with a callback.
 
-    Other greenlets must run during the wait.
+    Return True if the callback is called outside the hub's thread. Other greenlets must run during the wait.
     """
     called, threads, turns = Event(), [], []
     watcher = gevent.get_hub().loop.async_()
@@ -114,7 +115,9 @@ def context(call):
 
 def closed(call):
     """
-    Check that the end of a wheel's `with` block waits for a callback that waits for another greenlet.
+    Check the end of a wheel's `with` block.
+
+    It must wait for a callback that itself waits for another greenlet.
     """
     begun, may_end = Event(), []
 
@@ -149,7 +152,7 @@ def scheduler(call):
 
 def loads(call):
     """
-    Check that if several greenlets take one key, one of them loads its value and the others wait.
+    Check that if several greenlets take one key, one greenlet loads the value and the others wait.
     """
     cache = TTLCache(9, 60.0)
 
@@ -182,7 +185,7 @@ def lock(call):
 
 def timer(call):
     """
-    Check that a timeout set by a system thread ends while that thread waits in native code.
+    Check that a timeout set by a system thread ends, while the thread waits in native code.
     """
 
     def work():
@@ -197,7 +200,7 @@ def timer(call):
 
 def dropped(call):
     """
-    Check that a scheduler that is collected in a system thread stops.
+    Check that a scheduler stops if it is collected in a system thread.
     """
 
     class Calls(logging.Handler):
@@ -220,7 +223,9 @@ def dropped(call):
 
 def server(call):
     """
-    Check that greenlets and threads use one store or service, leases are renewed, and waits end.
+    Check that greenlets and threads can use one store or service.
+
+    Leases must be renewed, and waits must end.
     """
     scheduler = Scheduler(sys.argv[2])
     scheduler.handler("h")(call)
@@ -236,7 +241,9 @@ def server(call):
 
 def failover(call):
     """
-    Check that every acknowledged job fires if greenlets set jobs while the primary is lost.
+    Let greenlets set jobs while the primary is lost.
+
+    Check that every acknowledged job fires.
     """
 
     def note(key):

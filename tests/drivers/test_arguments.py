@@ -47,7 +47,7 @@ def test_a_handle_is_a_timer(design):
     """
     The handle of any engine is an instance of `Timer`.
 
-    A series, a key and a number are not instances of `Timer`.
+    A series, a key or a number is not.
     """
     wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
     assert isinstance(wheel.call_later(1, print), Timer)
@@ -75,7 +75,7 @@ def test_other_zones():
 
 def test_parts_of_a_wheel():
     """
-    A class in place of an object, or an object that lacks the method, is refused by the argument's name.
+    If a class is passed in place of an object, or the object lacks the method, the error names the argument.
     """
     for name, part in (
         ("executor", PoolExecutor),
@@ -91,7 +91,7 @@ def test_parts_of_a_wheel():
 
 def test_a_wheel_in_place_of_a_context():
     """
-    If a function of contexts gets a wheel, its error names the function that makes a context from a wheel.
+    If a wheel is passed to a function of contexts, the error names the function that makes a context from a wheel.
     """
     wheel = TimerWheel(clock=ManualClock())
     for call in (
@@ -107,7 +107,7 @@ def test_a_wheel_in_place_of_a_context():
 
 def test_outside_of_trio():
     """
-    The error outside trio says where the wheel has to be made.
+    Outside trio, the error says where the wheel has to be made.
     """
     with pytest.raises(RuntimeError, match=r"no trio is running: make the wheel inside of what trio\.run\(\) runs"):
         TimerWheel.trio()

@@ -1,5 +1,5 @@
 """
-The asyncio driver on asyncio's loop and on uvloop: the contract suite, and its own features.
+The asyncio driver on asyncio's loop and on uvloop: the contract suite, and further tests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class TestAsyncio(DriverSuite):
 
     def play(self, scenario: Any) -> None:
         """
-        Run a scenario on a new loop in debug mode, which detects calls from a wrong thread.
+        Run a scenario on a new loop in debug mode.
+
+        Debug mode detects calls from a wrong thread.
         """
         asyncio.run(scenario, debug=True)
 
@@ -93,7 +95,7 @@ def test_fires_in_the_loops_thread(run):
 
 def test_no_loop():
     """
-    Without a loop the error has the remedy.
+    If no loop is running, the error names the remedy.
     """
     with pytest.raises(RuntimeError, match="inside a coroutine"):
         TimerWheel.asyncio()
@@ -102,7 +104,9 @@ def test_no_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_one_handle_for_many_timers(run):
     """
-    Ten thousand timers that are set in one turn cost one wake-up, and idle time costs none.
+    Ten thousand timers that are set in one turn of the loop cost one wake-up.
+
+    An idle wheel costs none.
     """
 
     async def scenario() -> None:
@@ -120,7 +124,9 @@ def test_one_handle_for_many_timers(run):
 
 def test_one_handle_in_the_loop():
     """
-    However often the earliest deadline changes, the wheel has one active handle in the loop, and none after its close.
+    However often the earliest deadline changes, the wheel has one active handle in the loop.
+
+    After its close it has none.
     """
 
     async def scenario() -> None:
@@ -140,9 +146,9 @@ def test_one_handle_in_the_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_errors_go_to_the_loop(run):
     """
-    Without on_error, an error goes to the loop's exception handler with the timer.
+    Without `on_error`, an error goes to the loop's exception handler, with the timer.
 
-    With on_error, the error goes to on_error.
+    With `on_error`, it goes only there.
     """
 
     async def scenario() -> None:
@@ -166,7 +172,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    SystemExit and KeyboardInterrupt leave the loop's run as from the loop's own timers.
+    SystemExit and KeyboardInterrupt leave the loop's run, as from timers of the loop itself.
 
     Other timers are not lost.
     """
@@ -203,7 +209,9 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    If the loop is closed, a set is refused and closes the wheel, so that no timer waits for it.
+    If the loop is closed, a set is refused and closes the wheel.
+
+    So no timer waits for a closed loop.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -232,7 +240,7 @@ def test_closed_after_its_loop():
 
 def test_closed_from_another_thread():
     """
-    If a wheel is closed in another thread, it leaves no active handle in the loop.
+    If a wheel is closed in another thread, it leaves no active handle in its loop.
     """
 
     async def scenario() -> None:
@@ -250,7 +258,7 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    A callback runs in the context in which it was set, or in the given context.
+    A callback runs in the context in which its timer was set, or in the given context.
 
     Bulk callbacks run in the wheel's context.
     """
@@ -274,9 +282,11 @@ def test_the_context_of_a_callback(run):
 
 
 @pytest.mark.parametrize("run", LOOPS)
-def test_a_crowd_lets_others_in(run):
+def test_many_due_timers_let_other_callbacks_run(run):
     """
-    Many due timers fire in several turns of the loop, in order, and other callbacks of the loop run in between.
+    Many due timers fire in order, in several turns of the loop.
+
+    Other callbacks of the loop run between these turns.
     """
 
     async def scenario() -> None:
@@ -301,7 +311,9 @@ def test_a_crowd_lets_others_in(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock, timers fire in the call that moves the clock, and errors still go to the loop.
+    With a manual clock, timers fire in the call that moves the clock.
+
+    Errors still go to the loop.
     """
 
     async def scenario() -> None:
@@ -334,7 +346,7 @@ def test_one_driver_one_wheel():
 
 def test_collected_with_its_loop():
     """
-    After its loop was collected, a wheel and the objects of its timers can be collected, too.
+    Once its loop was collected, a wheel and the objects of its timers can be collected, too.
     """
 
     class Thing:

@@ -25,7 +25,9 @@ class CoarseClock(MonotonicClock):
 
 def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyncio.Event) -> list[float]:
     """
-    Set timers for instants between the ticks, and return a list that gets their lateness on the coarse clock.
+    Set timers for instants between the ticks.
+
+    Return a list that gets their lateness on the coarse clock.
     """
     chance = random.Random(15_625)
     lateness: list[float] = []
@@ -46,7 +48,9 @@ def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyn
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_thread_is_never_early(design):
     """
-    On a thread no timer fires before the coarse clock reads its deadline, and a tick costs few wake-ups.
+    On a thread, no timer fires before the coarse clock has reached its deadline.
+
+    A tick costs few wake-ups.
     """
     clock, done = CoarseClock(), threading.Event()
     wheel = TimerWheel(clock=clock, wheel=None if design is None else design())
@@ -60,7 +64,7 @@ def test_a_thread_is_never_early(design):
 @pytest.mark.realtime
 def test_a_loop_is_never_early():
     """
-    On an event loop no timer fires before the coarse clock reads its deadline.
+    On an event loop, no timer fires before the coarse clock has reached its deadline.
     """
 
     async def main() -> list[float]:

@@ -1,5 +1,7 @@
 """
-Coroutine functions as callbacks: they are awaited on every event loop, and refused at once without one.
+Coroutine functions as callbacks.
+
+On every event loop they are awaited. Without an event loop they are refused at once.
 """
 
 from __future__ import annotations
@@ -96,9 +98,9 @@ class Heard:
 
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 @pytest.mark.parametrize("maker", AWAITING)
-def test_every_way_is_heard(maker, kind, design):
+def test_every_way_to_give_a_callback(maker, kind, design):
     """
-    A callback given in any way runs with its arguments.
+    A callback runs with its arguments, in whichever way it was given.
 
     The coroutine of a coroutine function runs to its end.
     """
@@ -127,7 +129,7 @@ def test_every_way_is_heard(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    Shards report expiries and forget the shards of expired keys.
+    Shards report expiries, and forget the shards of expired keys.
 
     Shards on threads refuse coroutine functions.
     """
@@ -149,7 +151,9 @@ def test_shards(kind, design):
 @pytest.mark.parametrize("maker", THREADED)
 def test_threads_refuse_coroutine_functions(maker, design):
     """
-    Without an event loop, a coroutine function is refused when it is passed, with an error that names the remedy.
+    Without an event loop, a coroutine function is refused when it is passed.
+
+    The error names the remedy.
     """
 
     class Fetcher:
@@ -171,7 +175,9 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    If a plain function returns a coroutine and there is no event loop, the coroutine is closed, and an error reported.
+    Without an event loop, a plain function returns a coroutine.
+
+    The coroutine is closed, and an error is reported.
     """
     ended: list[str] = []
 
@@ -197,7 +203,7 @@ def test_a_hidden_coroutine_is_reported(design):
 
 def test_on_the_loop_of_the_caller(design):
     """
-    The task of a coroutine runs in a copy of the context in which its timer was set.
+    The task of a coroutine runs in a copy of the context in which the timer was set.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -220,7 +226,9 @@ def test_on_the_loop_of_the_caller(design):
 @pytest.mark.parametrize("where", ["on the loop", "in a thread"])
 def test_tasks_end_with_the_wheel(where, design):
     """
-    Closing the wheel of an event loop cancels the tasks of its callbacks, in any thread, except for the closing task.
+    Closing the wheel of an event loop cancels the tasks of its callbacks, in any thread.
+
+    The task that closes the wheel is not cancelled.
     """
 
     async def scenario() -> None:
@@ -255,9 +263,9 @@ def test_tasks_end_with_the_wheel(where, design):
     run(scenario)
 
 
-def test_errors_go_where_the_wheels_do(design):
+def test_errors_of_tasks_are_reported(design):
     """
-    An error of a task goes to `on_error` with its timer, or to the loop's exception handler.
+    An error of a task goes to `on_error` with the timer, or to the loop's exception handler.
 
     A cancellation is not reported.
     """
@@ -341,7 +349,9 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    If a pool makes a coroutine for a loop that has been closed, the coroutine is closed and reported.
+    A pool makes a coroutine for a loop that has been closed.
+
+    The coroutine is closed and reported.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

@@ -1,5 +1,7 @@
 """
-An unreferenced wheel with pending timers warns, fires its timers, and releases timers that can never end.
+A wheel with pending timers is no longer referenced.
+
+It warns, fires its timers, and releases timers that can never end.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
     return HeapWheel if request.param == "heap" else lambda: None
 
 
-def test_what_can_never_end_is_let_go(design):
+def test_timers_that_can_never_end_are_released(design):
     """
     An unreferenced wheel warns.
 
-    Timers and keys that never fire and endless series are freed with their objects. Its thread ends.
+    Timers and keys that never fire, and endless series, are freed with their objects. The wheel's thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -58,9 +60,9 @@ def test_what_can_never_end_is_let_go(design):
     assert gone() is None
 
 
-def test_what_can_fire_fires(design):
+def test_timers_with_a_deadline_fire(design):
     """
-    An unreferenced wheel fires all timers that have a deadline, also a series with an end.
+    An unreferenced wheel fires all timers that have a deadline, and also a series that ends.
 
     Then its thread ends.
     """
@@ -81,7 +83,9 @@ def test_what_can_fire_fires(design):
 
 def test_on_a_loop(design):
     """
-    An unreferenced wheel on an event loop frees its endless series, and the loop holds no reference to it.
+    An unreferenced wheel on an event loop frees its endless series.
+
+    The loop does not refer to it.
     """
 
     async def scenario() -> None:
@@ -106,7 +110,9 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    If its clock is manual, the timers of an unreferenced wheel stay pending, and its loop does not wake for them.
+    With a manual clock, the timers of an unreferenced wheel stay pending.
+
+    Its loop does not wake for them.
     """
 
     async def scenario() -> None:
@@ -127,11 +133,11 @@ def test_on_a_loop_by_hand(design, recwarn):
     assert not recwarn.list
 
 
-def test_one_whose_errors_go_to_its_owner(design):
+def test_a_wheel_whose_on_error_is_a_method(design):
     """
-    If the wheel's `on_error` is a method of an object, that object is freed, too.
+    If the wheel's `on_error` is a method of an object, this object is freed, too.
 
-    Until the object is freed, its method gets the errors.
+    Until then, the method gets the errors.
     """
 
     class Owner:
@@ -156,7 +162,9 @@ def test_one_whose_errors_go_to_its_owner(design):
 
 def test_shards(design):
     """
-    The shards of an unreferenced sharded wheel fire their timers, and their threads end.
+    The shards of an unreferenced sharded wheel fire their timers.
+
+    Then their threads end.
     """
     before = threads()
     expired, done = [], threading.Event()
@@ -179,9 +187,9 @@ def test_shards(design):
     assert gone() is None
 
 
-def test_those_that_give_no_warning(design):
+def test_wheels_that_give_no_warning(design):
     """
-    A wheel that is closed, has nothing pending, or has a manual clock is freed without a warning.
+    A wheel that is closed, has no pending timer, or has a manual clock is freed without a warning.
     """
     closed = TimerWheel(wheel=design())
     closed.call_later(3600, print)

@@ -1,5 +1,5 @@
 """
-Executors: in which thread and order callbacks run, and full queues.
+Executors: in which thread and in which order callbacks run, and full queues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ PATIENCE_S = 20.0
 
 class Rig:
     """
-    A wheel on a manual clock whose callbacks an executor runs.
+    A wheel on a manual clock.
+
+    An executor runs the callbacks of the wheel.
     """
 
     def __init__(self, executor: Any, make_wheel: Callable[[], Any]) -> None:
@@ -54,7 +56,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
 
 def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], None]]:
     """
-    Return a list, a signal that it has *count* items, and a function that appends one.
+    Return a list, a signal that the list has *count* items, and a function that appends an item.
     """
     got: list[int] = []
     signal = threading.Event()
@@ -69,7 +71,9 @@ def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], No
 
 def test_in_workers(make_rig):
     """
-    Callbacks of timers, keys and series run in workers with their arguments, and none in the driver's thread.
+    Callbacks of timers, keys and series run in workers, with their arguments.
+
+    None of them runs in the driver's thread.
     """
     with PoolExecutor(workers=3, name="mine") as pool:
         rig = make_rig(pool)
@@ -105,9 +109,9 @@ def test_one_worker_keeps_order(make_rig):
         assert got == list(range(500))
 
 
-def test_a_slow_one_holds_up_nobody(make_rig):
+def test_a_slow_callback_delays_no_other(make_rig):
     """
-    While one callback blocks, the others run, and the driver continues.
+    While one callback blocks, other callbacks run, and the driver continues.
     """
     may_end = threading.Event()
     with PoolExecutor(workers=2) as pool:
@@ -124,9 +128,9 @@ def test_a_slow_one_holds_up_nobody(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Block a pool's only worker, with *waiting* callbacks in the queue.
+    Block the only worker of a pool, with *waiting* callbacks in the queue.
 
-    Return a function that releases the worker, and the list of the calls.
+    Return a function that releases the worker, and the list of calls.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []
@@ -147,9 +151,9 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    With "reject", a full pool does not call a further callback.
+    With "reject", a full pool does not call any further callback.
 
-    The `on_error` hook gets an error that names the limit.
+    `on_error` gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -168,7 +172,7 @@ def test_full_and_rejected(make_rig):
 
 def test_full_and_run_by_the_caller(make_rig):
     """
-    With "run", a full pool calls a further callback in the driver's thread.
+    With "run", a full pool calls each further callback in the driver's thread.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
         rig = make_rig(pool)
@@ -184,7 +188,9 @@ def test_full_and_run_by_the_caller(make_rig):
 
 def test_full_and_blocked(make_rig):
     """
-    With "block", a full pool blocks the driver until there is room, and no callback is lost.
+    With "block", a full pool blocks the driver until there is room.
+
+    No callback is lost.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
         rig = make_rig(pool)
@@ -202,7 +208,9 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    If a pool is closed while a driver waits for room in it, the driver gets an error and continues.
+    A pool is closed while a driver waits for room in it.
+
+    The driver gets an error and continues.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -221,9 +229,9 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    While a move of a manual clock waits for room in a pool, callbacks in the pool may close and make wheels.
+    A move of a manual clock waits for room in a pool.
 
-    They may also set the wall clock.
+    Meanwhile, callbacks in the pool may close and make wheels, and set the wall clock.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -259,9 +267,11 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
     pool.close()
 
 
-def test_close_calls_what_was_taken(make_rig):
+def test_close_calls_waiting_callbacks(make_rig):
     """
-    A closed pool still calls its waiting callbacks, refuses further ones, and may be closed again.
+    A closed pool still calls its waiting callbacks.
+
+    It refuses further callbacks, and may be closed again.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -278,7 +288,7 @@ def test_close_calls_what_was_taken(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An Exception in a worker goes to on_error, and anything else to threading.excepthook.
+    An Exception in a worker goes to `on_error`. Any other BaseException goes to `threading.excepthook`.
 
     The worker continues.
     """
@@ -303,7 +313,7 @@ def test_errors_in_workers(make_rig, monkeypatch):
 
 def test_restarted_in_a_worker(make_rig):
     """
-    If a callback restarts its timer in a worker, it is called again.
+    If a callback restarts its timer in a worker, the callback is called again.
 
     A timer that is moved before its call runs once.
     """
@@ -325,7 +335,9 @@ def test_restarted_in_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    If a timer is due again and waits for a worker while its call still runs, it is called again each time.
+    A timer is due again, and waits for a worker, while its call still runs.
+
+    The callback is called again each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -345,9 +357,11 @@ def test_restarted_and_due_before_the_call_ends(make_rig):
     assert (timer.pending(), timer.callback, rig.wheel.stats()["fires"]) == (False, None, 3)
 
 
-def test_a_context_ends_what_waits(make_rig):
+def test_a_context_ends_waiting_timers(make_rig):
     """
-    If its context ends while a timer waits for a worker, the timer is not called.
+    A context ends while its timer waits for a worker.
+
+    The timer's callback is not called.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -388,7 +402,7 @@ def test_a_series_never_runs_twice_at_once(make_rig):
 
 def test_slow_callbacks_are_reported(make_rig):
     """
-    Every executor reports a callback that takes longer than slow_s, with its timer and its duration.
+    If a callback takes longer than `slow_s`, every executor reports the timer and the duration of the call.
     """
     for make in (InlineExecutor, lambda slow_s, on_slow: PoolExecutor(1, slow_s=slow_s, on_slow=on_slow)):
         told: list[tuple[Any, float]] = []
@@ -409,7 +423,7 @@ def test_slow_callbacks_are_reported(make_rig):
 
 def test_slow_callbacks_are_logged(make_rig, caplog):
     """
-    Without on_slow, slow callbacks are logged as warnings by the logger tickwheel.
+    Without `on_slow`, the logger tickwheel logs slow callbacks as warnings.
     """
     rig = make_rig(InlineExecutor(0.0))
     rig.wheel.call_later(0, int)
@@ -430,13 +444,13 @@ def test_slow_callbacks_are_logged(make_rig, caplog):
 )
 def test_bad_options(options, error, text):
     """
-    An invalid number of workers, queue or policy is refused by name.
+    If a number of workers, a queue or a policy is invalid, the error names the argument.
     """
     with pytest.raises(error, match=text):
         PoolExecutor(**options)
 
 
-def test_a_pool_of_nobody_ends():
+def test_an_unreferenced_pool_ends():
     """
     An unreferenced pool ends its workers.
     """
@@ -455,7 +469,9 @@ def test_a_pool_of_nobody_ends():
 
 def test_one_pool_for_two_wheels():
     """
-    A pool can serve several wheels, and closing one wheel leaves it open.
+    A pool can serve several wheels.
+
+    Closing one wheel leaves the pool open.
     """
     with PoolExecutor(workers=1) as pool:
         first, second = (TimerWheel(executor=pool) for _ in range(2))
@@ -470,9 +486,11 @@ def test_one_pool_for_two_wheels():
     assert got == [2]
 
 
-def test_many_are_moved_of_which_one_is_refused():
+def test_one_of_many_moves_is_refused():
     """
-    If one of several moves is refused, the timers that were moved before it fire at their new times.
+    One of several moves is refused.
+
+    The timers that were moved before it fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

@@ -1,5 +1,5 @@
 """
-Under gevent our threads are system threads, even after monkey-patching.
+Under gevent, tickwheel's threads are system threads, even after monkey-patching.
 
 Eventlet is refused.
 """
@@ -46,7 +46,9 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
-    Timers, keys, pools, caches, contexts and jobs fire outside the hub, and the hub runs while they are waited for.
+    Timers, keys, pools, caches, contexts and jobs fire outside the hub's thread.
+
+    The hub runs while greenlets wait for them.
     """
     done = run(str(HERE / "gevent_app.py"), order)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")
@@ -56,7 +58,7 @@ def test_callbacks_run_in_system_threads(order):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_eventlet_is_refused(is_late):
     """
-    If eventlet has patched threads, everything that needs a thread is refused with a remedy.
+    If eventlet has patched threads, every function that needs a thread raises an error with a remedy.
     """
     patch = "eventlet.monkey_patch()"
     script = EVENTLET.format(patched="" if is_late else patch, late=f"wheel = TimerWheel(); {patch}" if is_late else "")
@@ -92,7 +94,9 @@ def app(environ, start_response):
 )
 def test_gunicorn(tmp_path, preload):
     """
-    A wheel fires in a worker of `gunicorn -k gevent`, imported by the application, or by the master before patching.
+    A wheel fires in a worker of `gunicorn -k gevent`.
+
+    It is imported by the application, or by the master before patching.
     """
     (tmp_path / "application.py").write_text(GUNICORN)
     (tmp_path / "gunicorn.conf.py").write_text(preload + "\n")
@@ -141,7 +145,7 @@ def begin(**_):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_celery(tmp_path, order):
     """
-    A wheel fires in a task of `celery -P gevent`, whether it was imported before the patch or after it.
+    A wheel fires in a task of `celery -P gevent`, whether it was imported before or after the patch.
     """
     (tmp_path / "application.py").write_text(CELERY)
     start = "from celery.__main__ import main; import sys; sys.argv = {!r}; main()".format(

@@ -1,5 +1,7 @@
 """
-The list of a wheel's pending timers, in order, with the user's own callbacks, arguments and handles.
+The list of a wheel's pending timers, in order.
+
+It has the user's own callbacks, arguments and handles.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_everything_is_listed(wheel):
     """
-    Plain, keyed and periodic timers, deadlines and timers of contexts are listed with the user's arguments and handles.
+    The list has plain, keyed and periodic timers, deadlines, and timers of contexts.
+
+    It shows the user's arguments and handles.
     """
     plain = wheel.call_later(1, print, "plain")
     wheel.set("key", "value", 2)
@@ -43,7 +47,7 @@ def test_keys(wheel):
     """
     Keys are listed by deadline up to the limit.
 
-    A moved key is at its new place, even among other timers.
+    A moved key is listed at its new place, also among other timers.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)
@@ -75,9 +79,11 @@ def test_shards():
     assert len(shards.keys(None)) == 50
 
 
-def test_the_first_instant_that_there_is(wheel):
+def test_an_instant_before_all_that_the_zone_can_show(wheel):
     """
-    An instant before all instants that the zone can show is due at once, like any past instant, and can be listed.
+    An instant before the first instant that the zone can show is due at once, like any past instant.
+
+    It can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

@@ -1,5 +1,5 @@
 """
-The manual driver keeps the contract, on a manual clock and on the real clock.
+The manual driver passes the contract suite, on a manual clock and on the real clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TestManualClock(DriverSuite):
 
     def play(self, scenario: Any) -> None:
         """
-        Run a scenario with its own clock.
+        Run a scenario on a separate manual clock.
         """
         self.clock = ManualClock()
         play_here(scenario)
@@ -37,7 +37,7 @@ class TestManualClock(DriverSuite):
 
 class TestPolled(DriverSuite):
     """
-    The contract suite on a user's own polling loop, with the real clock.
+    The contract suite on a user's polling loop, with the real clock.
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -95,7 +95,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    If a callback raises something that is not an Exception, `advance` raises it.
+    If a callback raises something that is not an Exception, `advance` raises it, too.
 
     The other timers fire in the next `advance`.
     """

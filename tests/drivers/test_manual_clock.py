@@ -1,5 +1,5 @@
 """
-The manual clock moves only on request, stops at each deadline, and fires attached engines.
+The manual clock moves only on request. It stops at each deadline, and fires attached engines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    A manual clock starts at a random time, which its repr shows, so that another clock can start at the same time.
+    A manual clock starts at a random time.
+
+    Its repr shows this time, so that another clock can start at the same time.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20
@@ -41,9 +43,11 @@ def test_no_start(start):
         ManualClock(start)
 
 
-def test_no_wall():
+def test_invalid_wall_times():
     """
-    A wall start that is not an integer is refused, as are wall times and steps outside 0 to 292 years.
+    A wall start that is not an integer is refused.
+
+    Wall times and steps outside 0 to 292 years are refused, too.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
@@ -64,9 +68,9 @@ def test_no_wall():
 
 @pytest.mark.parametrize("move", ["advance", "jump"])
 @pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
-def test_no_delay(move, delay):
+def test_invalid_moves(move, delay):
     """
-    Time moves neither back nor past the maximum.
+    Time moves neither back nor beyond the maximum.
     """
     clock = ManualClock()
     before = clock.monotonic_ns()
@@ -77,9 +81,9 @@ def test_no_delay(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its deadline, on all wheels.
+    While time advances, each timer sees exactly its own deadline, on all wheels.
 
-    Timers set by callbacks fire, too.
+    Timers that callbacks set fire, too.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -102,7 +106,9 @@ def test_advance_stops_at_each_deadline():
 
 def test_jump_goes_in_one_step():
     """
-    After a jump all due timers fire, and all see the time after the jump.
+    After a jump all due timers fire.
+
+    All of them see the time after the jump.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -116,7 +122,7 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    `jump_to_next` moves to the next deadline, fires, and returns the seconds.
+    `jump_to_next` moves to the next deadline, fires the timers, and returns the seconds.
 
     Without a pending timer it does nothing.
     """
@@ -135,7 +141,7 @@ def test_time_passes_inside_a_callback():
     """
     Inside a callback, `advance` only moves the clock, as if the callback were slow.
 
-    Timers that become due fire after it.
+    Timers that become due fire after the callback.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -154,7 +160,9 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The wall clock moves with the clock, and can be set, or stepped forward or back, without an effect on timers.
+    The wall clock moves with the clock.
+
+    It can also be set, or stepped forward or back, without an effect on timers.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)
@@ -174,7 +182,9 @@ def test_the_wall_is_set_apart():
 
 def test_a_timer_without_end():
     """
-    A timer that keeps setting itself with no delay raises an error, so that the test does not hang.
+    A timer that keeps setting itself with no delay leads to an error.
+
+    Otherwise the test would hang.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -189,7 +199,9 @@ def test_a_timer_without_end():
 
 def test_a_burst_has_an_end():
     """
-    A series that makes up for more firings than the limit of turns does not count as an endless loop.
+    A series makes up for more firings than the limit of turns.
+
+    This does not count as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -201,7 +213,9 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    If a series' callback takes longer than its interval, this counts as an endless loop, although time moves on.
+    The callback of a series takes longer than the interval.
+
+    This counts as an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -212,7 +226,9 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    A timer that keeps setting itself at past instants, even at alternating ones, counts as an endless loop.
+    A timer keeps setting itself at past instants, even at alternating ones.
+
+    This counts as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -229,7 +245,9 @@ def test_timers_without_end_in_the_past():
 
 def test_attached_once_detached_for_good():
     """
-    A second attach has no effect, a closed wheel is detached, and detaching an unattached wheel is allowed.
+    A second attach has no effect. A closed wheel is detached.
+
+    Detaching a wheel that is not attached is allowed.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -245,7 +263,9 @@ def test_attached_once_detached_for_good():
 
 def test_moved_by_two_threads():
     """
-    If two threads move the time, one waits for the other, and both moves count.
+    Two threads move the time.
+
+    One of them waits for the other, and both moves count.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

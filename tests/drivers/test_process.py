@@ -1,5 +1,5 @@
 """
-Wheels when their process ends, forks, or is interrupted.
+Wheels in a process that ends, forks, or is interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(script: str, kind: str) -> subprocess.CompletedProcess[str]:
 
 def expect(script: str, kind: str, stdout: str) -> None:
     """
-    Run a script, and check that it exits with 0, prints exactly the expected lines, and prints no warning.
+    Run a script. Check that it exits with 0, prints exactly the expected lines, and prints no warning.
     """
     done = run(script, kind)
     assert (done.returncode, done.stdout, done.stderr) == (0, stdout, "")
@@ -42,7 +42,9 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    With pending timers, even keyed timers and a timer that never fires, the interpreter ends at once and quietly.
+    The interpreter ends at once and quietly while timers are pending.
+
+    Some of them are keyed, and one never fires.
     """
     expect(
         """
@@ -81,7 +83,7 @@ def test_the_end_with_timers_firing(kind):
 @pytest.mark.parametrize("block", ["time.sleep(3600)", "threading.Event().wait()", "busy()"])
 def test_the_end_with_a_callback_that_blocks(kind, block):
     """
-    A callback that never returns does not keep the interpreter from ending, and causes no crash.
+    A callback that never returns does not prevent the end of the interpreter, and causes no crash.
     """
     expect(
         f"""
@@ -124,7 +126,7 @@ def test_a_wheel_that_is_set_at_the_end(kind):
 
 def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
-    Ctrl-C is raised in the main thread, and not in the timers' thread.
+    Ctrl-C is raised in the main thread, not in the timers' thread.
     """
     expect(
         """
@@ -165,7 +167,7 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A child starts with an empty wheel and its timers cancelled, and fires its own.
+    A child starts with an empty wheel, and its copies of the timers are cancelled. It can fire new timers.
 
     The parent's timers fire in the parent.
     """
@@ -204,7 +206,7 @@ print(wheel.get("key"))
 @needs_fork
 def test_a_child_keeps_no_keys(kind):
     """
-    The parent's keys and values are freed in the child, even if several wheels share the keys.
+    The keys and values of the parent are freed in the child, even if several wheels share them.
     """
     expect(
         FORK
@@ -237,7 +239,9 @@ os._exit(0)
 @needs_fork
 def test_a_fork_amid_everything(kind):
     """
-    A child that is forked while other threads set, cancel and fire never deadlocks.
+    A child is forked while other threads set, cancel and fire.
+
+    It never deadlocks.
     """
     expect(
         FORK
@@ -270,7 +274,9 @@ is_over = True
 @needs_fork
 def test_a_fork_amid_first_uses(kind):
     """
-    A child that is forked while other threads use a feature for the first time never deadlocks.
+    A child is forked while other threads use a feature for the first time.
+
+    It never deadlocks.
     """
     expect(
         FORK
@@ -299,9 +305,9 @@ for _ in range(100):
 @needs_fork
 def test_a_fork_in_a_callback(kind):
     """
-    A child that is forked inside a callback completes it and finds the wheel closed.
+    A child is forked inside a callback.
 
-    The parent's batch continues.
+    It completes the callback and finds the wheel closed. In the parent, the batch continues.
     """
     expect(
         FORK
@@ -328,7 +334,9 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child that is forked inside a pool's callback runs only the callbacks of a new wheel, not the waiting callbacks.
+    A child is forked inside a callback in a pool.
+
+    It runs only the callbacks of a new wheel, not those that waited in the pool.
     """
     expect(
         FORK
@@ -371,7 +379,9 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    A child has its own waiter, so the waits of child and parent do not affect each other.
+    A child has a separate waiter (the object that waits for the clock).
+
+    So the waits of child and parent do not affect each other.
     """
     expect(
         FORK
@@ -396,7 +406,9 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    While the interpreter ends and imports fail, all methods still work, and bad arguments raise the usual errors.
+    The interpreter is ending, and imports fail.
+
+    All methods still work in a finalizer, and bad arguments raise the usual errors.
     """
     expect(
         f"""

@@ -1,5 +1,7 @@
 """
-If an executor refuses a timer, it is not called, and later timers are not affected.
+If an executor refuses a timer, the callback is not called.
+
+Later timers are not affected.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Doorman:
 
 class Rig:
     """
-    A wheel on a manual clock with a doorman.
+    A wheel on a manual clock, with a `Doorman` as its executor.
     """
 
     def __init__(self, make_wheel: Callable[[], Any]) -> None:
@@ -59,7 +61,7 @@ class Rig:
 
     def refusals(self) -> int:
         """
-        Return the number of refused firings, and check that there are no other errors.
+        Return the number of refused firings. Check that there are no other errors.
         """
         assert all(isinstance(error, ExecutorFullError) for error in self.errors)
         return len(self.errors)
@@ -70,9 +72,11 @@ def rig(request: pytest.FixtureRequest) -> Rig:
     return Rig(HeapWheel if request.param == "heap" else lambda: None)
 
 
-def test_a_series_goes_on(rig: Rig) -> None:
+def test_a_series_continues(rig: Rig) -> None:
     """
-    A series omits refused firings, counts them as missed, and fires in phase once it is accepted again.
+    A series omits refused firings and counts them as missed.
+
+    It fires in phase once the executor accepts it again.
     """
     wheel, fired = rig.wheel(), []
     series = wheel.call_every(1.0, fired.append, 1, times=2)
@@ -86,7 +90,9 @@ def test_a_series_goes_on(rig: Rig) -> None:
 
 def test_a_key_is_forgotten(rig: Rig) -> None:
     """
-    A key whose expiry was refused is no longer pending, leaves nothing behind, and can be set again.
+    The expiry of a key is refused.
+
+    The key is no longer pending, leaves nothing behind, and can be set again.
     """
     wheel = rig.wheel()
     wheel.set("key", "value", 1)
@@ -113,9 +119,9 @@ def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
     sharded.check()
 
 
-def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
+def test_a_deadline_needs_no_executor(rig: Rig) -> None:
     """
-    A context ends at its deadline even if the executor is full.
+    A context ends at its deadline, even if the executor is full.
     """
     context = with_timeout(background(rig.wheel()), 1.0)
     rig.clock.advance(1)
@@ -136,9 +142,11 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
     assert (timer.cancelled(), rig.expired, rig.refusals()) == (False, [], 1)
 
 
-def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
+def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
     """
-    An error in a key's hash is reported in addition to the refusal, and other keys are not affected.
+    An error in the hash of a key is reported in addition to the refusal.
+
+    Other keys are not affected.
     """
 
     class Key:
@@ -161,9 +169,9 @@ def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
 
 def test_series_by_the_wall_clock(rig):
     """
-    A refused check of the wall clock is not a missed firing.
+    If a check of the wall clock is refused, no firing is missed.
 
-    A refused firing is a missed firing, and the series continues.
+    If a firing is refused, it is missed, and the series continues.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

@@ -16,9 +16,9 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    Every key above the threshold is detected, whatever the other keys.
+    Every key whose share is above the threshold is detected, whatever the other keys.
 
-    A key below it does not stay hot for long.
+    A key below the threshold does not stay hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)
@@ -34,7 +34,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    An additional shard takes an equal share from each other shard and moves nothing between them.
+    A new shard takes an equal share of keys from each other shard. No key moves between the others.
 
     The keys are evenly distributed.
     """

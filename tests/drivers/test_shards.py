@@ -1,5 +1,7 @@
 """
-Shards: each key is in one shard, in order, even if shards are added, hot or blocked.
+Shards.
+
+Each key is in one shard, and its events are in order, even if shards are added, hot or blocked.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_each_key_expires_once(make_rig):
     """
-    A thousand keys in several shards expire once each, on time, with their last value.
+    A thousand keys in several shards expire once each, on time, and with their last value.
     """
     rig = make_rig(5)
     for number in range(1_000):
@@ -90,9 +92,9 @@ def test_equal_keys_are_one_key(make_rig):
     assert rig.advance(1) == [(1, "bool")]
 
 
-def test_a_shard_more(make_rig):
+def test_a_shard_is_added(make_rig):
     """
-    A new shard gets its share with the next sets.
+    A new shard gets its share of keys with the next sets.
 
     A pending key expires in its old shard, or moves when it is set again.
     """
@@ -117,7 +119,9 @@ def test_a_shard_more(make_rig):
 
 def test_set_while_it_expires(make_rig):
     """
-    A key that is set again while it expires stays on its shard until its next expiry, and then moves to its home shard.
+    A key that is set again while it expires stays on its shard until its next expiry.
+
+    Then it moves to its home shard.
     """
     where: list[int] = []
 
@@ -141,9 +145,9 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards by deadline.
+    Drain and close return the keys of all shards, ordered by deadline.
 
-    Keys that are set by the function passed to drain remain pending.
+    Keys that are set by the function passed to drain stay pending.
     """
     rig = make_rig()
     for number in range(50):
@@ -164,7 +168,9 @@ def test_drain_and_close(make_rig):
 
 def test_bad_input(make_rig):
     """
-    An invalid delay, key, share or number of shards is refused by name, and nothing is left behind.
+    For an invalid delay, key, share or number of shards, the error names it.
+
+    Nothing is left behind.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -192,7 +198,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    If its home shard is full, a key stays on its shard, with its value and its deadline.
+    If its home shard is full, a key stays on its present shard, with its value and deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -211,7 +217,9 @@ def test_no_room_at_home(make_rig):
 
 def test_a_key_that_raises_is_delivered(make_rig):
     """
-    If the hash of an expiring key raises, the key is still delivered, and the error is reported.
+    If the hash of an expiring key raises, the key is still delivered.
+
+    The error is reported.
     """
 
     class Moody:
@@ -237,7 +245,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
-    A key with most of the operations gets a wheel of its own, and moves back when it has cooled.
+    A key with most of the operations gets a separate wheel. It moves back when it is no longer hot.
 
     Nothing is lost.
     """
@@ -261,9 +269,11 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
     assert rig.wheel.stats()["keys"] == 0
 
 
-def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
+def test_a_hot_key_that_cannot_move_back(make_rig):
     """
-    If a hot key cannot move back, its wheel is closed when the key expires, and counts towards `hot_max` until then.
+    A hot key cannot move back, because its home shard is full.
+
+    Its wheel is closed when the key expires. Until then it counts towards `hot_max`.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -280,9 +290,11 @@ def test_a_hot_wheel_ends_with_its_key_where_there_is_no_room_at_home(make_rig):
     assert rig.wheel.stats()["wheels"] == 1
 
 
-def test_as_many_hot_wheels_as_were_asked_for(make_rig):
+def test_the_number_of_hot_wheels_is_limited(make_rig):
     """
-    If many keys become hot one after another, there are at most `hot_max` wheels for hot keys.
+    Many keys become hot one after another.
+
+    There are never more than `hot_max` wheels for hot keys.
     """
     rig = make_rig(2, hot_share=0.25, hot_max=2)
     for key in range(12):
@@ -294,7 +306,7 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    A key that is set during a drain, by a finalizer or a key's hash, stays.
+    A key that is set during a drain, by a finalizer or by a key's hash, stays pending.
 
     The drain returns the earlier keys.
     """
@@ -334,7 +346,9 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    If a key becomes due while it moves to another shard, it expires once: at its new time if it has one, else now.
+    A key becomes due while it moves to another shard.
+
+    It expires once: at its new time if it has one, otherwise now.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -351,7 +365,9 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    If a hot key becomes due while it moves back, it expires once.
+    A hot key becomes due while it moves back.
+
+    It expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -379,7 +395,9 @@ def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
 
 def test_a_blocked_shard_holds_up_no_other():
     """
-    While a callback blocks one shard, keys of other shards expire, and keys of that shard can be set and cancelled.
+    A callback blocks one shard.
+
+    Keys of other shards expire. Keys of the blocked shard can be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -408,7 +426,7 @@ def test_a_blocked_shard_holds_up_no_other():
 
 class Load:
     """
-    Four threads that set and cancel their own keys, and a fifth that adds shards as the first thread progresses.
+    Four threads set and cancel their own keys. A fifth thread adds shards as the first thread progresses.
 
     Attributes:
         expired: The versions of each key that have expired.
@@ -427,7 +445,7 @@ class Load:
 
     def run(self) -> None:
         """
-        Release the threads, and wait until nothing is pending or expiring.
+        Release the threads. Wait until no key is pending or expiring.
         """
         workers = [threading.Thread(target=self._work, args=(number,)) for number in range(4)]
         growing = threading.Thread(target=self._grow)
@@ -469,7 +487,9 @@ class Load:
 @pytest.mark.realtime
 def test_shards_are_added_under_load():
     """
-    While four threads set keys and shards are added, no key is lost, repeated, early or out of order.
+    Four threads set keys while shards are added.
+
+    No key is lost, repeated, early or out of order.
     """
     load = Load()
     load.run()

@@ -21,7 +21,9 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    Each await of a timer, even after its end, returns True if it fired and False if it was cancelled.
+    Each await of a timer returns True if the timer fired, and False if it was cancelled.
+
+    This holds even after the timer's end.
     """
 
     async def main():
@@ -51,7 +53,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase and never early, and there are as many as requested.
+    Ticks are in phase and never early, and their number is the requested one.
 
     Closing the wheel ends the loop.
     """
@@ -76,9 +78,9 @@ def test_every(run, make):
     run(main())
 
 
-def test_every_leaves_out_what_was_missed():
+def test_every_skips_missed_ticks():
     """
-    If the body is slow, the loop skips and counts ticks.
+    If the body is slow, the loop skips ticks and counts the skipped ones.
 
     `until` ends the loop.
     """
@@ -108,7 +110,7 @@ def test_every_leaves_out_what_was_missed():
 
 def test_a_sleep_under_a_full_pool():
     """
-    A sleep works even if the pool is full, because it needs no worker.
+    A sleep works even if the pool is full, because the sleep needs no worker.
     """
 
     async def main():
@@ -122,9 +124,9 @@ def test_a_sleep_under_a_full_pool():
     asyncio.run(main())
 
 
-def test_what_is_no_interval_is_refused():
+def test_invalid_intervals():
     """
-    The call itself checks the arguments, and not the first tick.
+    The call itself checks its arguments. It does not wait for the first tick.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (

@@ -126,7 +126,9 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    On a loop with its own time, a timer fires before a later timeout of the loop, with few wake-ups.
+    The loop has its own time.
+
+    A timer fires before a later timeout of the loop, with few wake-ups.
     """
 
     async def main() -> None:
@@ -149,7 +151,9 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    If a test has replaced `time` of a loop or of its class, a wheel made on that loop uses the replacement.
+    A test has replaced `time` of a loop or of the loop's class.
+
+    A wheel that is made on that loop uses the replacement.
     """
     now = [50.0]
 
@@ -172,9 +176,9 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
-def test_usual_loops_cost_no_clock_of_their_own():
+def test_a_loop_on_the_systems_clock():
     """
-    If the loop's time is the system's clock, the wheel reads that clock without calling Python.
+    If the time of a loop is the system's clock, the wheel reads this clock without calling Python.
     """
 
     async def main() -> None:
@@ -200,7 +204,9 @@ def test_usual_loops_cost_no_clock_of_their_own():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    If a cancellation comes while a block waits for its coroutines, it propagates once they have ended.
+    A cancellation comes while a block waits for its coroutines.
+
+    It propagates once the coroutines have ended.
     """
 
     async def main() -> None:
@@ -239,7 +245,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_closed_loop_takes_no_timers():
     """
-    Every closed loop refuses the next timer, even a loop that does not report its close.
+    Every closed loop refuses the next timer, even if the loop does not report its close.
     """
 
     async def make() -> TimerWheel:

@@ -15,7 +15,7 @@ PATIENCE_S = 20.0
 
 def test_tasks():
     """
-    A coroutine function becomes a task.
+    The coroutine of a coroutine function becomes a task.
 
     A plain callback is called on the loop.
     """

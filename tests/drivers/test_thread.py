@@ -1,5 +1,5 @@
 """
-The thread driver: the contract suite, and its own features.
+The thread driver: the contract suite, and further tests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TestThreadOnBootTime(TestThread):
 
 class SlowClock(MonotonicClock):
     """
-    A clock of an unknown type that runs at half speed.
+    A clock of an unknown type. It runs at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -65,7 +65,9 @@ def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
 
 def test_no_thread_before_the_first_timer():
     """
-    The thread starts with the first timer that can fire, is a daemon with a name, and ends with close.
+    The thread starts with the first timer that can fire.
+
+    It is a daemon with a name, and ends with `close`.
     """
     wheel = TimerWheel(driver=ThreadDriver("my timers"))
     never = wheel.call_later(float("inf"), print)
@@ -86,7 +88,7 @@ def test_one_wakeup_for_one_timer():
     """
     A timer that starts the thread costs one wake-up.
 
-    An idle wheel, and later timers that are not due, cost none.
+    An idle wheel costs none, and neither do timers that are not due yet.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
@@ -107,7 +109,7 @@ def test_one_wakeup_for_one_timer():
 @pytest.mark.realtime
 def test_no_wakeup_for_later_timers():
     """
-    Setting and cancelling ten thousand timers later than the next one does not wake the thread.
+    Setting and cancelling ten thousand timers after the next deadline does not wake the thread.
     """
     wheel = TimerWheel()
     wheel.call_later(3_000, print)
@@ -124,7 +126,9 @@ def test_no_wakeup_for_later_timers():
 
 def test_an_abandoned_wheel_ends_its_thread():
     """
-    The thread of an unreferenced wheel ends once nothing is pending, and the engine is freed.
+    The thread of an unreferenced wheel ends once no timer is pending.
+
+    The engine is then freed.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel()
@@ -144,7 +148,9 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    Anything raised that is not an Exception goes to threading.excepthook, and the thread continues.
+    If a callback raises something that is not an Exception, it goes to `threading.excepthook`.
+
+    The thread continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -162,7 +168,9 @@ def test_an_exit_ends_the_callback_only(monkeypatch, kind):
 
 def test_a_hook_that_raises(monkeypatch, capsys):
     """
-    If the excepthook itself raises, Python's own hook is called, and the thread continues.
+    If the excepthook itself raises, Python's own hook is called.
+
+    The thread continues.
     """
 
     def hook(_: threading.ExceptHookArgs) -> None:
@@ -182,7 +190,9 @@ def test_a_hook_that_raises(monkeypatch, capsys):
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_clock_that_raises(monkeypatch, design):
     """
-    An error of the clock is reported from the thread, and all timers still fire.
+    If the clock raises, the thread reports the error.
+
+    All timers still fire.
     """
 
     class Moody(MonotonicClock):
@@ -213,7 +223,7 @@ def test_a_clock_that_raises(monkeypatch, design):
 
 def test_errors_are_logged(caplog):
     """
-    Without on_error, an error is logged with its traceback by the logger tickwheel.
+    Without `on_error`, the logger tickwheel logs an error with its traceback.
     """
     wheel = TimerWheel()
     with caplog.at_level(logging.ERROR, logger="tickwheel"):
@@ -228,7 +238,9 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    If a callback runs when a `with` block is left, the block waits for its end.
+    A callback is running when a `with` block of its wheel is left.
+
+    The block waits until the callback has ended.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -248,7 +260,9 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    If a callback closes and joins its own wheel, the join returns False at once, because the callback is still running.
+    A callback closes and joins its own wheel.
+
+    The join returns False at once, because the callback is still running.
     """
     answers: list[bool] = []
     signal = threading.Event()
@@ -266,7 +280,7 @@ def test_join_inside_a_callback():
     assert wheel.join(PATIENCE_S)
 
 
-def test_a_blocked_callback_holds_nobody_who_sets():
+def test_a_blocked_callback_blocks_no_other_thread():
     """
     While a callback blocks, other threads can set, cancel and close without waiting.
     """
@@ -283,9 +297,11 @@ def test_a_blocked_callback_holds_nobody_who_sets():
     assert wheel.join(PATIENCE_S)
 
 
-def test_a_clock_that_nobody_can_wait_on():
+def test_a_manual_clock_is_refused():
     """
-    A thread driver refuses a manual clock, with a remedy.
+    A thread driver refuses a manual clock, because a thread cannot wait on it.
+
+    The error names the remedy.
     """
     with pytest.raises(ValueError, match="leave the driver out"):
         TimerWheel(clock=ManualClock(), driver=ThreadDriver())
@@ -321,7 +337,9 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_timer_may_fire_before_its_set_returns():
     """
-    Thousands of timers without delay, set by a thread that switches often, fire once each.
+    A thread that switches often sets thousands of timers without a delay.
+
+    Each fires once.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -29,7 +29,9 @@ def test_the_native_wheel_is_the_default():
 
 def test_the_hot_verbs_are_the_engines_own():
     """
-    `call_later` and `call_at` of a wheel are the engine's own methods, with the docstrings and signatures of the class.
+    `call_later` and `call_at` of a wheel are methods of its engine.
+
+    They have the docstrings and signatures of the class.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert type(wheel.call_later.__self__) is Engine
@@ -56,9 +58,9 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    A subclass's call_later is called, and may call the base method.
+    If a subclass overrides call_later, the override is called, and may call the base method.
 
-    Methods that it does not override stay fast.
+    The other methods stay fast.
     """
 
     class Counting(TimerWheel):
@@ -91,7 +93,9 @@ def test_a_subclass_with_its_own_init():
 
 def test_repr_and_truth():
     """
-    The repr shows the number of pending timers, and a wheel is always true.
+    The repr shows the number of pending timers.
+
+    A wheel is always true.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert (len(wheel), bool(wheel), repr(wheel)) == (0, True, "<TimerWheel 0 pending>")
@@ -113,7 +117,9 @@ def test_it_cannot_be_pickled_or_copied():
 
 def test_time_is_the_clocks():
     """
-    `time()` returns the seconds of the wheel's clock, and `when()` is a time on it.
+    `time()` returns the seconds of the wheel's clock.
+
+    `when()` is a time on this clock.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -126,7 +132,7 @@ def test_time_is_the_clocks():
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
 def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
     """
-    If a library freezes Python's clocks, `time()` of a wheel is not frozen, like its timers.
+    If a library freezes Python's clocks, `time()` of a wheel and the wheel's timers both ignore this.
     """
     fired = threading.Event()
     with mock.patch("time.monotonic_ns", return_value=2**60), TimerWheel(wheel=make_wheel()) as wheel:
@@ -136,7 +142,9 @@ def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
 
 def test_max_pending():
     """
-    At max_pending a further timer is refused, and a cancel makes room.
+    If `max_pending` timers are pending, a further timer is refused.
+
+    A cancel makes room.
     """
     wheel = TimerWheel(clock=ManualClock(), max_pending=1)
     timer = wheel.call_later(1, print)
@@ -159,9 +167,11 @@ def test_max_pending():
         ({"on_error": 5}, TypeError, r"on_error is 5: pass an object with __call__\(\)"),
     ],
 )
-def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
+def test_invalid_parts_of_a_wheel(options, error, message):
     """
-    Invalid parts are refused when the wheel is made, and not when they are first used.
+    Invalid parts of a wheel are refused when the wheel is made, not when the parts are first used.
+
+    The error names the part.
     """
     with pytest.raises(error, match=message):
         TimerWheel(**options)
@@ -169,7 +179,9 @@ def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
 
 def test_a_design_belongs_to_one_wheel():
     """
-    A design is refused if another wheel uses it or if it has entries, and accepted once that wheel is freed.
+    A design (the data structure of a wheel) is refused if another wheel uses it, or if it has entries.
+
+    It is accepted once that wheel is freed.
     """
     clock, design, fired = ManualClock(), HeapWheel(), []
     wheel = TimerWheel(wheel=design, clock=clock)
@@ -192,7 +204,9 @@ def test_a_design_belongs_to_one_wheel():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """
-    A limit is any integer from 0 on, and other values are refused by name.
+    A limit is any integer from 0 on.
+
+    For any other value, the error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     wheel.call_later(0, int)
@@ -208,7 +222,9 @@ def test_a_limit_is_a_number(make):
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_context_is_a_context(make):
     """
-    A value that is not a context is refused by name when it is passed, and not when the timer fires.
+    A value that is not a context is refused when it is passed, not when the timer fires.
+
+    The error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
@@ -219,7 +235,9 @@ def test_a_context_is_a_context(make):
 
 def test_a_wheel_in_a_cycle_is_collected():
     """
-    A reference cycle of a wheel with its callbacks, keys and handles is collected with its timers.
+    A wheel may be in a reference cycle with its callbacks, keys and handles.
+
+    It is collected with its timers.
     """
 
     def cycle() -> weakref.ref[TimerWheel]:
@@ -238,12 +256,14 @@ def test_a_wheel_in_a_cycle_is_collected():
 
 def test_a_wheel_of_limited_span():
     """
-    A delay that is longer than the design can hold is refused, and nothing is set.
+    A delay that is longer than the design can hold is refused.
+
+    Nothing is set.
     """
 
     class Short(HeapWheel):
         """
-        Refuses delays above an hour, like a single ring.
+        A design that refuses delays above an hour, like a single ring.
         """
 
         latest = 0
@@ -277,7 +297,9 @@ def test_a_wheel_of_limited_span():
 
 def test_many_moves_on_a_wheel_of_limited_span():
     """
-    If one of many moves is longer than the design can hold, nothing is moved.
+    One of many moves is longer than the design can hold.
+
+    No timer is moved.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
@@ -326,7 +348,9 @@ def test_slack_stays_within_a_limited_span(slack, offset):
 @pytest.mark.parametrize("interval", [0.05, 0.3, 0.899, 0.9])
 def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, missed):
     """
-    A series whose interval the design can hold fires with any jitter, and so does a cron line.
+    A series fires with any jitter if the design can hold its interval.
+
+    So does a cron line.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

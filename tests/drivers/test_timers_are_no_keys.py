@@ -1,5 +1,5 @@
 """
-A timer without a key is never taken for a key.
+A timer without a key never counts as a key.
 
 The keyed methods refuse it, and name the right method.
 """
@@ -48,7 +48,9 @@ HANDLES: dict[str, Any] = {
 @pytest.mark.parametrize("design", ["native", "heap"])
 def test_a_handle(make, verb, make_handle, design):
     """
-    Each keyed method of each wheel refuses pending and ended handles of each kind, whichever wheel the handle is from.
+    Each keyed method of each wheel refuses handles of each kind, pending or ended.
+
+    The handle may be from any wheel.
     """
     clock = ManualClock()
     wheel, other = make(clock), WHEELS[design](clock)
@@ -62,7 +64,9 @@ def test_a_handle(make, verb, make_handle, design):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "without on_expire")])
 def test_an_id(make):
     """
-    `cancel` and `move` refuse the id of a pending timer in bulk, which is a key again once the timer has ended.
+    `cancel` and `move` refuse the id of a pending bulk timer.
+
+    Once this timer has ended, the id is a key again.
     """
     wheel = make(ManualClock())
     ids = wheel.call_later_many([1.0, 2.0], print)
@@ -77,9 +81,9 @@ def test_an_id(make):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "sharded")])
 def test_numbers_stay_keys(make):
     """
-    An integer is a key even if it is also a timer's id.
+    An integer counts as a key even if it is also the id of a timer.
 
-    If it is not pending as a key, it is not found.
+    If no such key is pending, it is not found.
     """
     wheel = make(ManualClock())
     keys = [0, 1, -1, 2**70, True]

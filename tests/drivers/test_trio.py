@@ -58,7 +58,7 @@ def test_anyio(backend):
     """
     With asyncio and with trio, callbacks and coroutines run in the context in which they were set.
 
-    Another thread can set timers, too.
+    Another thread can also set timers.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -137,7 +137,9 @@ def test_errors_and_the_end():
 
 def test_dropped():
     """
-    An unreferenced wheel warns and fires its timers, and then its task ends.
+    An unreferenced wheel warns and fires its timers.
+
+    Then its task ends.
     """
 
     async def main() -> None:

@@ -30,7 +30,9 @@ CLOCKS = [MonotonicClock, BootClock, OtherClock]
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_until_a_time(clock):
     """
-    A wait ends when the clock reads its time, not before, and returns False if it was not woken.
+    A wait ends when the clock reaches the requested time, and not before.
+
+    It returns False if it was not woken.
     """
     waiter = new_waiter(clock)
     for delay_ns in (1, 1_000, 100_000, 5_000_000):
@@ -46,7 +48,7 @@ def test_a_token_is_kept(clock):
     """
     A wake-up before the wait ends the wait at once.
 
-    A thousand of them count as one.
+    A thousand wake-ups count as one.
     """
     waiter = new_waiter(clock)
     for _ in range(1_000):
@@ -82,9 +84,9 @@ def test_woken_by_another_thread(clock):
 
 
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
-def test_boot_time_is_waited_for_in_boot_time():
+def test_a_boot_clock_waits_in_boot_time():
     """
-    BootClock's wait uses a kernel timer on CLOCK_BOOTTIME, which runs during suspend.
+    The wait of a BootClock uses a kernel timer on CLOCK_BOOTTIME, which also runs during suspend.
     """
     waiter = new_waiter(BootClock())
     assert isinstance(waiter, BootWaiter)

@@ -18,7 +18,9 @@ import pytest
 @pytest.fixture(scope="module")
 def model(root):
     """
-    Return the module `benchmarks.model`, which is beside the package and not in it.
+    Return the module `benchmarks.model`.
+
+    It is beside the package, not inside it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root))
@@ -33,23 +35,25 @@ def row(subject, value, pending=1000):
 
 def test_a_ratio_is_computed_from_rows(model):
     """
-    A bar against a peer divides the peer's value by the subject's, for each number of pending timers.
+    A bar (an expected ratio) against a peer divides the peer's value by tickwheel's, for each number of pending timers.
     """
     rows = [row("asyncio", 1200), row("tickwheel", 100), row("asyncio", 900, 5), row("tickwheel", 100, 5)]
     verdicts = model.Bar("set", against="asyncio", at_least=10).judge(rows)
     assert [(each.pending, each.figure, each.is_met) for each in verdicts] == [(1000, 12.0, True), (5, 9.0, False)]
 
 
-def test_a_bar_without_rows_says_nothing(model):
+def test_a_bar_without_rows_gives_no_verdict(model):
     """
-    A bar whose peer was not measured gives no verdict.
+    If the peer of a bar was not measured, the bar gives no verdict.
     """
     assert model.Bar("set", against="rloop", at_least=2).judge([row("tickwheel", 100)]) == []
 
 
 def test_a_bar_judges_one_population_against_another(model):
     """
-    A bar with `pending` and `against_pending` compares the rows with these two numbers, and gives one verdict.
+    A bar with `pending` and `against_pending` compares the rows with these two numbers of timers.
+
+    It gives one verdict.
     """
     rows = [row("tickwheel", 70, 10), row("tickwheel", 100, 1), row("tickwheel", 90, 5)]
     bar = model.Bar("set", against="tickwheel", pending=10, against_pending=1, inverse=True, at_least=0.8)
@@ -58,7 +62,9 @@ def test_a_bar_judges_one_population_against_another(model):
 
 def test_a_limit_is_met_exactly_at_it(model):
     """
-    A figure that equals the limit meets the bar, and a larger figure does not.
+    A figure that equals the limit meets the bar.
+
+    A larger figure does not.
     """
     bar = model.Bar("set", at_most=80)
     assert [bar.judge([row("tickwheel", value)])[0].is_met for value in (80, 80.1)] == [True, False]
@@ -68,7 +74,7 @@ def test_a_limit_is_met_exactly_at_it(model):
 @pytest.mark.parametrize("work", ["call_later+cancel", "reschedule", "set+fire", "longest pause", "lateness"])
 def test_every_timer_work_runs(root, subject, work):
     """
-    Every contender completes every benchmark, and loses no timer.
+    Every contender completes every benchmark and loses no timer.
     """
     if subject in {"uvloop", "rloop"} and find_spec(subject) is None:
         pytest.skip(f"{subject} is not installed: requirements/bench.txt brings it")
@@ -86,7 +92,9 @@ def test_every_timer_work_runs(root, subject, work):
 @pytest.mark.parametrize("work", ["pending", "fire", "lateness"])
 def test_works_are_the_same_in_other_languages(root, subject, work):
     """
-    The benchmarks in languages that need no compiler run, and measure the same things.
+    The benchmarks in languages that need no compiler run.
+
+    They measure the same things as those in Python.
     """
     if subject != "tickwheel" and not which("node"):
         pytest.skip("there is no node")
@@ -106,7 +114,9 @@ def test_works_are_the_same_in_other_languages(root, subject, work):
 
 def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
     """
-    Without a compiler tickwheel is measured, and each peer that is not is named with the reason.
+    Without a compiler tickwheel is measured.
+
+    Each peer that cannot be measured is named with the reason.
     """
     code = "from benchmarks import peers; print({case.subject for case in peers.cases(quick=True)})"
     command = [sys.executable, "-c", code]
@@ -119,7 +129,9 @@ def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
 @pytest.mark.parametrize("subject", ["bare-sql", "in-order", "tickwheel"])
 def test_far_sets_are_weighed(root, subject):
     """
-    For sets, moves and cancels of far jobs, the bytes written for each are reported, and the disk space of a job.
+    For sets, moves and cancels of far jobs, the bytes written for each operation are reported.
+
+    So is the disk space of a job.
     """
     case = {"module": "benchmarks.durable", "work": "far sets", "subject": subject, "pending": 2_000}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 2_000}})]
@@ -196,7 +208,7 @@ def test_every_work_of_scale_runs(root, work, subject, settings):
 @pytest.mark.skipif(not (which("chromium") and which("chromedriver")), reason="there is no chromium")
 def test_the_page_is_watched(root):
     """
-    The frames and tasks of the page are measured in a browser, while jobs wait and others fire.
+    A browser measures the frames and tasks of the page while jobs wait and other jobs fire.
     """
     pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
     case = {"module": "benchmarks.page", "work": "the page", "subject": "tickwheel", "pending": 2_000}
@@ -226,7 +238,9 @@ def test_the_program_writes_rows_and_bars(root, tmp_path):
 
 def test_one_table_of_all_pythons(root, tmp_path):
     """
-    Each file has a row with the ratio to asyncio for each kind of work, and missing measurements are marked.
+    Each result file has a row with the ratio to asyncio for each kind of work.
+
+    Missing measurements are marked.
     """
     rows = [
         {**row(subject, value, 100_000), "work": "set+fire"} for subject, value in (("asyncio", 900), ("tickwheel", 90))

@@ -1,5 +1,5 @@
 """
-No constructor lets others see an object before its last field is set.
+No other code sees an object before its constructor has set the last field.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fields(made: Any) -> set[str]:
 
 def holders(made: Any) -> int:
     """
-    Return how many references there are to *made*, weak ones included.
+    Return the number of references to *made*, including weak ones.
     """
     is_weak = hasattr(type(made), "__weakref__")
     return sys.getrefcount(made) + (weakref.getweakrefcount(made) if is_weak else 0)
@@ -94,7 +94,9 @@ def is_held(made: Any) -> bool:
 
 def watched(kind: type, make: Any) -> list[str]:
     """
-    Call *make*, and return the fields of a *kind* that were set after another object referred to it.
+    Call *make*.
+
+    Return the fields of an object of class *kind* that were set after another object referred to it.
     """
     usual: dict[int, int] = {}  # by the frame's id: a frame that is kept would hold the object
     exposed: list[tuple[Any, set[str]]] = []
@@ -147,9 +149,9 @@ def test_it_is_complete_before_it_is_seen(kind):
     assert late == []
 
 
-def test_one_that_is_not_is_found():
+def test_an_early_reference_is_found():
     """
-    The check finds an object that another one refers to too early, weakly or not.
+    The check finds an object to which another object refers too early, weakly or not.
     """
     seen: list[Any] = []
 

@@ -1,5 +1,5 @@
 """
-The Rust code: allowed imports between modules, and the reasons of `unsafe`.
+The Rust code: the allowed imports between modules, and the reasons for `unsafe`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RUNS_NO_PYTHON = re.compile(
 @pytest.fixture(scope="module")
 def bindings(root) -> dict[str, str]:
     """
-    Return the text of every module of the binding crate by its path, such as "timers::engine".
+    Return the text of every module of the binding crate, by the module's path, such as "timers::engine".
     """
     source = root / "crates/python/src"
     return {"::".join(path.relative_to(source).with_suffix("").parts): path.read_text("utf-8") for path in rust(source)}
@@ -57,7 +57,7 @@ def rust(folder: Path) -> list[Path]:
 
 def uses(text: str, names: set[str]) -> set[str]:
     """
-    Return the modules that a source text names, in a `use` or in a path.
+    Return the modules that a source text names in a `use` or in a path.
     """
     paths = re.findall(r"\bcrate::((?:\w+::)*\w+)", text)
     for room, group in re.findall(r"\bcrate::(\w+)::\{([^}]*)\}", text):
@@ -70,7 +70,7 @@ def uses(text: str, names: set[str]) -> set[str]:
     return found
 
 
-def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
+def test_the_bindings_have_no_import_cycle(bindings):
     """
     The modules of the binding crate can be ordered so that each module imports only earlier modules.
     """
@@ -82,11 +82,11 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
+def test_the_parts_of_the_bindings_do_not_import_each_other(bindings):
     """
-    Timers, cache and aio import the foundation, not each other.
+    Timers, cache and aio import the foundation, but not each other.
 
-    A foundation module imports only lower ones.
+    A module of the foundation imports only lower modules.
     """
     wrong = []
     for name, text in bindings.items():
@@ -102,7 +102,7 @@ def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
 
 def test_every_unsafe_says_its_own_reason(root):
     """
-    No SAFETY comment or Safety section refers to another.
+    No SAFETY comment or Safety section refers to another one.
 
     Clippy checks that each unsafe block has a comment.
     """
@@ -122,9 +122,9 @@ def test_every_unsafe_says_its_own_reason(root):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems unwind no thread that ends")
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the interpreter ends no thread")
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed: install binutils")
-def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
+def test_functions_that_may_run_python_have_wrappers(bindings):
     """
-    Each interpreter function that the module imports has a wrapper in `parking.rs`, or is known to run no Python.
+    Each interpreter function that the module imports has a wrapper in `parking.rs`, or is known to run no Python code.
     """
     parked = set(re.findall(r"(?m)^ {4}fn (\w+)\(", bindings["cpython::parking"]))
     listed = subprocess.run(["nm", "--dynamic", _core.__file__], capture_output=True, text=True, check=True).stdout
@@ -139,7 +139,7 @@ def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
 
 def test_nothing_static_is_mutable(root):
     """
-    No `static mut` exists.
+    There is no `static mut`.
 
     Mutable state is in an atomic, a `OnceLock` or a `GilCell`.
     """
@@ -148,13 +148,15 @@ def test_nothing_static_is_mutable(root):
 
 def cells(text: str) -> list[str]:
     """
-    Return the lines of a source text that name a cell type of the standard library, except thread-local cells.
+    Return the lines that name a cell type of the standard library.
+
+    Thread-local cells are ignored.
     """
     lines = (line.partition("//")[0].strip() for line in text.splitlines())
     return [line for line in lines if CELL.search(line) and not line.startswith("thread_local!")]
 
 
-def test_what_threads_share_is_in_a_gil_cell(bindings):
+def test_shared_state_is_in_a_gil_cell(bindings):
     """
     The bindings use no cell type of the standard library, except inside `GilCell`.
     """
@@ -169,7 +171,7 @@ def test_what_threads_share_is_in_a_gil_cell(bindings):
 
 def test_the_core_is_safe_and_knows_no_python(root):
     """
-    `crates/wheel` forbids `unsafe` and depends on nothing.
+    `crates/wheel` forbids `unsafe` and has no dependencies.
     """
     assert "#![forbid(unsafe_code)]" in (root / "crates/wheel/src/lib.rs").read_text("utf-8")
     assert "[dependencies]" not in (root / "crates/wheel/Cargo.toml").read_text("utf-8")

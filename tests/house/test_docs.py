@@ -1,5 +1,7 @@
 """
-The documents are right: their code and commands run, their links work, and newcomers get to a result.
+The documents are right.
+
+Their code and commands run, their links work, and newcomers get to a result.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ WAYS = {
 
 class Block(NamedTuple):
     """
-    A fenced block of a page: its language, its code, and the line where the code begins.
+    A fenced block of a page, with its language, its code, and the line at which the code begins.
     """
 
     language: str
@@ -67,7 +69,7 @@ class Block(NamedTuple):
 
 class Command(NamedTuple):
     """
-    A line after a `$`, and the lines of output that the page shows for it.
+    A line after a `$`, with the lines of output that the page shows below it.
     """
 
     line: str
@@ -80,9 +82,9 @@ def name_of(path: Path) -> str:
 
 def blocks(path: Path, language: str) -> list[Block]:
     """
-    Return the blocks of *language* of a page.
+    Return the blocks of a page in *language*.
 
-    The input of a block, in a comment before it, is a separate block.
+    A comment before a block may contain input for the block. This input is a separate block.
     """
     text = path.read_text("utf-8")
     found = []
@@ -95,7 +97,7 @@ def blocks(path: Path, language: str) -> list[Block]:
 
 def commands(block: Block) -> list[Command]:
     """
-    Return the commands of a block that are run.
+    Return those commands of a block that are run.
     """
     found: list[Command] = []
     for line in block.code.splitlines():
@@ -108,16 +110,18 @@ def commands(block: Block) -> list[Command]:
 
 def files(path: Path) -> dict[str, str]:
     """
-    Return the Python files that a page shows, by the name in the first line of each.
+    Return the Python files that a page shows.
+
+    The first line of each file has its name.
     """
     return {match[1]: block.code for block in blocks(path, "python") if (match := FILE.match(block.code))}
 
 
 def script(path: Path) -> str:
     """
-    Return the Python of a page as one script with the page's line numbers, without files that a command runs.
+    Return the Python of a page as one script with the page's line numbers.
 
-    Files that another file of the page imports are left out, too.
+    Files that a command runs, or that another file of the page imports, are left out.
     """
     imported = {name for code in files(path).values() for name in IMPORT.findall(code)}
     run = {word for block in blocks(path, "console") for command in commands(block) for word in command.line.split()}
@@ -150,7 +154,9 @@ def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str
 @pytest.mark.parametrize("page", [page for page in PAGES if script(page).strip()], ids=name_of)
 def test_the_python_of_a_page_runs(page, environment, tmp_path):
     """
-    The Python blocks of a page run from top to bottom in a fresh interpreter, with warnings as errors.
+    The Python blocks of a page run from top to bottom in a fresh interpreter.
+
+    Warnings are errors.
     """
     for line in DATABASES.findall(page.read_text("utf-8")):
         subprocess.run(line.split(), env=environment, check=True, timeout=PATIENCE_S)
@@ -175,9 +181,9 @@ def test_the_python_of_a_page_runs(page, environment, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_code_is_left_out(page):
     """
-    No page has a block in a language that does not run here.
+    Every block on a page is in a language that runs here.
 
-    A skipped block has a reason and the test that runs it.
+    A skipped block has a reason, and names the test that runs it.
     """
     for match in FENCE.finditer(page.read_text("utf-8")):
         assert match["language"] in LANGUAGES
@@ -199,7 +205,9 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("way", WAYS)
 def test_newcomers_get_to_a_result(way):
     """
-    A newcomer needs at most three pages: each links to the next one, and the last has commands to run.
+    A newcomer needs at most three pages.
+
+    Each links to the next page, and the last page has commands to run.
     """
     pages = [ROOT / name for name in WAYS[way]]
     assert len(pages) <= 3
@@ -213,7 +221,9 @@ def test_newcomers_get_to_a_result(way):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_make_and_pip_are_asked_for_exists(page, root):
     """
-    Every `make TARGET` that a page mentions is in the Makefile, and every extra is in pyproject.toml.
+    Every `make TARGET` that a page mentions is in the Makefile.
+
+    Every extra that a page mentions is in pyproject.toml.
     """
     text = page.read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+%?):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -238,7 +248,9 @@ def test_doctests_of_the_package(modules):
 
 def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], list[str]]:
     """
-    Start a service on a free port, and return its process and the output until it was ready.
+    Start a service on a free port.
+
+    Return its process, and its output until it was ready.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -253,7 +265,9 @@ def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subp
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """
-    Serve a store in a new folder, and return the folder and the service's address.
+    Serve a store in a new folder.
+
+    Return the folder and the address of the service.
     """
     folder = tmp_path_factory.mktemp("served")
     server, said = serve([], folder, dict(os.environ))
@@ -268,7 +282,9 @@ def served(tmp_path_factory):
 
 def marked(page: Path, block: Block) -> Any:
     """
-    Return a test parameter for a page's block, marked if its commands need SIGSTOP.
+    Return a test parameter for a block of a page.
+
+    The parameter has a mark if the block's commands need SIGSTOP.
     """
     has_chaos = any(command.line.startswith("tickwheel chaos") for command in commands(block))
     return pytest.param(page, block, marks=[pytest.mark.needs("signal.SIGSTOP")] if has_chaos else [])
@@ -284,7 +300,9 @@ BLOCKS = [(page, block) for page in PAGES for block in blocks(page, "console") i
 )
 def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
     """
-    The commands of a page run one after the other beside a server, and print the shown output.
+    The commands of a page run one after the other beside a server.
+
+    They print the output that the page shows.
     """
     folder, address = served
     for name, code in files(page).items():
@@ -313,7 +331,9 @@ def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
 
 def run(line: str, folder: Path, env: dict[str, str], address: str) -> tuple[int, str, str]:
     """
-    Run a command of a page as its reader would, and return its exit code, its output and its errors.
+    Run a command of a page as the reader would.
+
+    Return its exit code, its output and its errors.
     """
     if line.startswith("curl ") and not shutil.which("curl"):
         pytest.skip("curl is not installed")

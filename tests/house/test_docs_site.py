@@ -1,5 +1,7 @@
 """
-The documentation site keeps its versions side by side, and each page links to its other versions.
+The documentation site keeps its versions side by side.
+
+Each page links to its other versions.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def site(tmp_path: Path) -> Path:
 
 def test_versions_are_listed(script: ModuleType, site: Path) -> None:
     """
-    The newest version comes first, other folders are left out, and the root leads to the newest.
+    The newest version comes first.
+
+    Folders that are not versions are left out, and the root leads to the newest version.
     """
     script.publish(site)
     listed = json.loads((site / "versions.js").read_text("utf-8").partition("= ")[2].rstrip(";\n"))
@@ -79,7 +83,7 @@ def test_versions_are_listed(script: ModuleType, site: Path) -> None:
     assert (site / "404.html").read_text("utf-8") == (site / "0.10.0" / "404.html").read_text("utf-8")
 
 
-def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
+def test_a_missing_page(script: ModuleType, site: Path) -> None:
     """
     `make docs-serve` answers a request for a missing page with the site's own 404 page, as a web host does.
     """
@@ -97,7 +101,9 @@ def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
 @pytest.mark.slow
 def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser: Any) -> None:
     """
-    Choosing a version opens its version of the page, or its first page if it lacks that page.
+    Choosing a version opens that version of the page.
+
+    If that version lacks the page, its first page is opened.
     """
     script.publish(site)
     browser.get((site / "0.10.0" / "how" / "to.html").as_uri())
@@ -110,7 +116,9 @@ def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser:
 
 def choose(browser: Any, version: str) -> str:
     """
-    Choose a version on the open page, and return the address of the page that this opens.
+    Choose a version on the open page.
+
+    Return the address of the page that opens.
     """
     from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: PLC0415 only where it is installed
 
@@ -126,7 +134,7 @@ def test_every_page_can_be_edited_where_its_file_is(script: ModuleType) -> None:
     """
     The script knows the folder of each page's source file.
 
-    Pages that are made from the code have no such file.
+    Pages that are made from the code have no source file.
     """
     folders = script.source_folders()
     for page, folder in folders.items():
@@ -151,7 +159,9 @@ WIDE = """
 @pytest.fixture(scope="module")
 def built(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
-    Return the folder of a small site that is built with the configuration of the real site.
+    Return the folder of a small site.
+
+    The site is built with the configuration of the real site.
     """
     for library in ("furo", "myst_parser", "sphinx_copybutton", "sphinx_sitemap", "notfound", "sphinxext.opengraph"):
         pytest.importorskip(library, reason=f"{library} is not installed: pip install -r requirements/docs.txt")
@@ -176,9 +186,9 @@ def built(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
+def test_the_site_is_accessible(built: Path, browser: Any, scheme: str) -> None:
     """
-    On each kind of page axe finds no barrier for people who see badly or not at all, or use no mouse.
+    On each kind of page axe finds no barrier for people with low vision or without sight, or without a mouse.
     """
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
@@ -190,9 +200,9 @@ def test_everybody_can_read_it(built: Path, browser: Any, scheme: str) -> None:
 
 def test_edit_this_page(built: Path) -> None:
     """
-    "Edit this page" links to the page's file in the repository, also on the first page.
+    "Edit this page" links to the source file of the page in the repository, also on the first page.
 
-    Generated pages lack the link.
+    Generated pages lack this link.
     """
 
     def edited(page: str) -> list[str]:

@@ -1,5 +1,7 @@
 """
-The counter of sentence patterns: each pattern finds its fault, and plain sentences have none.
+The counter of sentence patterns.
+
+Each pattern finds its fault, and finds none in plain sentences.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def english(root):
 )
 def test_each_pattern_finds_its_fault(english, name, text):
     """
-    A sentence with a fault is counted under its pattern, and under no other.
+    A sentence with a fault is counted under the pattern for this fault, and under no other.
     """
     assert [each for each, pattern in english.PATTERNS.items() if pattern.search(text)] == [name]
 
@@ -50,7 +52,9 @@ def test_plain_sentences_are_not_counted(english, text):
 
 def test_comments_docstrings_and_pages_are_read(english):
     """
-    The three readers return the line of each text.
+    Comments, docstrings and pages are read.
+
+    Each of the three readers returns the line of each text.
     """
     python = '"""\nDoc.\n"""\nA = 1  # note\n"""Constant."""\n'
     assert sorted(english.texts_of_python(python)) == [(1, "\nDoc.\n"), (4, " note"), (5, "Constant.")]

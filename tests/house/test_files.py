@@ -44,7 +44,9 @@ def lines_of(path: Path) -> int:
 
 def test_no_file_is_long(tracked, root):
     """
-    No source file has more than 800 lines, and no classic wheel more than 250.
+    No source file has more than 800 lines.
+
+    No classic wheel has more than 250.
     """
     limits = {f"src/tickwheel/wheels/{name}.py": CLASSIC_LINES_MAX for name in CLASSIC}
     sources = [path for path in tracked if path.suffix in {".py", ".rs", ".js", ".sql", ".lua"}]
@@ -74,7 +76,7 @@ def test_files_are_short_by_habit(root):
 
 def test_every_exception_has_a_reason(tracked, root):
     """
-    Each `noqa` of Python and each `allow` of Rust has its reason beside it.
+    Each `noqa` in Python and each `allow` in Rust has a reason beside it.
     """
     bare = []
     for path in tracked:
@@ -95,7 +97,7 @@ def test_nothing_built_is_tracked(tracked, root):
 @pytest.mark.parametrize("pattern", [MACHINE_PATH, DOWNLOAD_HOST], ids=["machine path", "download host"])
 def test_no_file_names_a_place(tracked, root, pattern):
     """
-    No tracked file names a download host or a path of the machine that it was written on.
+    No tracked file names a download host, or a path of the machine on which it was written.
     """
     found = []
     for path in set(tracked) - {Path(__file__)}:
@@ -108,9 +110,9 @@ def test_no_file_names_a_place(tracked, root, pattern):
 
 def test_pins_are_exact(root):
     """
-    Every line of a pin file is one exact version, without address or option.
+    Every line of a pin file is one exact version, without an address or option.
 
-    The image's versions have hashes.
+    The versions for the container image have hashes.
     """
     pins = list((root / "requirements").glob("*.txt"))
     assert pins

@@ -1,5 +1,7 @@
 """
-A free-threaded interpreter loads the module, which declares that it needs the GIL.
+A free-threaded interpreter loads the native module.
+
+The module declares that it needs the GIL.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ suppress_build_script_link_lines=true
 @pytest.mark.slow
 def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
-    The core compiles for a free-threaded build, which its build script detects, and it declares that it uses the GIL.
+    The core compiles for a free-threaded build, which its build script detects. It declares that it uses the GIL.
 
-    It does not depend on this declaration where locks can protect it: in such a build its cells are locks.
+    Where locks can protect the core, it does not depend on this declaration: in such a build its cells are locks.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")

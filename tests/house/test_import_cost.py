@@ -56,14 +56,16 @@ def loaded_by(statements: str) -> set[str]:
 )
 def test_import_loads_nothing_heavy(statements):
     """
-    Importing tickwheel, and setting a timer on a thread, loads neither asyncio nor another costly module.
+    Importing tickwheel and setting a timer on a thread loads neither asyncio nor any other costly module.
     """
     assert loaded_by(statements) & HEAVY == set()
 
 
 def test_another_design_loads_nothing_heavy():
     """
-    A wheel of another design loads dataclasses, for its `CARD`, but neither asyncio nor another costly module.
+    A wheel of a different design loads dataclasses for its `CARD`.
+
+    It loads neither asyncio nor any other costly module.
     """
     statements = "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())"
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()
@@ -81,9 +83,11 @@ def test_a_scheduler_loads_what_its_store_and_targets_need():
     assert rooms & {"tickwheel.remote._core", "tickwheel.engine.engine", "tickwheel.engine._dispatch"} == set()
 
 
-def test_import_loads_no_room():
+def test_import_loads_no_subpackage():
     """
-    `import tickwheel` alone loads only `tickwheel` and `tickwheel._later`: no subpackage and no native module.
+    `import tickwheel` alone loads only `tickwheel` and `tickwheel._later`.
+
+    It loads no subpackage and no native module.
     """
     assert {name for name in loaded_by("import tickwheel") if name.startswith("tickwheel")} == {
         "tickwheel",
@@ -93,7 +97,9 @@ def test_import_loads_no_room():
 
 def test_timers_load_no_design_of_a_wheel():
     """
-    Importing TimerWheel loads the protocol of wheels, but no design in Python, no shards and no trio.
+    Importing TimerWheel loads the protocol of wheels.
+
+    It loads no design in Python, no shards and no trio.
     """
     loaded = loaded_by("from tickwheel import TimerWheel")
     assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels.contract"}
@@ -103,7 +109,7 @@ def test_timers_load_no_design_of_a_wheel():
 @pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.scheduler", "tickwheel.wheels"])
 def test_names_are_listed_before_they_are_used(package):
     """
-    `dir` of a package lists all its public names, even names that are not loaded yet.
+    `dir` of a package lists all its public names, even those that are not loaded yet.
 
     So a shell can complete them.
     """
@@ -115,7 +121,9 @@ def test_names_are_listed_before_they_are_used(package):
 @pytest.mark.parametrize(("name", "module"), LATER)
 def test_a_name_loads_its_module(name, module):
     """
-    A name that the import leaves out is loaded on first use, with its module.
+    The import does not load every name.
+
+    Such a name is loaded with its module on first use.
     """
     package, _, attribute = name.rpartition(".")
     loaded_by(f"import {package}; assert {package}.{attribute}; assert {module!r} in sys.modules, sorted(sys.modules)")
@@ -127,7 +135,7 @@ def test_a_name_loads_its_module(name, module):
 )
 def test_a_missing_name_is_an_attribute_error(package):
     """
-    A name that a package does not have is an AttributeError which names both.
+    If a package lacks a name, the AttributeError names the package and the name.
     """
     module = __import__(package, fromlist=["nothing"])
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):

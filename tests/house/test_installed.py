@@ -1,5 +1,5 @@
 """
-The installed files: one version, and a wheel that holds only the package.
+The installed files have one version. The wheel contains only the package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def distribution() -> importlib.metadata.Distribution:
 
 def test_one_version(root):
     """
-    The installed version is the version in Cargo.toml, which is the only file that contains it.
+    The installed version equals the version in Cargo.toml.
+
+    No other file contains the version.
     """
     cargo = tomllib.loads((root / "Cargo.toml").read_text("utf-8"))
     assert importlib.metadata.version("tickwheel") == cargo["workspace"]["package"]["version"]
@@ -47,7 +49,9 @@ def test_the_wheel_is_what_is_tested(distribution, root):
 
 def test_the_wheel_holds_the_package_and_nothing_else(distribution, root):
     """
-    The wheel has every file of the source tree, one native module, and no test, cache or leftover.
+    The wheel has every file of the source tree and one native module.
+
+    It has no test, cache or leftover.
     """
     source = root / "src"
     wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}

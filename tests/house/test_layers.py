@@ -1,5 +1,5 @@
 """
-The allowed imports between modules, as drawn in ARCHITECTURE.md.
+The allowed imports between modules, as ARCHITECTURE.md draws them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def imports_of(name: str, tree: ast.Module) -> set[str]:
 
 def resolved(target: str, modules: dict[str, ast.Module]) -> str | None:
     """
-    Return the module that holds an imported name, without the leading "tickwheel.", or None if it is not ours.
+    Return the module that contains an imported name, without the leading "tickwheel.".
+
+    Return None if it is not a module of tickwheel.
     """
     if target.split(".", maxsplit=1)[0] != "tickwheel":
         return None
@@ -159,9 +161,11 @@ def is_allowed(importer: str, imported: str) -> bool:
     return HEIGHT[above] > HEIGHT[below]
 
 
-def test_every_room_has_a_layer(modules):
+def test_every_package_has_a_layer(modules):
     """
-    Every module belongs to a package or module of the table, so that every import is checked.
+    Every module belongs to a package or module in the table.
+
+    So every import is checked.
     """
     rooms = {room_of(name.removeprefix("tickwheel").removeprefix(".")) for name in modules}
     assert rooms - set(HEIGHT) == {"", "testing"}
@@ -179,7 +183,9 @@ def test_the_layers_are_those_of_architecture(root):
 
 def test_higher_imports_lower(modules):
     """
-    A package imports only from lower layers, not from its own layer, from `testing` or from `tickwheel` itself.
+    A package imports only from lower layers.
+
+    It does not import from its own layer, from `testing` or from `tickwheel` itself.
     """
     wrong = [
         f"{a or 'tickwheel'} imports {b or 'tickwheel'}" for a, b in internal_imports(modules) if not is_allowed(a, b)
@@ -188,9 +194,11 @@ def test_higher_imports_lower(modules):
 
 
 @pytest.mark.parametrize("package", ALTERNATIVES)
-def test_alternatives_do_not_know_each_other(modules, package):
+def test_stores_and_targets_do_not_import_each_other(modules, package):
     """
-    A store or target imports `jobs` and its contract, but no other store or target and not the engine.
+    A store or target imports `jobs` and its contract.
+
+    It imports no other store or target, and not the engine.
     """
     wrong = []
     for importer, imported in internal_imports(modules):
@@ -205,9 +213,10 @@ def test_alternatives_do_not_know_each_other(modules, package):
 
 def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """
-    Return every (importer, module) for which the module, or a package that contains it, is private to another package.
+    Return every (importer, module) whose module is private to another package.
 
-    The `__init__` of a package may import modules inside it, because it decides which names are public.
+    A module is also private if a package that contains it is. The `__init__` of a package may import the modules
+    inside, because it decides which names are public.
     """
     packages = {name.rpartition(".")[0] for name in modules}
     found = set()
@@ -225,7 +234,7 @@ def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     return found
 
 
-def test_what_is_private_to_a_room_stays_in_it(modules):
+def test_private_modules_stay_in_their_package(modules):
     """
     A module whose name begins with an underscore is imported only within its own package.
     """
@@ -235,7 +244,7 @@ def test_what_is_private_to_a_room_stays_in_it(modules):
 
 def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
-    No module of the scheduler imports `time`, `threading`, `random` or the like, except the listed modules.
+    Only the listed modules of the scheduler import `time`, `threading`, `random` or the like.
     """
     used, wrong = set(), []
     for name, tree in modules.items():
@@ -257,9 +266,11 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     assert len(OWN_TIME) <= OWN_TIME_MAX
 
 
-def test_no_module_imports_itself_by_a_detour(modules):
+def test_no_import_cycle(modules):
     """
-    The modules can be ordered so that each module imports only earlier modules, except in annotations.
+    The modules can be ordered so that each module imports only earlier modules.
+
+    Imports for annotations do not count.
     """
     graph = {name: runtime_imports(name, tree, modules) - {name} for name, tree in modules.items()}
     assert "tickwheel.timers.engine" in graph["tickwheel.drivers._timer_wheel"], "what is imported is found"
@@ -271,7 +282,7 @@ def test_no_module_imports_itself_by_a_detour(modules):
 
 def runtime_imports(name: str, tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
     """
-    Return our modules that a module imports when it runs, at its top level or inside a function.
+    Return the modules of tickwheel that a module imports when it runs, at its top level or inside a function.
     """
     found = {resolved(target, modules) for target in imports_of(name, without_types(tree))}
     return {f"tickwheel.{target}".rstrip(".") for target in found if target is not None} & set(modules)
@@ -294,7 +305,7 @@ def is_for_types(node: ast.stmt) -> bool:
 
 def test_one_library_one_module(modules):
     """
-    A third-party library is imported in one module, or only in the package that the table gives for it.
+    A third-party library is imported in only one module, or only in the package that the table allows.
     """
     users = defaultdict(set)
     for name, tree in modules.items():
@@ -331,7 +342,7 @@ def test_no_third_party_on_import(module):
 
 def test_threads_are_those_of_the_system(modules):
     """
-    In modules that may run under gevent, locks for our own threads come from `tickwheel.threads`.
+    If a module may run under gevent, its locks for tickwheel's own threads come from `tickwheel.threads`.
     """
     made = {
         name.removeprefix("tickwheel.")

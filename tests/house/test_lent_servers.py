@@ -32,7 +32,9 @@ class Server:
 @pytest.mark.parametrize("fails", ["start", "stop"])
 def test_all_are_stopped(fails):
     """
-    If a server fails to start or to stop, all servers are still stopped, and all folders are deleted.
+    A server fails to start or to stop.
+
+    All servers are still stopped, and all folders are deleted.
     """
     made = []
 

@@ -46,7 +46,9 @@ NEEDS_SH = pytest.mark.skipif(not Path("/bin/sh").exists(), reason="there is no 
 @pytest.fixture
 def closing(root, tmp_path):
     """
-    Return a function that runs `TESTS` with a copy of our conftest.py and a given script, and returns the output.
+    Return a function that runs `TESTS` with a copy of our conftest.py and a given script.
+
+    The function returns the output.
     """
 
     def run(script: str | None) -> list[str]:
@@ -70,9 +72,11 @@ def closing(root, tmp_path):
 
 
 @NEEDS_SH
-def test_what_is_missing_stands_below_the_list_of_skips(closing):
+def test_missing_programs_are_below_the_list_of_skips(closing):
     """
-    Only pytest's summary follows the line about missing programs, which does not count skips for other reasons.
+    The line about missing programs is directly above pytest's summary.
+
+    It does not count skips for other reasons.
     """
     *_, skip, line, summary = closing(MISSING)
     assert skip.startswith("SKIPPED")
@@ -81,9 +85,9 @@ def test_what_is_missing_stands_below_the_list_of_skips(closing):
 
 
 @pytest.mark.parametrize("script", [None, "#!/no/bash\n"], ids=["no script", "no bash"])
-def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
+def test_no_line_without_the_script(closing, script):
     """
-    If the script cannot run, because bash is missing as on Windows, the run ends as usual.
+    If the script cannot run (on Windows, for example, bash is missing), the run ends as usual.
     """
     *_, skip, summary = closing(script)
     assert skip.startswith("SKIPPED")
@@ -91,9 +95,9 @@ def test_nothing_is_said_where_nobody_can_be_asked(closing, script):
 
 
 @NEEDS_SH
-def test_nothing_is_said_where_other_things_are_missing(closing):
+def test_no_line_about_unneeded_programs(closing):
     """
-    A missing program is not shown if no test was skipped because the program is missing.
+    If no test was skipped because of a missing program, that program is not shown.
     """
     *_, skip, summary = closing("#!/bin/sh\necho nginx\nexit 1\n")
     assert skip.startswith("SKIPPED")

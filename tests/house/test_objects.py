@@ -1,5 +1,5 @@
 """
-Public objects: their repr, and the refusal of partial copies.
+Public objects: their repr, and the refusal of copies that would be incomplete.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ def test_each_shows_what_it_is():
 COMMANDS = ("tickwheel.cli", "tickwheel.lab", "tickwheel.service.")
 
 
-def test_every_public_class_shows_itself(modules):
+def test_every_public_class_has_a_repr(modules):
     """
-    Every public class has a repr of its own, except contracts, suites and mixins, which are never instantiated.
+    Every public class has its own repr.
+
+    Contracts, suites and mixins are never instantiated and need none.
     """
     bare = set()
     for name in sorted(modules):
@@ -99,7 +101,9 @@ def is_never_made(kind: type) -> bool:
 
 def test_schedulers_show_where_and_how_they_are():
     """
-    The repr of a scheduler shows its store or service, and whether it is not started, started or stopped.
+    The repr of a scheduler shows its store or service.
+
+    It shows whether the scheduler is not started, started or stopped.
     """
     scheduler = Scheduler("memory://")
     assert repr(scheduler) == "<Scheduler memory:// not started>"
@@ -112,7 +116,9 @@ def test_schedulers_show_where_and_how_they_are():
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_none_is_copied(make):
     """
-    Pickling or copying an object raises a TypeError that names its class, because a copy would share part of its state.
+    Pickling or copying an object raises a TypeError that names the class.
+
+    A copy would share part of the object's state.
     """
     for thing in made():
         with pytest.raises(TypeError, match=f"{type(thing).__name__}"):
@@ -130,7 +136,7 @@ def test_every_error_has_a_message():
     """
     The text of an error is never empty, whatever built-in class the error also inherits from.
 
-    A copy has the same text and the same facts.
+    A copy of the error has the same text and the same attributes.
     """
     facts = {
         "ClosedError": (),

@@ -36,7 +36,9 @@ OTHERS |= {"_scheduled", "_source_traceback", "_log_destroy_pending"}
 
 def private_lines(tree):
     """
-    Return the lines of *tree* with a private attribute of something else than a class of the same file.
+    Return the lines of *tree* that access a private attribute.
+
+    Attributes of classes in the same file do not count.
     """
     nodes = list(ast.walk(tree))
     classes = [each for node in nodes if isinstance(node, ast.ClassDef) for each in ast.walk(node)]
@@ -66,7 +68,9 @@ def test_private_attributes_are_accessed_less_and_less():
 
 def test_an_access_is_found():
     """
-    An access counts on any object but `self`, unless a class of the file has the attribute.
+    An access to a private attribute counts on any object except `self`.
+
+    It does not count if a class of the file has the attribute.
     """
     text = "class A:\n    def f(self): self._a = b._c\nA()._a\nd.e()._f\nos._exit(0)\ng.__dict__"
     assert private_lines(ast.parse(text)) == {2, 4}

@@ -1,5 +1,5 @@
 """
-The check of the English finds its faults, and ignores code.
+The check of the English finds faults and ignores code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULTS = {
 
 def check(root, tmp_path, name, text):
     """
-    Return the exit code for a file of *text*, and the findings, by line and rule.
+    Return the exit code for a file of *text*, and the findings by line and rule.
     """
     file = tmp_path / name
     file.write_text(text, "utf-8")
@@ -62,7 +62,9 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_comments_and_strings_are_read(root, tmp_path, name):
     """
-    Comments, docstrings and messages of each language are read, formatted ones too; names and single words are not.
+    Comments, docstrings and messages of each language are read, including formatted ones.
+
+    Names and single words are not read.
     """
     code, found = check(root, tmp_path, name, SOURCES[name])
     assert (code, found) == (1, [["2", " house.tell"], ["5", " house.anew"], ["6", " house.no"]])
@@ -70,7 +72,7 @@ def test_comments_and_strings_are_read(root, tmp_path, name):
 
 def test_a_rule_spans_lines(root, tmp_path):
     """
-    A rule finds a phrase that continues in the next line, or in the next string of a message.
+    A rule finds a phrase that continues in the next line, or in the next string of the same message.
     """
     text = '"""\nReturn it all the\nsame.\n"""\n\nraise ValueError("it is all the " "same to us")\n'
     code, found = check(root, tmp_path, "module.py", text)
@@ -79,7 +81,9 @@ def test_a_rule_spans_lines(root, tmp_path):
 
 def test_code_is_not_read(root, tmp_path):
     """
-    Code blocks, names in backticks and the addresses of links are not checked, and plain English passes.
+    Code blocks, names in backticks and the addresses of links are not checked.
+
+    Plain English passes.
     """
     text = "There is no list, and `tell` is not one; [it](anew.md) is no longer one.\n\n```\ntell anew\n```\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])
@@ -87,7 +91,7 @@ def test_code_is_not_read(root, tmp_path):
 
 def test_a_word_of_our_own_is_explained_once(root, tmp_path):
     """
-    A word of our own is accepted if the line of its first use also has the usual word for it.
+    A word of our own is accepted if the line of its first use also has the usual word.
     """
     text = "A herd, or burst, of jobs.\nThe herd fires.\nSeconds since the epoch.\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])

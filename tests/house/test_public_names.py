@@ -48,7 +48,7 @@ def is_named(module: ast.Module, wanted: str) -> bool:
 
 def test_every_public_module_has_all(modules):
     """
-    Every public module that defines something has an `__all__`.
+    Every public module that defines a name has an `__all__`.
     """
     defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ImportFrom)
     bare = [
@@ -75,7 +75,7 @@ def test_names_in_all_exist(modules):
 
 def test_public_names_are_documented(modules, site):
     """
-    Every class and function that users import has a docstring, and so has every public method of such a class.
+    Every class and function that users import has a docstring. So has every public method of such a class.
 
     Names in `__all__` of an internal module need none.
     """
@@ -107,9 +107,9 @@ def test_docstrings_open_with_a_statement(modules):
 
 def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
-    Return the dotted paths of *thing* and its public methods, defined or inherited, as far as they have no docstring.
+    Return those dotted paths of *thing* and its public methods, defined or inherited, that have no docstring.
 
-    A method that a contract documents needs no second docstring, and a test needs none if its name is enough.
+    A method that a contract documents needs no second docstring, and a test with a sufficient name needs none.
     """
     found = [] if inspect.getdoc(thing) else [path]
     bases = thing.__mro__ if inspect.isclass(thing) else ()
@@ -142,7 +142,9 @@ def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
 
 def test_the_reference_lists_every_public_name(root):
     """
-    The reference has a line for each name that the modules in it export, and for no other.
+    The reference has a line for each name that its modules export.
+
+    It has no other lines.
     """
     command = [sys.executable, "-P", str(root / "scripts" / "reference.py")]
     text = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=True).stdout
@@ -157,7 +159,9 @@ def test_the_reference_lists_every_public_name(root):
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
 def test_the_error_tree_is_drawn(module):
     """
-    The docstring of an errors module draws each of its classes with the base it has, and nothing else.
+    The docstring of an errors module draws each of its classes below the base of the class.
+
+    It draws nothing else.
     """
     drawn = {}
     stack: list[tuple[int, str]] = []

@@ -27,7 +27,7 @@ def test_every_line_names_a_test(quick_set, root):
     """
     Every line of the list names an existing test.
 
-    `make test-times` deletes the others.
+    `make test-times` deletes lines that do not.
     """
     files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
     assert [name for name in sorted(files) if not (root / name).is_file()] == []
@@ -35,9 +35,9 @@ def test_every_line_names_a_test(quick_set, root):
 
 
 @pytest.mark.parametrize("is_quick_run", [False, True])
-def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
+def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
     """
-    A quick run does not collect a listed test of which no case is kept.
+    If no case of a listed test is kept, a quick run does not collect the test.
 
     A full run collects every test.
     """
@@ -64,7 +64,9 @@ def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
 
 def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     """
-    A log that lacks a listed test does not remove its line, unless the log is of a run of all tests of the file.
+    A log of a run may lack a listed test.
+
+    The test's line stays, unless the log is of a run of all tests in the file.
     """
     before = type(quick_set)(["tests/a.py::test_dear", "tests/a.py::test_gone", "tests/b.py::test_dear"])
     costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}
@@ -81,16 +83,20 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
 
 def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
-    If all tests of a file are costly, the cheapest stays in the quick set, unless it uses a second of CPU.
+    If all tests of a file are costly, the cheapest one stays in the quick set.
+
+    If it uses a second of CPU, it does not.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}
     assert found == {"tests/a.py::test_one", "tests/b.py::test_one"}
 
 
-def test_what_is_always_quick_is_quick(quick_set, script):
+def test_tests_that_are_always_quick(quick_set, script):
     """
-    Each test that the script must always list as quick exists, and is in the quick set.
+    Each test that the script always lists as quick exists.
+
+    It is in the quick set.
     """
     quick = [name for name, is_quick in quick_set.collected.items() if is_quick]
     files = {name.partition("::")[0] for name in quick_set.collected}
@@ -100,7 +106,7 @@ def test_what_is_always_quick_is_quick(quick_set, script):
 
 def test_every_form_has_its_smoke_tests(quick_set, script):
     """
-    For each form of a store, the quick set keeps at least the smoke tests of the suite.
+    For each form of a store, the quick set keeps at least the smoke tests of the store suite.
     """
     for form, classes in script.FORMS.items():
         kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}
@@ -109,7 +115,9 @@ def test_every_form_has_its_smoke_tests(quick_set, script):
 
 def test_the_tests_at_other_dates_exist(quick_set, root):
     """
-    Each line of wall_clock.txt, the list of tests that read the time of day, names an existing test.
+    wall_clock.txt lists the tests that read the time of day.
+
+    Each of its lines names an existing test.
     """
     listed = (root / "tests" / "wall_clock.txt").read_text("utf-8").splitlines()
     files = {name.partition("::")[0] for name in quick_set.collected}

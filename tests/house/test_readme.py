@@ -1,5 +1,5 @@
 """
-A release's README has absolute addresses, because no file is beside the README on PyPI.
+The README of a release has absolute addresses, because on PyPI no file is beside it.
 
 The metadata of a release has the project's URLs.
 """
@@ -17,7 +17,9 @@ HOME = "https://example.org/us/tickwheel"
 
 def test_addresses_are_absolute(root, tmp_path):
     """
-    Each picture and link becomes an absolute address at the release's tag, and names a file of the project.
+    Each picture and link becomes an absolute address at the tag of the release.
+
+    It names a file of the project.
     """
     copy = tmp_path / "README.md"
     shutil.copy(root / "README.md", copy)
@@ -33,7 +35,7 @@ def test_addresses_are_absolute(root, tmp_path):
 
 def test_other_addresses_are_left(root, tmp_path):
     """
-    Absolute addresses stay, and so do links inside the page.
+    Absolute addresses and links inside the page stay as they are.
     """
     copy = tmp_path / "README.md"
     copy.write_text("[a](https://example.org) [b](#figures) [c](docs/x.md#y)\n", "utf-8")
@@ -46,7 +48,7 @@ def test_the_project_has_its_addresses(root, tmp_path):
     """
     The project's URLs are in the repository that releases it.
 
-    They lead to the repository itself, its issues, and files or folders of the project at the tag.
+    They lead to the repository itself, its issues, and files or folders at the tag.
     """
     copy = tmp_path / "pyproject.toml"
     text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them

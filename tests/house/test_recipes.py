@@ -1,5 +1,7 @@
 """
-The recipes of CONTRIBUTING: what a contributor adds is in every table, suite and page that lists its kind.
+The recipes of CONTRIBUTING.
+
+An addition of a contributor is in every table, suite and page that lists its kind.
 """
 
 from __future__ import annotations
@@ -44,17 +46,19 @@ def test_every_thing_has_a_recipe_whose_tests_exist(root):
 @pytest.mark.parametrize("suite", [DriverSuite, EngineSuite, SharedStoreSuite, StoreSuite, TargetSuite, WheelSuite])
 def test_no_test_of_a_suite_hides_another(suite):
     """
-    No two base classes of a suite have a test of the same name, because only the first would run.
+    No two base classes of a suite have a test with the same name.
+
+    Otherwise only the first of these tests would run.
     """
     names = Counter(name for room in suite.__mro__ for name in vars(room) if name.startswith("test_"))
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
+def test_every_wheel_is_in_the_tables_and_has_a_suite(root, modules):
     """
     Each module with a `CARD` is in `wheels.MODULES`.
 
-    The module's class is exported, is in the table, and has a suite.
+    Its class is exported, is in the table, and has a suite.
     """
     having = {
         name.rpartition(".")[2]
@@ -72,9 +76,11 @@ def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
         assert re.search(rf"\b{design}\b", held), f"no WheelSuite holds {design}"
 
 
-def test_every_target_is_held_to_the_contract_and_described(root, modules):
+def test_every_target_is_tested_and_described(root, modules):
     """
-    Each target is described in docs/targets.md, and tested by the target suite or by tests of its own.
+    Each target is described in docs/targets.md.
+
+    It is tested by the target suite or by its own tests.
     """
     page = (root / "docs/targets.md").read_text("utf-8")
     held = subclasses_of("TargetSuite", root, "tests/scheduler/targets")
@@ -117,7 +123,7 @@ def test_every_target_reads_its_own_urls(modules):
         assert _open.MODULES[scheme if scheme in _open.MODULES else scheme.partition("+")[0] + "+"] == module
 
 
-def test_every_store_is_held_to_the_contract(root):
+def test_every_store_runs_the_suite(root):
     """
     Each store that a URL can name runs the store suite.
     """
@@ -130,9 +136,11 @@ def test_every_store_is_held_to_the_contract(root):
 
 
 @pytest.mark.parametrize("face", [AsyncScheduler])
-def test_every_verb_is_on_every_face(face):
+def test_async_scheduler_has_every_verb(face):
     """
-    AsyncScheduler has the same methods as Scheduler, with the same parameters.
+    AsyncScheduler has the same methods as Scheduler.
+
+    They have the same parameters.
     """
     shown = {name for name, verb in inspect.getmembers(Scheduler, callable) if not name.startswith("_")}
     assert shown == {name for name, verb in inspect.getmembers(face, callable) if not name.startswith("_")}
@@ -163,9 +171,9 @@ def test_every_metric_is_shown_to_operators(root):
         (TargetSuite, "make_receiver", ()),
     ],
 )
-def test_a_suite_without_its_hook_is_heard(suite, hook, arguments):
+def test_a_suite_without_its_hook_fails(suite, hook, arguments):
     """
-    A suite without its hook fails with an error that names it.
+    If a suite lacks its hook, it fails with an error that names the hook.
 
     Pytest would not report an abstract class.
     """

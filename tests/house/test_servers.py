@@ -1,5 +1,5 @@
 """
-The places where `scripts/servers` finds the programs that the tests start.
+The places where `scripts/servers` finds the programs that tests start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(not Path("/usr/bin/env").exists(), reason="there
 @pytest.fixture
 def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
     """
-    Return a function that puts programs into folders below *tmp_path*, and returns where the script finds one.
+    Return a function that puts programs into folders below *tmp_path*.
+
+    The function returns the place where the script finds one of them.
     """
     before, quote, rest = (root / "scripts" / "servers").read_text("utf-8").partition("\nplaces='")
     places, end, after = rest.partition("'\n")
@@ -42,14 +44,18 @@ def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
 )
 def test_it_is_found_beside_the_path(find, folder):
     """
-    A program is found outside of the path: in Debian's server folders, and in Homebrew's versioned formulas.
+    The script finds a program that is not on the path.
+
+    It looks in Debian's server folders, and in Homebrew's versioned formulas.
     """
     assert find("a-server-of-ours", folder) == (0, f"{folder}/a-server-of-ours")
 
 
 def test_the_newest_is_taken(find):
     """
-    Version 16 is newer than 9.
+    The script takes the newest version.
+
+    Version 16 is newer than version 9.
     """
     folders = [f"usr/lib/postgresql/{version}/bin" for version in (9, 16, 15)]
     assert find("a-server-of-ours", *folders) == (0, "usr/lib/postgresql/16/bin/a-server-of-ours")
@@ -57,7 +63,7 @@ def test_the_newest_is_taken(find):
 
 def test_the_path_comes_first(find):
     """
-    A program on the path is preferred to another.
+    A program on the path is preferred to one in another place.
     """
     code, place = find("env", "usr/lib/postgresql/16/bin")
     assert code == 0
@@ -67,6 +73,6 @@ def test_the_path_comes_first(find):
 
 def test_nothing_is_found(find):
     """
-    If no program is found, the exit code says so.
+    If the script finds no program, the exit code says so.
     """
     assert find("a-server-of-nobody") == (1, "")

@@ -1,5 +1,5 @@
 """
-The folders and files named in the documents exist.
+The folders and files that the documents name exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DATA = ("migrations", "scripts")
 @pytest.fixture(scope="module")
 def tracked(root) -> set[str]:
     """
-    Return the paths of all files that git tracks, or would.
+    Return the paths of all files that git tracks, or would track.
     """
     if not shutil.which("git") or not (root / ".git").exists():
         pytest.skip("no git checkout here: there is no list of tracked files")
@@ -58,7 +58,9 @@ def pages(root: Path) -> list[Path]:
 
 def drawn(tree: str) -> set[str]:
     """
-    Return the paths of the folders in a drawing of a tree, in which indentation shows the parent.
+    Return the paths of the folders in a drawing of a tree.
+
+    In the drawing, indentation shows the parent.
     """
     found, way = set(), []
     for line in tree.splitlines():
@@ -71,7 +73,9 @@ def drawn(tree: str) -> set[str]:
 
 def test_the_tree_is_that_of_architecture(root, folders):
     """
-    ARCHITECTURE draws every folder of the package and the bindings, and every folder that it draws exists.
+    ARCHITECTURE draws every folder of the package and the bindings.
+
+    Every folder that it draws exists.
     """
     text = (root / "ARCHITECTURE.md").read_text("utf-8")
     tree = drawn(text.partition("\n## Folders\n")[2].split("```")[1].strip("\n"))

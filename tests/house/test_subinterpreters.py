@@ -41,7 +41,9 @@ wheel.close()
 
 def test_the_core_is_refused_in_a_subinterpreter_and_works_in_the_main_one():
     """
-    Each import raises an ImportError that says what to do instead, and the main interpreter is unaffected.
+    Each import in a subinterpreter raises an ImportError that names the remedy.
+
+    The main interpreter is not affected.
     """
     ran = subprocess.run([sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,5 +1,7 @@
 """
-The tables that `make test-all`, `make test-part` and `.ci/run` print last, their exit codes, and `make help`.
+The tables that `make test-all`, `make test-part` and `.ci/run` print last.
+
+Also their exit codes, and `make help`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def script(path: Path, text: str) -> None:
 @pytest.fixture
 def make(root, tmp_path):
     """
-    Return a function that runs make with fake interpreters and test runs, and returns its exit code and table.
+    Return a function that runs make with fake interpreters and fake test runs.
+
+    It returns the exit code and the table.
     """
     shutil.copy(root / "Makefile", tmp_path)
     for name, text in (("find-python", FIND), ("fetch-pythons", FAILS), ("quick-build", "#!/bin/sh\n")):
@@ -70,7 +74,9 @@ def make(root, tmp_path):
 @pytest.mark.parametrize("target", ["test-all", "test-part"])
 def test_a_row_is_the_summary_of_pytest(make, target):
     """
-    A row is pytest's summary, without messages of make or cargo, and a failed run fails the command.
+    A row of the table is pytest's summary, without messages of make or cargo.
+
+    A failed run fails the command.
     """
     code, table = make(target, "3.11 3.12 3.14")
     assert code != 0
@@ -92,7 +98,7 @@ def test_all_pass(make, target):
 @pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
 def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     """
-    A missing Python fails `make test-all`.
+    A missing Python makes `make test-all` fail.
 
     `make test-part`, which CI runs, continues without that Python.
     """
@@ -101,7 +107,7 @@ def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     assert table[1:] == ["3.13  missing, so not tested"]
 
 
-def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
+def test_targets_for_all_pythons_fetch_missing_ones(root):
     """
     Each make target that runs for all VERSIONS depends on the target `pythons`.
     """
@@ -116,7 +122,9 @@ def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
 @pytest.fixture
 def ci(root, tmp_path):
     """
-    Return a function that runs .ci/run with a fake make, in which the step of a given name fails.
+    Return a function that runs .ci/run with a fake make.
+
+    In this make, the step with a given name fails.
     """
     (tmp_path / ".ci").mkdir()
     shutil.copy(root / ".ci" / "run", tmp_path / ".ci")
@@ -135,7 +143,9 @@ def ci(root, tmp_path):
 @pytest.mark.parametrize(("fails", "code", "last"), [("", 0, "== 3 passed in 1.00s =="), ("test", 2, "make: Error 1")])
 def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
     """
-    The table of steps is printed once, directly above pytest's summary, whether or not a test fails.
+    The table of steps is printed once, directly above pytest's summary.
+
+    It is printed whether or not a test fails.
     """
     found, lines = ci(fails)
     assert (found, lines[-1]) == (code, last)
@@ -145,7 +155,9 @@ def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
 
 def test_a_step_that_fails_ends_ci_with_the_table(ci):
     """
-    After a failed step the later steps do not run, and the table is printed.
+    After a failed step, later steps do not run.
+
+    The table is still printed.
     """
     found, lines = ci("types")
     assert found == 2
@@ -155,7 +167,9 @@ def test_a_step_that_fails_ends_ci_with_the_table(ci):
 
 def test_help_names_every_target(root):
     """
-    The most important targets come first, and each target with a text is listed once.
+    The most important targets come first.
+
+    Each target with a text is listed once.
     """
     command = ["make", "--no-print-directory", "help"]
     lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()

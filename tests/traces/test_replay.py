@@ -1,5 +1,7 @@
 """
-Real workloads: every trace, replayed by keyed timers on a manual clock, gives exactly the oracle's counts.
+Real workloads.
+
+Keyed timers on a manual clock replay every trace, and give exactly the oracle's counts.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def raise_it(error: BaseException, _: object) -> None:
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_counts_of_the_oracle(traces, oracle, trace, kind):
     """
-    The numbers of sets, moves, cancels, late cancels and firings, and the peak, are exactly the oracle's.
+    The numbers of sets, moves, cancels, late cancels and firings equal the oracle's.
+
+    So does the largest number of pending timers.
     """
     path = traces / f"{trace}.timers.csv.gz"
     assert replay(path, WHEELS[kind]) == oracle(path)

@@ -1,7 +1,7 @@
 """
 Code with caches that type checkers must accept, and lines with `type: ignore` that they must refuse.
 
-An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
+In both checkers, an ignore that is not needed is an error. So every line is checked. The code is never run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ ages: TTLCache[str, int] = TTLCache(10, ttl=60)
 
 def items() -> None:
     """
-    Values of a cache have its value type, and only keys and values of its types are accepted.
+    Values of a cache have its value type.
+
+    Only keys and values of its types are accepted.
     """
     ages["ada"] = 36
     assert_type(ages["ada"], int)
@@ -66,7 +68,7 @@ def items() -> None:
 
 async def loads() -> None:
     """
-    Loaders get keys and return values of the cache's types.
+    Loaders get keys, and return values, of the cache's types.
     """
 
     def load(name: str) -> int:
@@ -112,7 +114,9 @@ async def fetch(url: str) -> bytes:
 
 async def functions() -> None:
     """
-    A cached function keeps its parameters and its result, and gains the attributes of a cached function.
+    A cached function keeps its parameters and its result.
+
+    It gains the attributes of a cached function.
     """
     assert_type(length("ada", times=2), int)
     assert_type(await fetch("url"), bytes)
@@ -152,7 +156,7 @@ class Shop:
 
 def methods(shop: Shop) -> None:
     """
-    A method cached in either way is bound to its object.
+    A method that is cached in either way is bound to its object.
     """
     assert_type(shop.stock("pear"), int)
     assert_type(shop.price("pear"), int)

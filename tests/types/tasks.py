@@ -1,7 +1,7 @@
 """
 Code with tasks that type checkers must accept, and over forty lines with `type: ignore` that they must refuse.
 
-An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
+In both checkers, an ignore that is not needed is an error. So every line is checked. The code is never run.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ async def fetch(url: str, since: datetime | None = None, firing: Firing | None =
 @flask_jobs.task
 def anything(data: Any) -> None:
     """
-    Take an argument of type Any, which checkers do not treat as a firing.
+    Take an argument of type Any.
+
+    Checkers do not treat it as a firing.
     """
 
 
@@ -121,7 +123,7 @@ def kept(_firing: Firing) -> AbstractContextManager[None]:
 
 def calls() -> None:
     """
-    `of` takes the function's parameters without the firing.
+    `of` takes the parameters of the function except the firing.
 
     A plain call calls the function.
     """
@@ -158,7 +160,9 @@ def calls() -> None:
 
 def sets(firing: Firing) -> None:
     """
-    `set` accepts a task call, and not a task, its result or its name.
+    `set` accepts the call of a task.
+
+    It does not accept a task, a task's result or a task's name.
     """
     answer = scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
     assert_type(answer.job, Job)

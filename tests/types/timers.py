@@ -1,7 +1,7 @@
 """
 Code with timers that type checkers must accept, and lines with `type: ignore` that they must refuse.
 
-An unneeded ignore is an error in both checkers, so every line is checked. Nothing here is run.
+In both checkers, an ignore that is not needed is an error. So every line is checked. The code is never run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def setting(wheel: TimerWheel) -> None:
 
 def in_bulk(wheel: TimerWheel) -> None:
     """
-    Many timers are called with an array of ids.
+    The callback of many timers is called with an array of their ids.
     """
 
     def expire(ids: array[int]) -> None: ...
@@ -101,9 +101,9 @@ def of_contexts(context: Context) -> None:
 
 async def timeouts(stack: AsyncExitStack) -> None:
     """
-    A timeout is an asynchronous context manager, for an exit stack, too.
+    A timeout is an asynchronous context manager.
 
-    Only the functions create one.
+    An exit stack accepts it, too. Only the functions create a timeout.
     """
     assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
 
@@ -140,7 +140,7 @@ def keyed(bare: TimerWheel) -> TimerWheel:
     """
     A wheel has the types of keys and values that its `on_expire` takes.
 
-    Without `on_expire`, it has any.
+    Without `on_expire`, it accepts any types.
     """
     wheel = TimerWheel(on_expire=note)
     assert_type(wheel, TimerWheel[str, int])
