@@ -318,23 +318,27 @@ class Dispatcher:
             begun = self._begin(entry, now)
             self._of_threads.begin(entry)
             try:
-                if call.wants_firing:
-                    arguments = self._arguments(entry, call, self._of_threads)
+                if call.wants_firing or entry.span is not None:
+                    result = self._call(entry, call)
                 else:
-                    arguments = (decode_payload(entry.job.payload),)
-                if entry.span is None:
-                    result = call.function(*arguments)
-                else:
-                    with entry.span:
-                        result = call.function(*arguments)
+                    result = call.function(decode_payload(entry.job.payload))
             except Abandoned:
                 self._end_span(entry, "interrupted")
                 return False
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:
-                verdict = self._judge(entry, begun, result)
+                is_watched = begun is not None or entry.span is not None
+                if result is not None or is_watched or entry.job.recurrence is not None:  # otherwise a plain success
+                    verdict = self._judge(entry, begun, result)
         return self._completer.end(entry, verdict)
+
+    def _call(self, entry: StagedJob, call: Call) -> object:
+        arguments = self._arguments(entry, call, self._of_threads)
+        if entry.span is None:
+            return call.function(*arguments)
+        with entry.span:
+            return call.function(*arguments)
 
     def _write_last(self, entry: StagedJob) -> None:
         self._writer.post_and_write(partial(self._completer.write, entry))
@@ -398,7 +402,7 @@ class Dispatcher:
 
     def _begin(self, entry: StagedJob, now: float | None = None) -> float | None:
         job = entry.job
-        entry.fired_at = now if now is not None and self._elapsed.is_steady else self._elapsed.now(job)
+        entry.fired_at = now if now is not None and self._clock.clock_step == 0 else self._elapsed.now(job)
         if job.recurrence is not None:
             self._watch_over(entry)
         FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings

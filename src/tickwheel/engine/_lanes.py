@@ -300,6 +300,7 @@ class Lanes:
 
     def leave(self, entries: Iterable[StagedJob]) -> None:
         now = self._clock.now()
+        last, count = None, 0
         with self._lock:
             for entry in entries:
                 lane, entry.lane = entry.lane, None
@@ -309,7 +310,14 @@ class Lanes:
                     was_quick = now - entry.fired_at < _QUICK_MS
                     if was_quick is not lane.is_moving:
                         self._note_end(lane, was_quick=was_quick)
-                self._vacate(lane)
+                if lane is last:  # jobs of one lane mostly end together
+                    count += 1
+                    continue
+                if last is not None:
+                    self._vacate(last, count)
+                last, count = lane, 1
+            if last is not None:
+                self._vacate(last, count)
 
     def widen(self, target: str, handler: str) -> None:
         job, now = Job("", 0, 0, target=target, handler=handler), self._clock.now()
@@ -474,15 +482,15 @@ class Lanes:
         lane.busy += 1
         self._free -= 1
 
-    def _vacate(self, lane: HandlerLimit) -> None:
-        lane.busy -= 1
-        self._free += 1
+    def _vacate(self, lane: HandlerLimit, count: int = 1) -> None:
+        lane.busy -= count
+        self._free += count
         if not (lane.busy or lane.is_moving):
             self._still[lane.target] -= 1
         if lane.waiting:
             self._changed[lane] = None
         if self._short:
-            for short in list(islice(self._short, 2)):
+            for short in list(islice(self._short, 2 * count)):
                 del self._short[short]
                 self._changed[short] = None
 

@@ -62,7 +62,7 @@ _KEPT: Final = {
 class Recorder:
     def __init__(self, options: HistoryOptions, by: str, now: Callable[[], float]) -> None:
         self._kept: tuple[Ending, ...] = _KEPT[options.keep]
-        self._has_all = options.keep == "all"
+        self.has_all = options.keep == "all"
         self._by = by
         self._now = now
         self.count = 0
@@ -70,7 +70,7 @@ class Recorder:
     def noted(self, entry: StagedJob, verdict: Verdict | None) -> Verdict | None:
         ending, job, progress = _SUCCEEDED if verdict is None else verdict.ending, entry.job, entry.progress
         is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
-        if is_plain and not self._has_all:
+        if is_plain and not self.has_all:
             return verdict  # most attempts end in this way, so it must be cheap
         if ending not in self._kept:
             return verdict

@@ -527,12 +527,14 @@ class StagedJobs:
     def _leave(self, entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
         freed: list[StagedJob] = []
         with self._lock:
-            for entry in _step_all(entries, step):
-                key = entry.job.key
+            left = _step_all(entries, step)
+            for entry in left:
                 del self._busy[entry.job.generation]
-                self._busy_keys.discard(key)
-                if key in self._queued:
-                    freed += self._queued.pop(key)
+            keys = [entry.job.key for entry in left]
+            self._busy_keys.difference_update(keys)
+            if self._queued:
+                for key in keys:
+                    freed += self._queued.pop(key, ())
         return freed
 
     def _drop(self, entry: StagedJob) -> None:
