@@ -273,3 +273,40 @@ def test_claims_are_posted_just_before_the_acknowledgements(make_resources, cloc
     completer._settled([entry], StoreError("it is busy", "wait", is_transient=True), is_again=False, is_alone=False)
     clock.advance(1)
     assert order == ["begins", 1, 1]
+
+
+class Ends(list):
+    """
+    A list that calls *on_empty* once, just after a slice of it was empty, as another thread could.
+    """
+
+    on_empty = None
+
+    def __getitem__(self, place):
+        found = super().__getitem__(place)
+        if not found and self.on_empty is not None:
+            on_empty, self.on_empty = self.on_empty, None
+            on_empty()
+        return found
+
+
+class WatchedBatcher(AckBatcher):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._ended = self.ends = Ends()
+
+
+def test_no_end_is_left_behind(make_resources):
+    """
+    An acknowledgement that is added just after a thread found nothing more to post is posted by that thread.
+    """
+    posted = []
+    batcher = WatchedBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))
+    batcher.add(end(0))
+    batcher.ends.on_empty = lambda: batcher.add(end(1))
+    batcher.go_on()
+    assert posted == [[0], [1]]
+    batcher.go_on()
+    batcher.add(end(2))
+    batcher.flush()
+    assert posted == [[0], [1], [2]]
