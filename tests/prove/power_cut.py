@@ -27,7 +27,7 @@ from recorded_disk import RecordedDisk
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
 from tickwheel.jobs.rows import row_of
-from tickwheel.stores.sqlite import SqliteStore, _connections, _far, _runs, _schema
+from tickwheel.stores.sqlite import SqliteStore, _connections, _far, _log_space, _runs, _schema
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
@@ -94,7 +94,8 @@ def run(seed: int, synchronous: str) -> Run:
             store._connections.limit_log(dice.choice((10, 60, 4000)))  # so that checkpoints run during the workload
         answered.append((len(disk.steps), _image(store)))
         far = mock.patch.multiple(_far, _STRETCH=2, _GONE_MAX=dice.choice((-9_999, 10)))
-        with mock.patch.multiple(_runs, **FEW), far:
+        ahead = mock.patch.multiple(_log_space, _LEAST=dice.choice((5_000, 1 << 17)), _MOST=1 << 17)
+        with mock.patch.multiple(_runs, **FEW), far, ahead:
             for _ in range(BATCHES):
                 store.apply(list(_batch(store, dice, lease.epoch)))
                 answered.append((len(disk.steps), _image(store)))

@@ -2,16 +2,19 @@
 A disk under SQLite that records the order of all writes, from which the effect of a power cut can be computed.
 
 The store runs its own SQL on its own connections. Only the library below them is replaced, by APSW's SQLite, whose
-virtual file system passes on every write and every sync, and records it.
+virtual file system passes on every write and every sync, and records it. So are the zeros that the store writes behind
+the end of the log.
 """
 
 from __future__ import annotations
 
+import io
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +22,7 @@ from unittest import mock
 
 import apsw
 
-from tickwheel.stores.sqlite import _connections
+from tickwheel.stores.sqlite import _connections, _log_space
 
 __all__ = ["RecordedDisk"]
 
@@ -63,7 +66,11 @@ class RecordedDisk:
             Connection=_Connection,
             Error=sqlite3.Error,
         )
-        with mock.patch.object(_connections, "sqlite3", library):
+        opened = partial(_LogFile, self)
+        with (
+            mock.patch.object(_connections, "sqlite3", library),
+            mock.patch.object(_log_space, "open", opened, create=True),
+        ):
             yield
         vfs.unregister()
 
@@ -141,6 +148,22 @@ class _File(apsw.VFSFile):
     def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.steps.append(Step(self._name, None))
         super().xSync(flags)
+
+
+class _LogFile(io.FileIO):
+    """
+    The log as the store itself opens it, to write behind its end.
+    """
+
+    def __init__(self, disk: RecordedDisk, path: str, mode: str, buffering: int) -> None:
+        assert buffering == 0
+        super().__init__(path, mode)
+        self._disk = disk
+        self._name = Path(path).name
+
+    def write(self, data: Any) -> int:
+        self._disk.steps.append(Step(self._name, self.tell(), bytes(data)))
+        return super().write(data)
 
 
 class _Vfs(apsw.VFS):

@@ -15,6 +15,7 @@ from typing import Final
 from tickwheel.jobs.errors import StoreError, StoreFormatError
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores.sqlite._errors import store_error
+from tickwheel.stores.sqlite._log_space import LogSpace
 from tickwheel.stores.sqlite._open_file import OpenFile
 from tickwheel.threads import Lock, RLock
 
@@ -64,6 +65,7 @@ class Connections:
             self.limit_log(_CHECKPOINT_PAGES)
             self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
             self.file = OpenFile(path, url)
+            self._log_space = LogSpace(self.file.log_name, self.file.log_inode)
         except BaseException:
             self.writer.close()
             raise
@@ -91,6 +93,13 @@ class Connections:
         Begin a transaction that writes, once no other process is writing.
         """
         self._execute("BEGIN IMMEDIATE")
+
+    def extend_log(self) -> None:
+        """
+        Keep room for the next commits in the log's file, within a transaction that writes.
+        """
+        if self.file.log_size != self._log_space.size:
+            self._log_space.extend()
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         """

@@ -18,7 +18,8 @@ from tickwheel.jobs.errors import StoreError
 
 __all__ = ["OpenFile", "inode_of"]
 
-_PARTS: Final = ("", "-wal", "-shm")
+_LOG: Final = "-wal"
+_PARTS: Final = ("", _LOG, "-shm")
 
 _LOOK_S: Final = 0.25
 """Time for which reads trust the last check."""
@@ -30,6 +31,9 @@ class OpenFile:
         parts = [(part, f"{path}{part}") for part in _PARTS]
         self._known = [(part, name, inode_of(name)) for part, name in parts]
         self.inode = self._known[0][2]
+        self.log_name, self.log_inode = self._known[1][1:]
+        self.log_size = 0
+        """Size of the log in bytes at the last check."""
         self._checked = time.monotonic()
 
     def check(self) -> None:
@@ -45,6 +49,8 @@ class OpenFile:
                 is_same = inode is None
             else:
                 is_same = (found.st_dev, found.st_ino) == inode
+                if part is _LOG:
+                    self.log_size = found.st_size
             if not is_same:
                 raise self._gone(part)
         self._checked = time.monotonic()

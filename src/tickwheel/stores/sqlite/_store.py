@@ -427,6 +427,8 @@ class SqliteStore:
                 batch = Batch(connection, now, self._filters, owner=owner, may_grow=may_grow, alone=alone)
                 answers = batch.apply(writes, is_guessing=is_guessing)
                 if is_owner:
+                    if may_grow:
+                        connections.extend_log()
                     moved = self._merger.pay(connection, batch.shelved, now) if may_grow and batch.shelved else 0
                     if (growth := growth_of(writes) + KEY_BYTES * moved) > 0:
                         self._reserve.cover(growth, connection)

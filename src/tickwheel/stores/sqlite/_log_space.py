@@ -1,0 +1,41 @@
+"""
+Zeros behind the end of the write-ahead log, which the next commits overwrite.
+
+A commit that makes the log's file larger waits until the file system has stored the new size and blocks, too, which
+takes as long as the commit itself. After a checkpoint SQLite writes the log again from its beginning, so the space is
+needed once. SQLite ignores pages behind the last commit, because a page counts only if it has the salt of the log.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final
+
+__all__ = ["LogSpace"]
+
+_SMALL: Final = 1 << 16
+"""Growth by one commit, in bytes, above which the file system's part is small beside it."""
+_LEAST: Final = 1 << 17
+_MOST: Final = 1 << 20
+"""Number of zeros at once. One commit waits until they are on the disk."""
+
+
+class LogSpace:
+    def __init__(self, path: str, inode: tuple[int, int] | None) -> None:
+        self._path, self._inode = path, inode
+        self.size = 0
+        """Size of the file after the last call of `extend`."""
+
+    def extend(self) -> None:
+        """
+        Write zeros behind the end of the log if a small commit has made it larger.
+
+        The caller must be in a write transaction, so that no process writes to the log, and commits the zeros with it.
+        """
+        with suppress(OSError), open(self._path, "r+b", buffering=0) as log:  # noqa: PTH123 - a Path costs more
+            found = os.fstat(log.fileno())
+            grown, self.size = found.st_size - self.size, found.st_size
+            if (found.st_dev, found.st_ino) == self._inode and 0 < grown <= _SMALL:
+                log.seek(self.size)
+                self.size += log.write(bytes(min(max(self.size, _LEAST), _MOST)))
