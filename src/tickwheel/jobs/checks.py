@@ -3,7 +3,7 @@ Internal: validates and converts callers' values.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
 TypeError for a wrong type. Delays end at 100 years, because a job that never fires would hold its key and its row
-indefinitely.
+forever.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ def check_keys(keys: Iterable[str]) -> list[str]:
 
 
 def check_handler(handler: str) -> str:
-    """
-    Validate a handler: at most 2,048 bytes of UTF-8, so that URLs fit.
-    """
+    # 2,048 bytes of UTF-8, so that URLs fit
     if not isinstance(handler, str):
         if isinstance(handler, TaskCall):
             raise InvalidJobError("handler", handler, BEHIND_THE_KEY)
@@ -252,7 +250,7 @@ def encode_payload(payload: Any) -> bytes:
 
 class EncodedPayload:
     """
-    A payload that was encoded earlier, in another thread; if that failed, `encode_payload` raises the error.
+    A payload that was encoded earlier, in another thread. If that failed, `encode_payload` raises the error.
     """
 
     __slots__ = ("_data", "_refusal")
@@ -283,16 +281,12 @@ def decode_payload(data: bytes) -> Any:
 
 @cache
 def _members(kind: type[_Choice]) -> dict[str, _Choice]:
-    """
-    Return the members of a StrEnum, keyed by value, because the enum's constructor takes seven times as long.
-    """
+    # the enum's constructor takes seven times as long
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
 
 def seconds(name: str, value: Duration) -> float:
-    """
-    Convert *value* to seconds as a float; a number beyond all floats becomes infinite.
-    """
+    # a number beyond all floats becomes infinite
     if type(value) is float and not math.isnan(value):
         return value
     if isinstance(value, timedelta):
@@ -315,9 +309,7 @@ def seconds(name: str, value: Duration) -> float:
 
 
 def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
-    """
-    Convert *value* to seconds, more than 0 and at most *most*; NaN raises the same error as 0.
-    """
+    # NaN raises the same error as 0
     number = value if isinstance(value, float) else seconds(name, value)
     if not 0 < number <= most:
         remedy = "pass seconds, more than 0"
@@ -326,9 +318,7 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
 
 
 def limit_s(name: str, value: Duration | None) -> float | None:
-    """
-    Convert *value* to seconds. None and values of 100 years or more mean no limit.
-    """
+    # None and values of 100 years or more mean no limit
     number = math.inf if value is None else seconds(name, value)
     return None if number > CENTURY_S else number
 

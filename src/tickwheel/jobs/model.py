@@ -75,11 +75,7 @@ __all__ = [
 
 
 STOPPED: Final = 0
-"""
-The `expires_at` of a job that was asked to stop. It is always in the past, so that no clock step changes it.
-
-A move or a replay removes this value.
-"""
+"""The `expires_at` of a job that was asked to stop. No clock step changes it; a move or a replay removes it."""
 
 
 class State(StrEnum):
@@ -121,8 +117,8 @@ class Job:
         handler: The handler of that kind: a handler's name or a URL.
         attempt: Number of attempts begun in this generation.
         expires_at: Time after which the job no longer fires, or None. A move, a maximum wait or a next run changes it
-            together with `due_at`. A retry does not: `expires_ms` of the recurrence then stores the distance for the
-            next run. `STOPPED` if the job was asked to stop while it ran.
+            together with `due_at`. A retry leaves it unchanged, and the recurrence keeps the distance in `expires_ms`
+            for the next run. `STOPPED` if the job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
@@ -132,8 +128,7 @@ class Job:
         sent_as: The message id of its run, if it does not follow from the generation; or None.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
-        lacks_handler: True if no live owner has its handler. Any node with the handler may claim the job. Waiting uses
-            no attempt.
+        lacks_handler: True if no live owner has its handler. Any node with the handler may claim the job.
         awaits_worker: True if its attempt is counted but has not started. Only the firing process knows.
     """
 
@@ -169,7 +164,7 @@ class Job:
     @property
     def fire_id(self) -> str:
         """
-        The name of one attempt: `key/generation/attempt`. It is the same at each delivery.
+        The name of one attempt: `key/generation/attempt`. All deliveries of the attempt have the same name.
         """
         return f"{self.key}/{self.generation}/{self.attempt}"
 
@@ -211,8 +206,7 @@ class Set:
     Otherwise the series stays in its manifest.
 
     Attributes:
-        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if it is reset; 0 means
-            now.
+        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if reset; 0 means now.
         max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
@@ -253,8 +247,8 @@ class Move:
     """
     Give a pending job another due time and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. `Set`
-    describes the other fields. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
+    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. Other
+    fields are as in `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
     continues with the scheduled run.
     """
 
@@ -276,12 +270,11 @@ class Cancel:
 
     If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. A
     recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
-    begins. CANCELLED carries the removed job. Shared fields are those of `Set`.
+    begins. CANCELLED carries the removed job. Other fields are as in `Set`.
 
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
-            expires (`STOPPED`), so that it is not retried however the attempt ends. `request_withdrawal` notifies the
-            owner.
+            expires (`STOPPED`), so that it is not retried. `request_withdrawal` notifies the owner.
         under: The declaration that the cancel is part of, if any; NOT_FOUND for a job of another manifest.
     """
 
@@ -329,9 +322,9 @@ class Begin:
     """
     Count an attempt before the job is dispatched.
 
-    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The owner writes it in
-    bulk, shortly before the jobs are due, so that no commit delays a firing. TOO_LATE means that the job is already
-    running, so a repeated Begin shows whether an earlier one with an unknown outcome took effect.
+    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The owner begins jobs in
+    bulk, shortly before they are due, so that no commit delays a firing. TOO_LATE means that the job is already
+    running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
 
     *job* is the pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
     a search by key. If either differs, the answer is WRONG_GENERATION. The write increases the attempt by one.
@@ -347,8 +340,8 @@ class SetAside:
     Release a pending job that its owner has no handler for, so that any node with the handler can claim it.
 
     Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The job keeps its due
-    time, generation and attempts. It is no longer due in its shard, and waits for a `take_up`. *error* is the reason
-    why the handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
+    time, generation and attempts. The job is then due in no shard, and waits for a `take_up`. *error* is the reason why
+    the handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
     """
 
     job: Job
@@ -374,8 +367,7 @@ class Settle:
     """
     End a firing that was begun (acknowledge it). Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    SETTLED carries the job, or None if it no longer exists. The answer for a job that is not running is
-    WRONG_GENERATION.
+    SETTLED carries the job, or None if it no longer exists. WRONG_GENERATION also means that the job does not run.
 
     Attributes:
         job: The job of its `Begin`.
@@ -439,7 +431,7 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create. It is the last write of a batch, in a store that `claims_sets`.
+    Begin jobs that earlier writes of the batch create: the last write, for a store that `claims_sets`.
 
     *indexes* are the positions of plain sets in the batch. A job is begun if its set was answered CREATED and no later
     write of the batch changes it, but the store may leave any of these jobs pending. The answer to each set shows its
@@ -452,7 +444,6 @@ class Claim:
 
 
 JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
-"""A write to one job."""
 
 Write: TypeAlias = JobWrite | Declare | Keep | Claim
 

@@ -136,8 +136,7 @@ class SetRequest:
         dst_overlap: Policy for times that the wall clock shows twice: run the "first" time, the "second" or "both".
             None means "both" for a cron line that begins with `*` or has six fields, else "first".
         misfire: Policy for missed runs: "once", "all" or "skip".
-        misfire_grace: With "skip", a run that is later than this number of seconds is missed; at least a second. None
-            for a minute.
+        misfire_grace: With "skip", a run later than this number of seconds is missed; at least 1. None means 60.
         overlap: Policy for instants that pass during a run, including its retries: "skip" them, run "once" for all of
             them, make up for "all", or "cancel" the run at the first. None means "all" if `misfire` is "all", else
             "skip".
@@ -531,9 +530,7 @@ def _field(fields: Mapping[str, Any]) -> str | None:
 
 
 def _bytes_of(field: str | None) -> bytes | None:
-    """
-    Return bytes that occur in every payload with *field*, as a prefilter; None if JSON might escape the value.
-    """
+    # a prefilter: these bytes occur in every payload with *field*, unless JSON might escape the value
     value = "" if field is None else field.partition("=")[2]
     return value.encode() if _UNESCAPED.fullmatch(value) else None
 

@@ -1,5 +1,5 @@
 """
-Internal: the rules by which a write changes a job, written once for all stores. They read no clock and no table.
+Internal: the rules by which a write changes a job, written once for all stores. A rule reads no clock and no table.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
-"""Identity of an attempt."""
 REQUESTS_KEPT_MS: Final = 60_000
 """Time for which a request about an attempt is kept, and for which a request to stop it is valid."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
@@ -224,7 +223,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     over = write.over
     if over is None or over.standing is not AttemptState.STARTED:
         return True
-    # The status may be of an earlier attempt. Then nothing is known of the counted one.
+    # The status may be of an earlier attempt. Then nothing is known of the counted attempt.
     return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
 
 
@@ -441,9 +440,7 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
-    """
-    Return *job* as a write sees it: None if its attempt is counted and *over* is not the status of this attempt.
-    """
+    # None means that the attempt is counted, and *over* is not the status of this attempt
     if job is None or job.state is not State.RUNNING:
         return job
     if over is None:
