@@ -241,7 +241,7 @@ class Plan:
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
         """
-        Add the history record of an answered *write*, if its author wants one.
+        Add the history record of an answered *write*, if the author of *write* wants a record.
         """
         record = act_of(write, before, self.answers[index], now)
         if record is not None:

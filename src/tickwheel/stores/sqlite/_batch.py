@@ -1,7 +1,3 @@
-"""
-Applies the writes of one transaction in as few statements as possible.
-"""
-
 from __future__ import annotations
 
 import json

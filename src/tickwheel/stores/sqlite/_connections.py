@@ -28,17 +28,10 @@ _CHECKPOINT_PAGES: Final = 4_000
 _PRIMARY: Final = 0xFF
 """Mask of the primary code in an extended error code of SQLite."""
 _POLL_S: Final = 0.001
-"""
-Seconds between two attempts to get the write lock. SQLite's own waits grow to 100 ms, so they miss the short pauses of
-a process that commits one batch after the other.
-"""
+"""Seconds between attempts to get the write lock. SQLite's own waits, up to 100 ms, miss a writer's short pauses."""
 
 
 class Connections:
-    """
-    The connections to one file. All methods are thread-safe; the writer has its own lock.
-    """
-
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
         """
         Open the writer in WAL mode, and create a missing file. A write-protected file is opened read-only.
@@ -217,10 +210,7 @@ class Connections:
 
 
 class _Reading:
-    """
-    A context with a connection that only reads. A generator would cost as much as a short query.
-    """
-
+    # a generator would cost as much as a short query
     __slots__ = ("_connection", "_connections")
 
     def __init__(self, connections: Connections) -> None:

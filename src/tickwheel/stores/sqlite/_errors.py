@@ -1,7 +1,3 @@
-"""
-Messages for SQLite's errors.
-"""
-
 from __future__ import annotations
 
 import sqlite3

@@ -33,15 +33,10 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""
-Length of a slot, as in the table of levels. A month has 60 slots, and a commit of far jobs writes the last page of each
-slot that it appends to.
-"""
+"""Length of a slot, as in the table of levels: 60 a month. A commit writes the last page of each slot it extends."""
 
 NEAR_MS: Final = 3_600_000
-"""
-A slot is sorted this long before its start. This is before its jobs are prefetched, even with the longest horizon.
-"""
+"""A slot is sorted this long before its start, and so before its jobs are prefetched, even with the longest horizon."""
 
 _STRETCH: Final = 5_000
 """Maximum number of rows of a slot that one commit moves or compacts."""
@@ -151,9 +146,7 @@ class Sorter:
                 self._place = sweep(connection, self._place)
 
     def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
-        """
-        Move far jobs that come near into level 0: one commit for a slot that is near, more for slots that have begun.
-        """
+        # one commit for a slot that is near, more for slots that have begun
         for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
             with connections.reading() as connection:
                 if reserve.is_spent or _first_slot(connection, _INT64_MIN, until) is None:

@@ -1,5 +1,5 @@
 """
-The channel `FILE-wake` beside a database, by which its owner receives notifications of writes.
+The channel `FILE-wake` beside a database, by which other processes notify the owner of their writes.
 """
 
 from __future__ import annotations

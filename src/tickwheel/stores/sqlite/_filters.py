@@ -1,8 +1,8 @@
 """
 Bloom filters over the keys of runs, which show the runs that may contain a key, and save look-ups in all other runs.
 
-Each part of a run has a filter with sixteen bits for each of its keys, of which each key sets two. One or two percent
-of the absent keys pass a filter. The filters are stored in the file, and each process reads them once.
+Each part of a run has a filter with sixteen bits per key, and each key sets two bits. One or two percent of the absent
+keys pass a filter. The filters are stored in the file, and each process reads them once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Filters:
         """
         Return each run that may contain some of the sorted *keys*, with those keys.
 
-        It caches the filters that it reads, so do not call it in a transaction that has changed a run.
+        The filters that are read are cached, so do not call this in a transaction that has changed a run.
         """
         with self._lock:
             runs = self._read(connection)
@@ -59,9 +59,7 @@ class Filters:
         return [(number, some) for number, some in found if some]
 
     def _read(self, connection: sqlite3.Connection | Joined) -> dict[int, _Run]:
-        """
-        Read the filters that are not cached. Run numbers are never reused, and keys are only appended to a run.
-        """
+        # run numbers are never reused, and keys are only appended to a run
         sizes = dict(connection.execute(SQL["runs"]).fetchall())
         known = self._runs
         self._runs = {}

@@ -1,7 +1,3 @@
-"""
-The history: reads by key, and pruning of the oldest records.
-"""
-
 from __future__ import annotations
 
 import sqlite3

@@ -22,10 +22,7 @@ __all__ = ["Follower", "Joined", "joining"]
 
 _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
-"""
-Longest interval between polls for the end of a transaction. Intervals grow up to it, because most transactions are
-short.
-"""
+"""Maximum interval between polls for the end of a transaction. Most end soon, so the first intervals are short."""
 _FOLLOWED_S: Final = 60.0
 """Time after which polling stops. The owner finds the jobs in its own scans."""
 

@@ -15,9 +15,6 @@ __all__ = ["changed", "take_over"]
 
 
 def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int, int]:
-    """
-    Start a new epoch of *owner*, make running jobs pending again, and return the epoch and their number.
-    """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
         # Running jobs are at the front: the search ends at the last running job, not at the last job.

@@ -1,7 +1,3 @@
-"""
-Lists jobs, one page at a time.
-"""
-
 from __future__ import annotations
 
 import sqlite3
@@ -23,16 +19,14 @@ _ABOVE_ALL: Final = b""
 """Upper bound of all keys: SQLite sorts every blob after every text."""
 
 _Keys: TypeAlias = tuple[str, tuple[int, ...]]
-"""The query of the keys, and the shelves to run it on, once for each; without shelves it runs once."""
+"""The query of the keys, and the shelves to run the query on, once for each; without shelves, it runs once."""
 
 _DEAD: Final = (-1,)
 _PAUSED: Final = (-3,)
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
-    """
-    Return the page of *query*. If a filter rejects some jobs, more statements find and read a larger range.
-    """
+    # if a filter rejects some jobs, more statements find and read a larger range
     connection.execute("BEGIN")  # otherwise a merge between the statements would hide the keys that it moves
     try:
         return _page(connection, query, _keys(connection, query))

@@ -1,7 +1,3 @@
-"""
-The statements of the `.sql` files, keyed by name.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -80,9 +76,6 @@ def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[An
 
 @cache
 def width_of(name: str) -> int:
-    """
-    Return the number of values in a row of the statement *name*.
-    """
     return SQL[name].count("?")
 
 
@@ -108,7 +101,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* finds. It runs once for each of *shelves*, if any.
+    Return the query *name* over the keys that the query *keys* finds, to run once for each of *shelves*, if any.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")

@@ -35,7 +35,7 @@ _OWED: Final = 6
 """Number of keys moved for each new key: one move to the first run, and one for each size up to 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""Number of commits per renewal, for keys set by other processes. They move up to 40,000 keys a second."""
+"""Number of commits per renewal, for keys set by other processes. These commits move up to 40,000 keys a second."""
 
 _HINTS_MIN: Final = 100_000
 
@@ -89,9 +89,7 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
-    """
-    Move a slice of keys from *sources* to *goal*. Outdated keys due before *checked* are dropped.
-    """
+    # outdated keys due before *checked* are dropped
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
     share = max(1, _SLICE // len(sources))

@@ -1,7 +1,3 @@
-"""
-The schema of a file: its version, and the migrations to the current version.
-"""
-
 from __future__ import annotations
 
 import sqlite3

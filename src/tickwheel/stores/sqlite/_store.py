@@ -1,7 +1,3 @@
-"""
-The store on one SQLite file.
-"""
-
 from __future__ import annotations
 
 import os

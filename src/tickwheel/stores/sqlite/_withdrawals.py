@@ -1,5 +1,5 @@
 """
-Withdrawal requests, in `tickwheel_question`. The owner makes a job pending again, or answers that it has started.
+Withdrawal requests. The owner makes the job pending again, or answers that the attempt has started.
 """
 
 from __future__ import annotations
