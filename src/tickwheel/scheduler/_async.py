@@ -1,7 +1,3 @@
-"""
-The durable scheduler for asyncio.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -58,7 +54,6 @@ class AsyncScheduler(Common):
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
-    """The loop on which the scheduler was started."""
 
     @cached_property
     def _replies(self) -> Replies:
@@ -68,8 +63,8 @@ class AsyncScheduler(Common):
         """
         Become the owner and fire; see `Scheduler.start`.
 
-        If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that it was already
-        started, on a loop that has been closed since.
+        If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that the scheduler
+        was already started, on a loop that has been closed since.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop.is_closed():
@@ -420,9 +415,7 @@ class AsyncScheduler(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings for this caller to run; see `Scheduler.lease`.
-
-        If the `await` is cancelled, other callers get the firings.
+        Return due firings to run; see `Scheduler.lease`. If the `await` is cancelled, other callers get the firings.
         """
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:

@@ -1,7 +1,3 @@
-"""
-The core of `Scheduler` and `AsyncScheduler`: a client, and an engine while the scheduler is started.
-"""
-
 from __future__ import annotations
 
 import logging
@@ -205,11 +201,7 @@ class Core:
         return runtime.timers(clock=runtime.clock, driver=LateDriver(pacer.call_every)), pacer
 
     def _name(self) -> str:
-        """
-        Return the owner's name, the same for all attempts to start, because an unanswered attempt may have succeeded.
-
-        A fork gets another name.
-        """
+        # the same for all attempts to start, because an unanswered one may have succeeded; a fork gets another name
         pid = os.getpid()
         if self._life[0] != pid:
             self._life = (pid, one_life(owner_name(self._options), self.runtime.token))
@@ -219,12 +211,7 @@ class Core:
         return self._engine is not None and self._engine.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
-        """
-        Stop as `Scheduler.stop` describes.
-
-        This does nothing in the child of a fork, because threads and leases belong to the parent. It also does nothing
-        while the interpreter ends, because it could not wait for its threads.
-        """
+        # the parent of a fork keeps its threads and leases; an ending interpreter cannot wait for threads
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
         self._standby.end()
@@ -272,9 +259,7 @@ class Core:
             reservation.start(answers)
 
     def _lost_sight(self) -> None:
-        """
-        Rescan the store after a commit with an unknown outcome, because the prefetcher was not notified of it.
-        """
+        # the prefetcher was not notified of the commit
         engine = self._engine
         if engine is not None:
             engine.rescan()

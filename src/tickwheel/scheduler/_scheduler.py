@@ -1,7 +1,3 @@
-"""
-The durable scheduler for threads.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,15 +48,15 @@ class Scheduler(Fleet):
         """
         Become the store's owner, recover jobs that a crash left running, and fire.
 
-        Does nothing if it is already started.
+        Does nothing if the scheduler is already started.
 
         Args:
-            role: "owner"; or "auto" if several processes use one SQLite file. The first of them is then the owner, and
+            role: "owner"; or "auto" if several processes use one SQLite file. The first process is then the owner, and
                 the others are clients. When the owner ends, one of them takes over within a second.
 
         Raises:
             InvalidJobError: For another *role*, or a task with an annotation that cannot be resolved.
-            StoreInUseError: As "owner", if another process owns the store; this one stays a client.
+            StoreInUseError: As "owner", if another process owns the store; this scheduler stays a client.
             StoreError: If the store cannot be opened.
             ClosedError: After `stop`.
         """
@@ -72,15 +68,14 @@ class Scheduler(Fleet):
         """
         Stop firing, let handlers finish, write their results, release the store, and close.
 
-        It waits at most *timeout* seconds (None: for all handlers), and returns the firings that are still running. The
-        next owner recovers these. Pending jobs stay in the store. A counted attempt that has not started is no longer
-        counted.
+        Waits at most *timeout* seconds (None: for all handlers), and returns the firings that are still running. The
+        next owner recovers these. Pending jobs stay in the store. Attempts that have not started are not counted.
 
-        * Before `start`, it closes the client.
+        * Before `start`, a stop closes the client.
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
           finishes the rest.
-        * Inside a handler, it returns [] at once, and the stop continues in the background.
-        * While the interpreter ends, it does nothing. The next owner recovers the running jobs.
+        * Inside a handler, the call returns [] immediately, and the stop continues in the background.
+        * While the interpreter ends, a stop does nothing. The next owner recovers the running jobs.
         """
         return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
@@ -211,7 +206,7 @@ class Scheduler(Fleet):
             schedules: The jobs of the manifest, each key once; at most 10,000.
             manifest: The manifest's name, for example the program's name: 1 to 255 bytes of UTF-8.
             revision: The number of the build or release. If a newer revision was declared, this call does nothing.
-            rollback: True to declare an older revision nevertheless.
+            rollback: True to declare an older revision.
             allow_empty: True to allow an empty list, which cancels all jobs of the manifest.
             dry_run: True to return the result without writing anything.
 
@@ -283,8 +278,8 @@ class Scheduler(Fleet):
         """
         End the pause of the job of *key*, which is due again at its due time.
 
-        If the due time has passed, the job is due at once. A recurring job treats missed runs by its `misfire` policy.
-        A job past its `expires` is dropped. The answer is RESUMED, KEPT (it was not paused), NOT_FOUND or
+        If the due time has passed, the job is due immediately. A recurring job treats missed runs by its `misfire`
+        policy. A job past its `expires` is dropped. The answer is RESUMED, KEPT (it was not paused), NOT_FOUND or
         WRONG_GENERATION.
         """
         return self._do(ResumeJobs((key,), if_generation))[0]
@@ -398,7 +393,7 @@ class Scheduler(Fleet):
         """
         Make the dead jobs of *keys* pending again. The answers are in order, each as from `replay`.
 
-        Without *rate*, all jobs are due now. With it, they become due one after the other, at this number per second.
+        Without *rate*, all jobs are due now. With *rate*, they become due one by one, at this number per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
@@ -485,8 +480,8 @@ class Scheduler(Fleet):
         Return a page of jobs in the order of their keys. Continue with `cursor=page.cursor` until it is None.
 
         The keys begin with *prefix*. `Filter` and `ListRest` describe the *fields*. A page reads at most 10,000 keys
-        (2,000 on Redis), about ten milliseconds. It may therefore have fewer jobs than its limit, or none, and still
-        not be the last. If few jobs match, the list takes many pages.
+        (2,000 on Redis), about ten milliseconds. A page may therefore have fewer jobs than its limit, or none, and
+        still not be the last. If few jobs match, the list takes many pages.
         """
         check_names("list", fields, ListRest.__annotations__)
         return self._core.client.page({"prefix": prefix, **fields})
