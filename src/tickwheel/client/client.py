@@ -1,7 +1,3 @@
-"""
-The client of a store. It opens the store on first use, writes, and reads.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -64,9 +60,9 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    The writing thread calls *reserve* before a commit, if the store `claims_sets`. It calls *on_commit* after a commit,
-    before callers get their answers, or *on_unknown* if the outcome is unknown. The caller's thread calls *on_scope*
-    with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
+    The writing thread calls *reserve* before a commit, if the store `claims_sets`. The same thread calls *on_commit*
+    after a commit, before callers get their answers, or *on_unknown* if the outcome is unknown. The caller's thread
+    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
     """
 
     def __init__(
@@ -383,9 +379,7 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """
-    Drop repeats: keep the first record of each death, and the last record of each bulk act, which has the sums.
-    """
+    # keeps the first record of each death, and the last record of each bulk act, which has the sums
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}
     kept = {(each.key, each.number) for each in (*deaths.values(), *bulks.values())}
