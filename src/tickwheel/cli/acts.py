@@ -19,7 +19,7 @@ _COLUMNS = ("at", "act", "job, scope or node", "by", "more")
 @click.option(
     "--since", type=DurationRange(1.0), default=600.0, show_default="10m", help="How far to look back, such as 2h."
 )
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number.")
 @store_option
 @json_option
 def command(*, since: float, limit: int, store: str, as_json: bool) -> None:

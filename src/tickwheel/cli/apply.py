@@ -34,8 +34,8 @@ def manifest_option(function: _F) -> _F:
 
 @click.command("apply")
 @click.argument("file", type=click.File("rb"))
-@click.option("--manifest", metavar="NAME", required=True, help="The manifest that the file is.")
-@click.option("--revision", type=int, metavar="N", help="The number of the build; after a newer one nothing is done.")
+@click.option("--manifest", metavar="NAME", required=True, help="Name of the manifest.")
+@click.option("--revision", type=int, metavar="N", help="Number of the build. An older build changes nothing.")
 @click.option("--rollback", is_flag=True, help="Go back to an older revision.")
 @click.option("--allow-empty", is_flag=True, help="Let a file without jobs cancel all jobs of the manifest.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")

@@ -16,25 +16,25 @@ __all__ = ["bulk_options", "change_all", "filter_options", "is_bulk"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FILTERS: Final = (
-    click.option("--contains", metavar="TEXT", help="Only those whose key contains this."),
-    click.option("--handler", metavar="NAME", help="Only those of this handler."),
-    click.option("--target", metavar="NAME", help="Only those of this target."),
-    click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state."),
-    click.option("--error", metavar="TEXT", help="Only those whose last error contains this."),
-    click.option("--payload", metavar="TEXT", help="Only those whose payload contains this."),
-    click.option("--field", metavar="NAME=VALUE", help="Only those whose JSON payload has this field."),
-    click.option("--recurring", is_flag=True, help="Only recurring ones."),
-    click.option("--paused", is_flag=True, help="Only pending ones that are paused."),
-    click.option("--manifest", metavar="NAME", help="Only those of this manifest."),
-    click.option("--due-from", type=MOMENT, help="Only those due from this time on."),
-    click.option("--due-until", type=MOMENT, help="Only those due before this time."),
+    click.option("--contains", metavar="TEXT", help="Only jobs whose key contains this."),
+    click.option("--handler", metavar="NAME", help="Only jobs of this handler."),
+    click.option("--target", metavar="NAME", help="Only jobs of this target."),
+    click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only jobs in this state."),
+    click.option("--error", metavar="TEXT", help="Only jobs whose last error contains this."),
+    click.option("--payload", metavar="TEXT", help="Only jobs whose payload contains this."),
+    click.option("--field", metavar="NAME=VALUE", help="Only jobs whose JSON payload has this field."),
+    click.option("--recurring", is_flag=True, help="Only recurring jobs."),
+    click.option("--paused", is_flag=True, help="Only pending jobs that are paused."),
+    click.option("--manifest", metavar="NAME", help="Only jobs of this manifest."),
+    click.option("--due-from", type=MOMENT, help="Only jobs due from this time on."),
+    click.option("--due-until", type=MOMENT, help="Only jobs due before this time."),
 )
 _BULK: Final = (
     click.option("--prefix", help="Instead of KEY, all whose keys begin with this; an empty prefix means all."),
     *_FILTERS,
-    click.option("--dry-run", is_flag=True, help="Count them, and change none."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Change so many at most."),
-    click.option("--cursor", metavar="CURSOR", help="Go on where a run has stopped."),
+    click.option("--dry-run", is_flag=True, help="Count the jobs, and change none."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of jobs to change."),
+    click.option("--cursor", metavar="CURSOR", help="Continue where an earlier run stopped."),
 )
 _RUN: Final = ("dry_run", "limit", "cursor")
 _DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", "resume": "resumed", "run": "run now"}

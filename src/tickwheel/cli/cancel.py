@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.argument("key", required=False, shell_complete=complete_key)
 @bulk_options
 @generation_option
-@click.option("--running", is_flag=True, help="Ask what runs to stop.")
+@click.option("--running", is_flag=True, help="Ask running jobs to stop.")
 @store_option
 @json_option
 def command(

@@ -50,13 +50,11 @@ class _Faults(click.ParamType[tuple[str, ...]]):
     metavar="URL",
     help="Where the jobs are; one made for this, on a lease of 5 s.  [default: a SQLite file that is removed]",
 )
-@click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there are faults.")
+@click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="Duration of the faults.")
 @click.option(
     "--latency", type=DURATION, default=0.15, show_default="150ms", help="The round-trip latency of the links."
 )
-@click.option(
-    "--jitter", type=DURATION, default=0.03, show_default="30ms", help="How much more or less the latency may be."
-)
+@click.option("--jitter", type=DURATION, default=0.03, show_default="30ms", help="Maximum deviation of the latency.")
 @click.option(
     "--fault", "faults", type=_Faults(), metavar="NAMES", help=f"Which faults, of {', '.join(FAULTS)}.  [default: all]"
 )

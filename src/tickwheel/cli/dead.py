@@ -30,7 +30,7 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("prefix", default="")
-@click.option("--limit", type=click.IntRange(min=1), help="How many at most; all, if it is not given.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number; by default all.")
 @store_option
 @json_option
 def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None:
@@ -72,8 +72,8 @@ def list_incidents(search: str, store: str, as_json: bool) -> None:
 @command.command("replay")
 @click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_key)
 @click.option("--incident", metavar="FINGERPRINT", help="All of this incident: see 'dead incidents'.")
-@click.option("--rate", type=float, metavar="N", help="So many a second, one after the other; at once, if not given.")
-@click.option("--over", type=DURATION, help="With a filter: spread them over so long from now on, as in 10m.")
+@click.option("--rate", type=float, metavar="N", help="Replay N jobs a second; by default all at once.")
+@click.option("--over", type=DURATION, help="With a filter: spread the jobs over this time from now on, as in 10m.")
 @bulk_options
 @store_option
 @json_option

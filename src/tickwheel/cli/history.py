@@ -14,9 +14,9 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error or
 
 @click.command("history")
 @key_argument
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number.")
 @click.option("--before", type=click.IntRange(1), metavar="N", help="Only records with numbers below this one.")
-@click.option("--traceback", "has_traceback", is_flag=True, help="Show where each failed, too.")
+@click.option("--traceback", "has_traceback", is_flag=True, help="Also show where each attempt failed.")
 @store_option
 @json_option
 def command(*, key: str, limit: int, before: int | None, has_traceback: bool, store: str, as_json: bool) -> None:

@@ -46,8 +46,8 @@ command.add_command(import_celerybeat)
     help="What the keys begin with; a name made of the command follows.  "
     "[default: the file's name and a slash, or crontab/]",
 )
-@click.option("--target", default="log", show_default=True, help="Where the jobs go.")
-@click.option("--handler", metavar="NAME", help="Which handler of that target; its payload has the command.")
+@click.option("--target", default="log", show_default=True, help="Target of the jobs.")
+@click.option("--handler", metavar="NAME", help="Handler of that target; the payload has the command.")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of lines without CRON_TZ.")
 @click.option("--system", is_flag=True, help="A user's name precedes each command, as in the system's crontab.")
 @click.option("--seconds", is_flag=True, help="Each line has six fields, the first of which is the second.")

@@ -12,7 +12,7 @@ __all__ = ["import_apscheduler", "import_celerybeat"]
 @click.command("apscheduler")
 @click.argument("url")
 @click.option("--table", help="Where the jobs are.  [default: apscheduler_jobs, or else schedules; apscheduler.jobs]")
-@click.option("--target", default="handler", show_default=True, help="Where the jobs go.")
+@click.option("--target", default="handler", show_default=True, help="Target of the jobs.")
 @takeover.options
 def import_apscheduler(*, url: str, table: str | None, target: str, **options: Any) -> None:
     """
@@ -29,7 +29,7 @@ def import_apscheduler(*, url: str, table: str | None, target: str, **options: A
 
 @click.command("celerybeat")
 @click.argument("source")
-@click.option("--target", default="celery", show_default=True, help="Where the jobs go.")
+@click.option("--target", default="celery", show_default=True, help="Target of the jobs.")
 @click.option("--tz", metavar="ZONE", help="The zone of crontabs.  [default: that of the settings or the file, or UTC]")
 @takeover.options
 def import_celerybeat(*, source: str, target: str, tz: str | None, **options: Any) -> None:

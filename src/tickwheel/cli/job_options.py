@@ -65,7 +65,7 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
             "--max-runs", type=int, metavar="N", help="How many runs there are; after the last one the job is gone."
         ),
         click.option(
-            "--pause-after", type=int, metavar="N", help="Pause the job once so many runs in a row have failed."
+            "--pause-after", type=int, metavar="N", help="Pause the job once this number of runs in a row have failed."
         ),
         click.option("--jitter", type=DURATION, help="Spread the runs of different keys over this time.", **usual(0.0)),
         click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin."),
@@ -74,8 +74,8 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
             help="Where it goes: handler, webhook, log, pull, or NAME of a TICKWHEEL_TARGET_NAME.",
             **usual("handler"),
         ),
-        click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address."),
-        click.option("--attempts", type=int, metavar="N", help="How often it is tried at most, with the usual waits."),
+        click.option("--handler", metavar="NAME", help="Name of the handler, or address of the webhook."),
+        click.option("--attempts", type=int, metavar="N", help="Maximum number of attempts, with the usual waits."),
         click.option("--expires", type=DURATION, help="Do not fire it when it is later than this."),
     ]
 

@@ -26,11 +26,11 @@ _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
     "--not-succeeded-since",
     type=MOMENT,
     metavar="TIME",
-    help="Only recurring ones of which no run has succeeded since then, as in 2030-01-01T09:00.",
+    help="Only recurring jobs of which no run has succeeded since then, as in 2030-01-01T09:00.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
-@click.option("--all", "has_all", is_flag=True, help="All of them, whatever the limit.")
-@click.option("--cursor", metavar="KEY", help="Only those after this key, where a list has ended.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number.")
+@click.option("--all", "has_all", is_flag=True, help="All jobs, whatever the limit.")
+@click.option("--cursor", metavar="KEY", help="Only jobs after this key, at which an earlier list ended.")
 @store_option
 @json_option
 def command(

@@ -83,12 +83,12 @@ class _Threshold(click.ParamType[Threshold]):
     show_default="20s",
     help="Jobs are due within this time, evenly spread.",
 )
-@click.option("--target", default="log", show_default=True, help="Where fired jobs go.")
-@click.option("--handler", default="", help="Which handler, or the URL of a webhook.")
+@click.option("--target", default="log", show_default=True, help="Target of the jobs.")
+@click.option("--handler", default="", help="Name of the handler, or URL of the webhook.")
 @click.option(
     "--payload", type=click.IntRange(0, 100_000), default=100, show_default=True, help="How many bytes a payload has."
 )
-@click.option("--connections", type=click.IntRange(1, 1_000), default=64, show_default=True, help="How many at most.")
+@click.option("--connections", type=click.IntRange(1, 1_000), default=64, show_default=True, help="Maximum number.")
 @click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A write token, if the service needs one.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same requests.")
 @click.option("--keep", is_flag=True, help="Keep what is pending at the end; otherwise it is cancelled.")

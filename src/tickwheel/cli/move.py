@@ -21,7 +21,7 @@ __all__ = ["command"]
     "--tz", metavar="ZONE", is_eager=True, help="The zone of times without an offset, which are local otherwise."
 )
 @click.option("--by", "shift", type=DURATION, help="With a filter: by how much, as in 1h, or -30m for earlier.")
-@click.option("--over", type=DURATION, help="With a filter: spread them over so long, from --at or from now on.")
+@click.option("--over", type=DURATION, help="With a filter: spread the jobs over this time, from --at or from now on.")
 @bulk_options
 @generation_option
 @store_option

@@ -34,7 +34,7 @@ command.add_command(apply)
 
 @command.command("list")
 @click.argument("prefix", default="")
-@click.option("--manifest", metavar="NAME", help="Only those of this manifest.")
+@click.option("--manifest", metavar="NAME", help="Only jobs of this manifest.")
 @click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many runs to show.")
 @store_option
 @json_option
@@ -98,7 +98,7 @@ def next_runs(line: str | None, count: int, key: str, **fields: Any) -> None:
 @click.option(
     "--tz", metavar="ZONE", is_eager=True, help="The zone of times without an offset, which are local otherwise."
 )
-@click.option("--rate", type=float, metavar="N", help="So many runs a second, one after the other; else all now.")
+@click.option("--rate", type=float, metavar="N", help="Set N runs a second; by default all now.")
 @click.option("--limit", type=int, default=1_000, show_default=True, help="How many runs at most.")
 @click.option("--dry-run", is_flag=True, help="Count the runs, and set none.")
 @store_option

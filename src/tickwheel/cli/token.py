@@ -14,12 +14,12 @@ __all__ = ["command"]
 @click.command("token")
 @click.argument("access", type=click.Choice(["read", "write"]))
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Add its hash to this file of tokens.")
-@click.option("--comment", default="", help="Whose token it is; written after the hash.")
+@click.option("--comment", default="", help="Owner of the token; written after the hash.")
 @click.option("--prefix", help="Only for keys that begin with this; it sees nothing of the others.")
 @click.option(
     "--expires",
     type=DurationRange(0, is_least_open=True),
-    help="How long it is valid, as 90d or 12h; without an end if not given.",
+    help="Time for which the token is valid, such as 90d or 12h; by default without end.",
 )
 def command(*, access: str, file: Path | None, comment: str, prefix: str | None, expires: float | None) -> None:
     """

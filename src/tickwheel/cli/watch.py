@@ -19,7 +19,7 @@ _RECORDS = 100
 
 @click.command("watch")
 @key_argument
-@click.option("--every", type=DurationRange(0.1), default=1.0, show_default="1s", help="The time between looks.")
+@click.option("--every", type=DurationRange(0.1), default=1.0, show_default="1s", help="The time between polls.")
 @store_option
 @json_option
 def command(*, key: str, every: float, store: str, as_json: bool) -> None:

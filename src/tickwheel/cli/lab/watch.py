@@ -28,7 +28,7 @@ FIRST = ("hierarchical", "heap")
     help="The design shown first; may be given twice.  [default: both kinds]",
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default="watch.html", show_default=True)
-@click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="How many at most.")
+@click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="Maximum number.")
 def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> None:
     """
     Write a page on which the designs play the beginning of TRACE: step by step, slow or fast, with one timer followed.
