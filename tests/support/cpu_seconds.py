@@ -1,7 +1,8 @@
 """
-Counts the CPU time of each test with its child processes, prints the ten largest, and fails a test over the limit.
+Counts the CPU time of each test with its child processes.
 
-The time of a class, module or session fixture counts for the fixture, and not for the first test that requests it.
+It prints the ten largest times, and fails a test over the limit. The time of a class, module or session fixture counts
+for the fixture, not for the first test that requests it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 def of_descendants(pid):
     """
-    Return the CPU seconds of the running processes that *pid* has started, and of their ended children.
+    Return the CPU seconds of the running processes that *pid* has started.
+
+    The ended children of these processes count, too.
     """
     total = 0.0
     for thread in listed(f"/proc/{pid}/task"):
@@ -33,7 +36,9 @@ def of_descendants(pid):
 
 def listed(folder):
     """
-    Return the names in *folder*, or an empty list if its process has ended.
+    Return the names in *folder*.
+
+    Return an empty list if the process of the folder has ended.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208  it runs for each process at each test, and costs a tenth of a Path's
@@ -43,7 +48,9 @@ def listed(folder):
 
 def text_of(path):
     """
-    Return the text of the file, or "" if its process or thread has ended.
+    Return the text of the file.
+
+    Return "" if the process or thread of the file has ended.
     """
     try:
         file = os.open(path, os.O_RDONLY)
@@ -114,10 +121,10 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
         """
-        Record the CPU time of the test in its last report, and fail the test above the limit.
+        Record the CPU time of the test in its last report. Fail a test above the limit.
 
-        Reading the time of a dozen servers costs as much as a small test, so a small test leaves this to the next
-        longer one.
+        Reading the time of a dozen servers costs as much as a small test. So for a small test, the reading is left to
+        the next longer test.
         """
         report = yield
         self.lasted += call.duration
@@ -180,7 +187,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Measure if an option asks for it.
+    Measure CPU times if an option requests it.
     """
     if not (config.option.cpu or config.option.cpu_limit or config.option.cpu_log):
         return

@@ -1,5 +1,5 @@
 """
-Three nodes behind nginx, as the files in `deploy/` define them.
+Three nodes behind nginx, as defined by the files in `deploy/`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def node_start(values):
     """
     Return the arguments and the environment of a node's container.
 
-    *values* are the values of its variables.
+    *values* has the values of the container's variables.
     """
     program, verb, *arguments = ENTRYPOINT
     assert (Path(program).name, verb) == ("tickwheel", "serve")
@@ -42,7 +42,9 @@ def node_start(values):
 
 class Proxy:
     """
-    The nginx of the deployment, with the ports of the nodes in place of their addresses.
+    The nginx of the deployment.
+
+    The ports of the nodes replace their addresses.
     """
 
     def __init__(self, folder, certificate, ports, token):
@@ -80,7 +82,7 @@ class Proxy:
 
     def is_ready(self):
         """
-        Return True if a node says, through the proxy, that it is ready.
+        Return True if the proxy reports that a node is ready.
         """
         try:
             with self("GET", "/readyz") as answer:

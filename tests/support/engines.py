@@ -15,7 +15,9 @@ from tickwheel.engine.engine import Engine
 @contextmanager
 def noted_engines():
     """
-    Yield a list to which every engine is appended that starts within the block.
+    Yield a list.
+
+    Every engine that starts within the block is appended to it.
     """
     noted, start = [], Engine.start
 

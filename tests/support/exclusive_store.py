@@ -1,5 +1,5 @@
 """
-A store that only one process may open: SQLite with a permanent lock.
+A store that only one process may open: SQLite with a lock that is held while the store is open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ExclusiveStore"]
 
 class ExclusiveStore(SqliteStore):
     """
-    A SQLite store that cannot be opened again until it is closed or its process has ended.
+    A SQLite store that cannot be opened a second time until it is closed, or until its process has ended.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,8 +1,10 @@
 """
-`tickwheel` in processes forked from one that has imported it, which saves nine tenths of the CPU of each start.
+`tickwheel` in forked processes.
 
-`start` returns an object like `subprocess.Popen`. It returns a real one outside Linux, or if a test simulates another
-system.
+They are forked from a process that has already imported it, which saves nine tenths of the CPU of each start.
+
+`start` returns an object like `subprocess.Popen`. It returns a real `Popen` outside Linux, or if a test simulates
+another system.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class Forked:
     Attributes:
         pid: The process id.
         stdout, stderr: The output, as text.
-        returncode: The exit code, or the negative number of the signal that ended the process; None until that is
-            known.
+        returncode: The exit code, or the negative number of the signal that ended the process; None until the exit code
+            is known.
     """
 
     def __init__(self, arguments, cwd, env):
@@ -67,7 +69,7 @@ class Forked:
 
     def wait(self, timeout=None):
         """
-        Wait for the end of the process, and return its exit code.
+        Wait for the end of the process. Return its exit code.
         """
         if self._look(timeout) is None:
             raise subprocess.TimeoutExpired("tickwheel", timeout)
@@ -96,7 +98,9 @@ class Forked:
 
 class Parent:
     """
-    The process from which others are forked: the first use starts it, and it ends with this process.
+    The process from which other processes are forked.
+
+    The first use starts it, and it ends with this process.
     """
 
     _one = None
@@ -138,7 +142,7 @@ def serve_forks(requests):
     """
     Fork for each request, and write the process ids and exit codes.
 
-    In each child, return the request.
+    In each child process, return the request.
     """
     statuses = {}
     signals, wakes = os.pipe()
@@ -184,7 +188,7 @@ def report_ends(statuses):
 
 def main():
     """
-    Import the modules, fork, and run the command in each child.
+    Import the modules and fork. Run the command in each child process.
     """
     for name in IMPORTED:
         importlib.import_module(name)

@@ -1,7 +1,7 @@
 """
-A real PostgreSQL and Redis for the tests that request one.
+A real PostgreSQL and a real Redis for the tests that request them.
 
-A whole run of pytest uses one server of each.
+A whole run of pytest uses one server of each kind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def make_postgres():
     """
-    Return a function that starts a server with the given settings.
+    Return a function that starts a server with given settings.
 
-    The fixture stops all of them.
+    The fixture stops all its servers.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
@@ -43,9 +43,9 @@ def postgres(make_postgres):
 @pytest.fixture(scope="session")
 def make_pgbouncer(postgres):
     """
-    Return a function that starts a pooler with the given settings in front of the server.
+    Return a function that starts a pooler with given settings in front of the server.
 
-    The fixture stops all of them.
+    The fixture stops all its poolers.
     """
     if not find("pgbouncer"):
         pytest.skip("PgBouncer is not installed: there is no pgbouncer")
@@ -81,9 +81,9 @@ def postgres_url(postgres, database):
 @pytest.fixture(scope="session")
 def make_redis():
     """
-    Return a function that starts a server with the given settings.
+    Return a function that starts a server with given settings.
 
-    The fixture stops all of them.
+    The fixture stops all its servers.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     if not find("redis-server"):
@@ -94,7 +94,7 @@ def make_redis():
 @pytest.fixture(scope="session")
 def redis_server(make_redis):
     """
-    Return a running server that syncs each answer.
+    Return a running server that syncs to disk before each answer.
     """
     return make_redis("--appendonly", "yes", "--appendfsync", "always")
 
@@ -102,7 +102,7 @@ def redis_server(make_redis):
 @pytest.fixture(params=["postgres", "redis"])
 def server_url(request):
     """
-    Return the URL of an empty store on a server, for each kind of server.
+    Return the URL of an empty store on a server, once for each kind of server.
     """
     if request.param == "redis":
         return request.getfixturevalue("redis_server").empty_url()
@@ -132,7 +132,9 @@ def redis_line(redis_server):
 @pytest.fixture(params=["postgres", "redis"])
 def line_and_url(request):
     """
-    Return a proxy for a server of each kind, and the URL of an empty store behind it.
+    Return a proxy in front of a server, and the URL of an empty store behind it.
+
+    Each kind of server is used in turn.
     """
     line = request.getfixturevalue(f"{request.param}_line")
     if request.param == "redis":
@@ -143,7 +145,9 @@ def line_and_url(request):
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """
-    Return a function that makes a certificate for loopback and its key with openssl, and returns their paths.
+    Return a function that makes a certificate for loopback and its key with openssl.
+
+    The function returns their paths.
     """
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: run make servers")

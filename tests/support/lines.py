@@ -1,5 +1,7 @@
 """
-A proxy for a server that tests may make slow or silent, and that counts round trips.
+A proxy for a server.
+
+Tests may make it slow or silent, and it counts round trips.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Line:
 
     def silence(self):
         """
-        Make all existing connections silent, so that data is accepted but not forwarded.
+        Make all existing connections silent: they accept data but do not forward it.
 
         New connections work.
         """
@@ -45,7 +47,9 @@ class Line:
 
     def cut(self):
         """
-        Make all connections silent, including new connections, so that data is accepted but not forwarded.
+        Make all connections silent, including new connections.
+
+        They accept data but do not forward it.
         """
         self._is_cut = True
 

@@ -1,5 +1,7 @@
 """
-A client that keeps setting jobs while its store is moved, switched over or lost, and the faults in what then fires.
+A client that keeps setting jobs while its store is moved, switched over or lost.
+
+The faults in the firings that follow are found.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ class Load:
         """
         Return the violations of the promise by kind, of which there should be none.
 
-        A generation may begin another attempt only if its attempt was interrupted and its history says so. If the
-        outcome of a call is unknown, both outcomes are correct.
+        A generation may begin another attempt only if its last attempt was interrupted, and if the history records
+        this. If the outcome of a call is unknown, both outcomes are correct.
         """
         fired = [(job.key, job.generation, attempt) for job, attempt, _ in self.fired]
         runs = Counter((key, number) for key, number, _ in fired)
@@ -111,7 +113,9 @@ class Load:
 @contextmanager
 def loaded(url, pause_s=0.001):
     """
-    Provide a load on the store of *url*, with two schedulers that fire its jobs.
+    Provide a load on the store of *url*.
+
+    Two schedulers fire its jobs.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

@@ -9,12 +9,16 @@ import pytest
 
 class LongOutage:
     """
-    A part of a `TargetSuite`: ten jobs become due in one second while the receiver is unreachable for 25 seconds.
+    A part of a `TargetSuite`.
+
+    Ten jobs become due in one second while the receiver is unreachable for 25 seconds.
     """
 
     @pytest.mark.slow
     def test_long_outage(self):
         """
-        No attempt is used, no message arrives twice, and all have arrived soon after the receiver is back.
+        No attempt is used, and no message arrives twice.
+
+        All messages have arrived soon after the receiver is reachable again.
         """
         self.outage(25.0, 250, soon_s=3.0)

@@ -1,5 +1,7 @@
 """
-Two PostgreSQL servers managed by Patroni with etcd: one leads, and every commit waits for the other.
+Two PostgreSQL servers that Patroni manages with etcd.
+
+One server leads, and every commit waits for the other.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ TRUSTED = ("local all all", "host all all 127.0.0.1/32", "host replication all 1
 
 class PatroniGroup:
     """
-    One etcd and two nodes in a folder, on free ports of the loopback.
+    One etcd and two nodes in a folder.
+
+    They use free ports of the loopback.
     """
 
     def __init__(self, folder):
@@ -54,7 +58,9 @@ class PatroniGroup:
 
     def pair(self):
         """
-        Return the leader and its possible successor as all running nodes see them, with None for an unknown node.
+        Return the leader and its possible successor, if all running nodes agree.
+
+        An unknown node is None.
         """
         for name, process in self._processes.items():
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()
@@ -63,7 +69,7 @@ class PatroniGroup:
 
     def await_standby(self):
         """
-        Wait until there are a leader and a possible successor, and return both.
+        Wait until there are a leader and a possible successor. Return both.
         """
         pairs = [self.pair()]
         wait_for(lambda: all(pairs[-1]) or pairs.append(self.pair()))
@@ -81,9 +87,9 @@ class PatroniGroup:
 
     def lose_leader(self):
         """
-        Kill the leader's machine while answers wait for the other node, and wait until that node leads.
+        Kill the leader's machine while answers wait for the other node. Wait until the other node leads.
 
-        The other node never receives later writes, so a write that was acknowledged without it is lost.
+        The other node never receives later writes. So a write that was acknowledged without it is lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
@@ -97,7 +103,7 @@ class PatroniGroup:
         """
         Kill all processes.
 
-        The files of the processes are deleted with the folder.
+        Their files are deleted with the folder.
         """
         for name in list(self._processes):
             self._kill(name)
@@ -148,7 +154,7 @@ class PatroniGroup:
         """
         Kill one of our processes by SIGKILL.
 
-        For a node, also its server with all sessions.
+        If it is a node, kill its server with all sessions, too.
         """
         process = self._processes.pop(name)
         process.kill()

@@ -1,5 +1,5 @@
 """
-PostgreSQL for tests and proofs: one server, a primary with its standby, and a pooler.
+PostgreSQL for tests and proofs: one server, a primary with a standby, and a pooler.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Postgres:
 
     def stop(self, how=signal.SIGINT):
         """
-        Stop the server: SIGINT ends all sessions first, SIGQUIT is a crash.
+        Stop the server.
+
+        SIGINT ends all sessions first. SIGQUIT is a crash.
         """
         for name in list(self._sessions):
             self.leave(name)
@@ -124,7 +126,7 @@ class Postgres:
 
     def execute(self, statement, database="postgres"):
         """
-        Execute *statement*, and return its rows.
+        Execute *statement*. Return its rows.
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 
@@ -144,9 +146,9 @@ class Postgres:
 
     def lend_made(self):
         """
-        Return the name of a database for one test that already has a store's tables.
+        Return the name of a database for one test that already has the tables of a store.
 
-        This costs a quarter of an empty database, in which the test's store makes its tables.
+        This costs a quarter of an empty database, because there the test's store has to make its tables.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:
@@ -164,9 +166,9 @@ class Postgres:
 
     def _within(self, name, *statements):
         """
-        Execute the statements in a lent database, and return the rows of the last one.
+        Execute the statements in a lent database. Return the rows of the last statement.
 
-        Its session stays open: to open one costs as much as a small test.
+        The session stays open, because opening a session costs as much as a small test.
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 
@@ -186,7 +188,9 @@ class Postgres:
 
     def leave(self, name):
         """
-        Close this object's session in a lent database, for a statement that needs a database without sessions.
+        Close this object's session in a lent database.
+
+        Some statements need a database without sessions.
         """
         if (session := self._sessions.pop(name, None)) is not None:
             session.close()
@@ -199,7 +203,7 @@ class Postgres:
         """
         Make the tables of a store.
 
-        The first time, also record their shape and the statements that empty them.
+        The first time, also record the shape of the tables and the statements that empty them.
         """
         from tickwheel.stores.postgres import PostgresStore, _schema  # noqa: PLC0415 - only where there is a server
 
@@ -299,7 +303,9 @@ class PostgresPair:
 
 class Pgbouncer:
     """
-    A pooler in transaction mode before a server, reached through a Unix socket in a folder.
+    A pooler in transaction mode in front of a server.
+
+    It is reached through a Unix socket in a folder.
     """
 
     def __init__(self, folder, server, *settings):
@@ -332,7 +338,7 @@ def listens(path):
     """
     Return True if a process listens on the Unix socket at *path*.
 
-    The socket's file exists a moment earlier.
+    The file of the socket exists a moment earlier.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

@@ -1,5 +1,7 @@
 """
-Servers of any kind that tests start, each in its own folder.
+Servers of any kind that tests start.
+
+Each has its own folder.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 def find(program):
     """
-    Return the path of *program*, from the PATH or from where Debian or Homebrew installs it.
+    Return the path of *program*.
+
+    It is on the PATH, or where Debian or Homebrew installs it.
     """
     answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
@@ -40,7 +44,7 @@ def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
     """
     Wait until `is_up()` is true.
 
-    If *process* ends before that or takes too long, fail and show its *log*.
+    If *process* ends earlier or takes too long, fail and show its *log*.
     """
     give_up = time.monotonic() + patience_s
     while not is_up():
@@ -51,7 +55,9 @@ def wait_until_up(process, log, is_up, patience_s=PATIENCE_S):
 
 def in_memory():
     """
-    Return a folder in memory with room for servers' files, where syncs cost nothing, or None without one.
+    Return a folder in memory with room for the files of servers. Syncs cost nothing there.
+
+    Return None if there is no such folder.
     """
     folder = Path(MEMORY)
     if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < ROOM:
@@ -61,9 +67,9 @@ def in_memory():
 
 def lent(make):
     """
-    Yield a function that makes servers by *make*, each in its own folder, and starts them.
+    Yield a function that makes servers by *make* and starts them, each in its own folder.
 
-    All of them are stopped at the end, even if one fails to start or to stop.
+    All servers are stopped at the end, even if one of them fails to start or to stop.
     """
     with ExitStack() as stack:
 
@@ -80,7 +86,9 @@ def lent(make):
 
 def end(process):
     """
-    Terminate *process* and wait for it, and kill it if it does not end.
+    Terminate *process* and wait for its end.
+
+    If it does not end, kill it.
     """
     process.terminate()
     try:
@@ -93,7 +101,9 @@ def end(process):
 
 def given_to_nobody(folder):
     """
-    Return the options that start a program as another user if this process is root, and give *folder* to that user.
+    Return the options that start a program as a different user, if this process is root.
+
+    Also give *folder* to that user.
 
     Some programs refuse to run as root.
     """

@@ -1,5 +1,7 @@
 """
-A real Prometheus with our alert rules, whose times are shortened.
+A real Prometheus with our alert rules.
+
+The times in the rules are shortened.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ def seconds(duration):
 
 def shortened(rules, factor):
     """
-    Return the document of alert *rules* for a Prometheus that evaluates them *factor* times as often.
+    Return the document of the alert *rules*, changed for a Prometheus that evaluates them *factor* times as often.
 
     The durations of `for:`, the windows of ranges, and the ages that `time() - ...` is compared with are divided by
-    *factor*. All else is unchanged. A recording rule is added, whose samples show the evaluations.
+    *factor*. A recording rule is added; its samples show the evaluations. Everything else is unchanged.
     """
     document = yaml.safe_load(rules)
     for group in document["groups"]:
@@ -61,7 +63,7 @@ def in_ms(duration, factor):
 
 class Prometheus:
     """
-    A server in a folder, on a free port of the loopback; its targets are in a file that can be rewritten.
+    A server in a folder, on a free port of the loopback. Its targets are in a file that can be rewritten.
 
     Attributes:
         factor: The number by which the times of our rules are divided.
@@ -106,7 +108,9 @@ class Prometheus:
 
     def scrape(self, job, ports):
         """
-        Scrape exactly the services at *ports* of the loopback, as *job*, and return once this has begun.
+        Scrape exactly the services at *ports* of the loopback, under the job name *job*.
+
+        Return once this has begun.
         """
         wanted = {f"127.0.0.1:{port}" for port in ports}
         with self._lock:
@@ -142,14 +146,18 @@ class Prometheus:
 
     def samples(self, selector):
         """
-        Return each series of the last hour: its labels, and its samples as pairs of an instant and a value.
+        Return each series of the last hour.
+
+        Each has its labels, and its samples as pairs of an instant and a value.
         """
         answer = self._ask("query", query=f"{selector}[1h]")
         return [(each["metric"], each["values"]) for each in answer["result"]]
 
     def value(self, expression):
         """
-        Return the value of *expression*, which has at most one, or None.
+        Return the value of *expression*, or None.
+
+        The expression must have at most one value.
         """
         found = self._ask("query", query=expression)["result"]
         return float(found[0]["value"][1]) if found else None

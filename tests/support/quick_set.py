@@ -1,7 +1,9 @@
 """
-The quick set: `--quick` omits the tests that tests/full_only.txt lists, so a new test is included until it is measured.
+The quick set.
 
-A line names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name.
+`--quick` omits the tests that tests/full_only.txt lists. So a new test is included until it is measured. A line of the
+list names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name in the quick
+set.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class QuickSet:
         listed, kept: The lines without and with a ! at the beginning; the ! is removed.
         unmatched: Lines about a completely collected file that match none of its tests.
         collected: All collected tests, and whether they are quick.
-        not_made: Listed classes and functions without a kept part, which a quick run does not collect.
+        not_made: Listed classes and functions without a kept part. A quick run does not collect them.
     """
 
     def __init__(self, lines):
@@ -48,7 +50,7 @@ class QuickSet:
 
     def pytest_ignore_collect(self, collection_path, config):
         """
-        Do not import a listed file, unless a part of it is kept.
+        Do not import a listed file, unless a part of the file is kept.
         """
         name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
         if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):

@@ -1,5 +1,7 @@
 """
-A caller that moves, cancels, pauses and replaces jobs near their due times, also as a separate process.
+A caller that moves, cancels, pauses and replaces jobs near their due times.
+
+It can also run as a separate process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ VERBS = ("cancel", "move", "set", "pause")
 
 def plan(start, instants, jobs_each):
     """
-    Return *instants* steps from *start* on, 80 ms apart: each has its time, the verb, and the keys that are due then.
+    Return *instants* steps from *start* on, 80 ms apart.
+
+    Each has its time, the verb, and the keys that are due at that time.
     """
     return [
         (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])
@@ -44,9 +48,10 @@ def act(scheduler, verb, keys):
 
 def race(scheduler, steps, seed):
     """
-    Call the verb of each step at about its time, and return outcome, generation and time of the answer by key.
+    Call the verb of each step at about its time.
 
-    The outcome is "unknown" if the call failed because the owner did not answer in time.
+    Return the outcome, generation and time of the answer, by key. The outcome is "unknown" if the call failed because
+    the owner did not answer in time.
     """
     found = {}
 
@@ -76,7 +81,9 @@ def race(scheduler, steps, seed):
 
 def main():
     """
-    Race on the store in the first input line by the plan in the second, and print the answers.
+    Read a store from the first input line and a plan from the second.
+
+    Race on the store by this plan, and print the answers.
     """
     url, seed = sys.argv[1:]
     scheduler = Scheduler(url)

@@ -1,5 +1,5 @@
 """
-Redis for tests and proofs: one server, a cluster, and a primary watched by sentinels.
+Redis for tests and proofs: one server, a cluster, and a primary that sentinels watch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ NUMBERS = itertools.count()
 
 class Redis:
     """
-    A server in a folder, reached through a Unix socket there and a free port of the loopback.
+    A server in a folder.
+
+    It is reached through a Unix socket there, or a free port of the loopback.
     """
 
     def __init__(self, folder, *settings):
@@ -39,7 +41,9 @@ class Redis:
 
     def stop(self, how=signal.SIGTERM):
         """
-        Stop the server: SIGTERM is a clean end, SIGKILL is a crash.
+        Stop the server.
+
+        SIGTERM is a clean end. SIGKILL is a crash.
         """
         if self._process is not None:
             self._process.send_signal(how)
@@ -78,7 +82,7 @@ class Redis:
         """
         Return the URL of an empty store with an unused prefix.
 
-        *options* begin with `&`.
+        *options* must begin with `&`.
         """
         return self.url(f"?prefix=empty-{next(NUMBERS)}{options}")
 
@@ -104,7 +108,7 @@ class RedisCluster:
 
     def holder(self, prefix="tickwheel"):
         """
-        Return the master that holds the slot of the store with *prefix*, as the running masters see it.
+        Return the master that holds the slot of the store with *prefix*, according to the running masters.
         """
         asked = self._running()
         slot = asked.execute("CLUSTER", "KEYSLOT", f"{{{prefix}}}")
@@ -113,21 +117,23 @@ class RedisCluster:
 
     def masters(self):
         """
-        Return the masters, according to the servers that are running.
+        Return the masters, according to the running servers.
         """
         ports = [master[1] for _, _, master, *_ in self._running().execute("CLUSTER", "SLOTS")]
         return [node for node in self.nodes if node.port in ports]
 
     def begin_move(self, slot, source, target):
         """
-        Begin to move *slot* from one master to another, like an operator.
+        Begin to move *slot* from one master to another, as an operator does.
         """
         target.execute("CLUSTER", "SETSLOT", slot, "IMPORTING", source.execute("CLUSTER", "MYID"))
         source.execute("CLUSTER", "SETSLOT", slot, "MIGRATING", target.execute("CLUSTER", "MYID"))
 
     def move_keys(self, slot, source, target, most):
         """
-        Move at most *most* keys of *slot* one by one, and return True if there were any.
+        Move at most *most* keys of *slot*, one by one.
+
+        Return True if there were any keys.
         """
         names = source.execute("CLUSTER", "GETKEYSINSLOT", slot, most)
         for name in names:
@@ -145,9 +151,9 @@ class RedisCluster:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the master with the store, after its replica has all data if *is_replicated*.
+        Stop the master with the store.
 
-        The replica takes over.
+        If *is_replicated*, wait first until its replica has all data. The replica takes over.
         """
         self.lost = self.holder()
         if is_replicated:
@@ -156,7 +162,7 @@ class RedisCluster:
 
     def await_successor(self):
         """
-        Wait until the other masters know the successor.
+        Wait until the other masters know the new master.
         """
         wait_for(lambda: self.holder() is not self.lost)
 
@@ -197,9 +203,9 @@ class RedisSentinels:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the primary, after its replica has all data if *is_replicated*.
+        Stop the primary.
 
-        The sentinels promote the replica.
+        If *is_replicated*, wait first until its replica has all data. The sentinels promote the replica.
         """
         if is_replicated:
             await_replicas(self.primary)
@@ -230,7 +236,9 @@ def await_replicas(primary):
 
 def wait_for(is_so):
     """
-    Wait until `is_so()` is true, because no signal reports that servers have found each other.
+    Wait until `is_so()` is true.
+
+    Polling is needed, because no signal reports that servers have found each other.
     """
     give_up = time.monotonic() + PATIENCE_S
     while not is_so():

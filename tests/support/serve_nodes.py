@@ -1,7 +1,7 @@
 """
 Nodes that tests can lose.
 
-Each has a port that it keeps when it is started again.
+A node that is started again keeps its port.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Node:
 
     def stop(self, how=signal.SIGINT):
         """
-        Stop the node: with SIGINT it releases its leases, with SIGKILL it does not.
+        Stop the node.
+
+        With SIGINT it releases its leases. With SIGKILL it does not.
         """
         if self._process is not None:
             self._process.send_signal(how)

@@ -11,7 +11,9 @@ from unittest import mock
 @contextmanager
 def noted_sessions():
     """
-    Yield a list that receives every PostgreSQL session that this process opens within the block.
+    Yield a list.
+
+    Every PostgreSQL session that this process opens within the block is appended to it.
     """
     import psycopg  # noqa: PLC0415  an extra
 
@@ -27,7 +29,9 @@ def noted_sessions():
 
 def session_of(store, sessions):
     """
-    Return a session of *store* without a time limit, for the test alone.
+    Return a session of *store* for the test alone.
+
+    The session has no time limit.
     """
     store.count()
     session = next(each for each in sessions if not each.closed and not each.pgconn.pipeline_status)

@@ -1,7 +1,8 @@
 """
-Large files shared among several processes of pytest-xdist, and files with one expensive fixture given to one process.
+Large files are shared among several processes of pytest-xdist. Files with a common expensive fixture go to one process.
 
-The tests of a large file share only servers, which each process has anyway. So all processes end at about one time.
+The tests of a large file share only servers, which each process has anyway. So all processes end at about the same
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ TOGETHER = {
 
 def part_of(nodeid):
     """
-    Return the name of what one process gets together with the test *nodeid*: a part of a file, a file, or a group.
+    Return the name of the unit that one process gets together with the test *nodeid*.
+
+    The unit is a part of a file, a file, or a group of files.
     """
     file = nodeid.partition("::")[0]
     return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else TOGETHER.get(file, file)
@@ -41,7 +44,9 @@ with suppress(ImportError):
 
     class SpreadScheduling(LoadFileScheduling):
         """
-        Like `--dist loadfile`, but several processes share a large file, and a group of files goes to one process.
+        Like `--dist loadfile`, but several processes share a large file.
+
+        A group of files goes to one process.
         """
 
         def _split_scope(self, nodeid):

@@ -1,5 +1,7 @@
 """
-SQLite files seen from outside the store, and the connections that stores open.
+SQLite files as seen from outside the store.
+
+Also the connections that stores open.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def value(path, query, values=()):
 @contextmanager
 def writing(path):
     """
-    Yield a connection with an open write transaction, which is committed at the end.
+    Yield a connection with an open write transaction.
+
+    The transaction is committed at the end.
     """
     with connected(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -54,7 +58,9 @@ def is_sound(path):
 
 def pages_logged(path, call):
     """
-    Return the number of pages that *call* writes to the log, provided that no other thread runs a checkpoint.
+    Return the number of pages that *call* writes to the log.
+
+    No other thread may run a checkpoint meanwhile.
     """
     with connected(path) as connection:
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -65,7 +71,9 @@ def pages_logged(path, call):
 @contextmanager
 def noted_connections():
     """
-    Yield a list to which every connection to SQLite is appended that this process opens within the block.
+    Yield a list.
+
+    Every connection to SQLite that this process opens within the block is appended to it.
     """
     made, connect = [], sqlite3.connect
 
@@ -92,9 +100,9 @@ def statements_of(connections, call):
 
 def steps_of(connections, call):
     """
-    Return how many steps of its virtual machine SQLite takes for *call*.
+    Return the number of steps of SQLite's virtual machine during *call*.
 
-    *call* may append connections to *connections*; their steps are not counted.
+    *call* may append connections to *connections*. The steps of these new connections are not counted.
     """
     steps = 0
 

@@ -1,9 +1,9 @@
 """
 Options for tests/prove/dates.py, about the tests that read the time of day and the instants at which they run.
 
-`--record-dates` records the tests that read the time of day, with a clock that counts its readers. `--from-instant`
-starts each test at a given instant, with a clock that can be set; if that is two seconds before midnight, every test
-crosses midnight.
+`--record-dates` records the tests that read the time of day. It uses a clock that counts its readers. `--from-instant`
+starts each test at a given instant. It uses a clock that can be set. If the instant is two seconds before midnight,
+every test crosses midnight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from quick_set import names_of
 
 class Shared:
     """
-    A number of the interposed clock, in a file that an environment variable names.
+    A number of the interposed clock.
+
+    It is in a file that an environment variable names.
     """
 
     def __init__(self, variable):
@@ -33,14 +35,18 @@ class Shared:
 
     def set(self, number):
         """
-        Store *number* in the shared file, which every process with the interposed clock reads.
+        Store *number* in the shared file.
+
+        Every process with the interposed clock reads this file.
         """
         self.bytes[:] = struct.pack("<q", number)
 
 
 class Recorder:
     """
-    Records each test that reads the time of day, itself, in its fixtures or in another process.
+    Records each test that reads the time of day.
+
+    The test may read it itself, in its fixtures or in another process.
     """
 
     def __init__(self, path):
@@ -51,7 +57,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Count the readings in the fixtures that belong to the test alone.
+        Count the readings in fixtures that belong to the test alone.
         """
         before = self.count.get()
         try:
@@ -63,7 +69,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         """
-        Count the clock readings of the test, and record it.
+        Count the clock readings of the test. Record the test if there are any.
         """
         before = self.count.get()
         try:
@@ -77,7 +83,7 @@ class Recorder:
 
 class OnlyListed:
     """
-    Omits tests that are not listed, without making their cases.
+    Omits tests that are not listed, without making the cases of such tests.
     """
 
     def __init__(self, names):
@@ -87,7 +93,7 @@ class OnlyListed:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Make only listed functions, and the classes of listed methods.
+        Make only listed functions, and the classes that contain listed methods.
         """
         return None if f"{collector.nodeid}::{name}" in self.made else []
 
@@ -127,7 +133,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Select the listed tests, record tests, or set the clock, as the options say.
+    Depending on the options, select the listed tests, record tests, or set the clock.
     """
     if config.option.only_listed:
         names = config.option.only_listed.read_text("utf-8").splitlines()

@@ -1,5 +1,7 @@
 """
-A future year for tests that need future dates, whenever they run: decades ahead, and within a century.
+A future year for tests that need future dates, whenever the tests run.
+
+It is decades ahead, but within a century.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ YEAR = datetime.now(UTC).year + 20
 
 def year_like(year: int) -> int:
     """
-    Return the first year from YEAR on whose dates have the same weekdays as in *year*.
+    Return the first year, from YEAR on, whose dates have the same weekdays as in *year*.
     """
 
     def calendar(of: int) -> tuple[int, bool]:

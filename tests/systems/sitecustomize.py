@@ -5,8 +5,8 @@ tickwheel's modules get standard modules without the parts that the other system
 name. All other modules see Linux, because nothing would run otherwise. Python imports this file in every process that
 has its folder on PYTHONPATH, so the servers that tests start see the same as the tests.
 
-This checks that no missing part is needed. It cannot check how Windows treats open files, how coarse its clocks are, or
-that its sockets and locks behave as assumed here.
+The simulation checks that tickwheel needs no part that is missing there. It cannot check how Windows treats open files,
+how coarse its clocks are, or whether its sockets and locks behave as assumed here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PLATFORM = {"macos": "darwin", "windows": "win32"}
 
 class Socketless(selectors.SelectSelector):
     """
-    Windows' select(), which refuses everything but sockets.
+    Windows' select(), which accepts only sockets.
     """
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -72,7 +72,9 @@ class Socketless(selectors.SelectSelector):
 
 def locking(fd: int, mode: int, count: int) -> None:
     """
-    Lock bytes from the file's position on, for this open file only, like `msvcrt.locking`.
+    Lock bytes from the file's position on, as `msvcrt.locking` does.
+
+    The lock is for this open file only.
     """
     import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
@@ -86,7 +88,9 @@ def locking(fd: int, mode: int, count: int) -> None:
 
 def msvcrt() -> ModuleType:
     """
-    Return a replacement for `msvcrt`, whose locks belong to an open file and end when it is closed, as on Windows.
+    Return a replacement for `msvcrt`.
+
+    As on Windows, a lock belongs to an open file and ends when the file is closed.
     """
     made = ModuleType("msvcrt")
     made.__dict__.update(locking=locking, LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2)
@@ -95,7 +99,7 @@ def msvcrt() -> ModuleType:
 
 class Seen(ModuleType):
     """
-    A module of the standard library, with some names missing and others changed.
+    A module of the standard library in which some names are missing and others are changed.
     """
 
     def __init__(self, real: ModuleType, lacking: set[str], changed: dict[str, Any]) -> None:
@@ -114,7 +118,7 @@ class Seen(ModuleType):
 
 def seen_modules(system: str) -> dict[str, ModuleType]:
     """
-    Return the modules that tickwheel gets when it imports these names.
+    Return the modules that tickwheel gets when it imports these names on *system*.
     """
 
     def find_spec(name: str, package: str | None = None) -> Any:
@@ -162,7 +166,9 @@ def pretend(system: str) -> None:
 
 def has(name: str, system: str | None) -> bool:
     """
-    Return True if this system, and the simulated *system* if given, have *name*, such as "os.fork".
+    Return True if this system has *name*, such as "os.fork".
+
+    If a simulated *system* is given, it must have the name, too.
     """
     module, _, attribute = name.rpartition(".")
     if not module:

@@ -1,5 +1,7 @@
 """
-An AsyncScheduler for tests: jobs fire when a manual clock moves, and async handlers run on the test's loop.
+An AsyncScheduler for tests.
+
+Jobs fire when a manual clock moves. Async handlers run on the test's loop.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'ti
 @task(name="note")
 async def note(text: str) -> None:
     """
-    Record the loop that is running.
+    Record the running loop under *text*.
     """
     await asyncio.sleep(0)
     LOOPS.append((text, asyncio.get_running_loop()))
@@ -30,7 +32,7 @@ LOOPS: list[tuple[str, asyncio.AbstractEventLoop]] = []
 @pytest.fixture(autouse=True)
 def loops():
     """
-    Empty the list of calls and their loops, and return it.
+    Return the emptied list of calls and their loops.
     """
     LOOPS.clear()
     return LOOPS
@@ -38,7 +40,7 @@ def loops():
 
 def test_advance_fires_on_the_loop_of_the_test(async_scheduler, manual_clock, loops):
     """
-    Due jobs have ended by the time `advance` returns.
+    Due jobs have ended when `advance` returns.
 
     Other tasks of the loop run in the meantime.
     """
@@ -83,7 +85,9 @@ def test_it_is_started_and_stopped_as_any_other(loops):
 
 def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops):
     """
-    If the test calls `clock.advance`, which blocks its loop, an async handler runs on another loop.
+    The test calls `clock.advance`, which blocks its loop.
+
+    So an async handler runs on another loop.
     """
 
     async def test():
@@ -97,7 +101,7 @@ def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops)
 
 def test_an_assertion_comes_out_of_advance(async_scheduler):
     """
-    An AssertionError in a handler is raised by `scheduler.advance`, as by `clock.advance`.
+    An AssertionError in a handler is raised by `scheduler.advance`, as it is by `clock.advance`.
     """
 
     async def test():
@@ -114,7 +118,9 @@ def test_an_assertion_comes_out_of_advance(async_scheduler):
 
 def test_assert_scheduled(scheduler, async_scheduler, manual_clock):
     """
-    `assert_scheduled` returns the job, or raises an error that lists the existing jobs.
+    `assert_scheduled` returns the job.
+
+    If there is no such job, it raises an error that lists the existing jobs.
     """
     for each in (scheduler, async_scheduler):
         each.register(note)

@@ -1,5 +1,5 @@
 """
-A scheduler whose jobs fire in the thread that moves the clock.
+A scheduler that fires jobs in the thread that moves the clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def seen(scheduler):
 
 def test_a_job_fires_inside_the_call_that_moves_the_clock(scheduler, manual_clock):
     """
-    A job fires at its due time, in the thread that moves the clock, and has ended when that call returns.
+    A job fires at its due time, in the thread that moves the clock.
+
+    It has ended when the call that moves the clock returns.
     """
     threads = []
     scheduler.handler("note")(lambda payload: threads.append((payload, threading.current_thread())))
@@ -53,9 +55,11 @@ def test_jobs_and_timers_fire_in_one_order(scheduler, manual_clock, wheel, seen)
     assert seen == ["a", "timer", "c"]
 
 
-def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
+def test_a_job_that_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
     """
-    If a handler sets its own key or another, the set is committed at once, and the job fires in the same advance.
+    If a handler sets its own key or another key, the set is committed at once.
+
+    The job fires in the same advance.
     """
     answers = []
 
@@ -76,7 +80,7 @@ def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
 
 def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manual_clock):
     """
-    Retries follow the policy by the manual clock.
+    Retries follow the retry policy by the manual clock.
 
     The dead letter keeps its error and can be replayed.
     """
@@ -99,9 +103,11 @@ def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manua
     assert scheduler.replay("f").outcome is Outcome.REPLAYED
 
 
-def test_an_assertion_of_a_handler_is_the_tests(scheduler, manual_clock):
+def test_an_assertion_error_of_a_handler_reaches_the_test(scheduler, manual_clock):
     """
-    An AssertionError in a handler is raised by the call that moves the time, and counts as a failed attempt.
+    An AssertionError in a handler is raised by the call that moves the time.
+
+    It counts as a failed attempt.
     """
 
     @scheduler.handler("check")
@@ -116,7 +122,9 @@ def test_an_assertion_of_a_handler_is_the_tests(scheduler, manual_clock):
 
 def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, seen):
     """
-    Recurring, snoozed, cancelled and expired jobs end as in production, within a simulated day.
+    Recurring, snoozed, cancelled and expired jobs end as they do in production.
+
+    The test simulates a day.
     """
     manual_clock.set_wall(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())
     events = []
@@ -155,9 +163,9 @@ def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, 
 
 def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
     """
-    With `overlap="cancel"`, a handler that moves the clock past the next run is not stopped.
+    A handler with `overlap="cancel"` moves the clock past the next run.
 
-    The next run follows when the handler has ended.
+    It is not stopped. The next run follows when the handler has ended.
     """
     begun = []
 
@@ -176,7 +184,9 @@ def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
 
 def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
     """
-    An async handler is awaited, even if a loop runs in the thread that moves the clock.
+    An async handler is awaited.
+
+    This works even if a loop runs in the thread that moves the clock.
     """
 
     @scheduler.handler("later")
@@ -197,7 +207,9 @@ def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
 
 def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
     """
-    An async handler sees the test's context variables and its own firing, even if the test runs a loop.
+    An async handler sees the test's context variables and its own firing.
+
+    This holds even if the test runs a loop.
     """
     patched = ContextVar("patched", default="no")
 
@@ -217,9 +229,9 @@ def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
     assert seen == [("without", "a"), ("in a loop", "b")]
 
 
-def test_what_cannot_run_says_so(scheduler, manual_clock):
+def test_jobs_that_cannot_run_raise(scheduler, manual_clock):
     """
-    If a handler is missing, or a target ends its firings later, the call that moves the clock raises.
+    If a handler is missing, or a target ends its firings later, the call that moves the clock raises an error.
     """
     scheduler.set("a", delay=1, handler="missing")
     with pytest.raises(HandlerNotFoundError, match="missing"):
@@ -230,9 +242,11 @@ def test_what_cannot_run_says_so(scheduler, manual_clock):
         manual_clock.advance(1)
 
 
-def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
+def test_the_firing_is_not_set_after_the_handler(scheduler, manual_clock):
     """
-    `FIRING` is set while a handler runs, and not in the test afterwards.
+    `FIRING` is set while a handler runs.
+
+    In the test, after the handler has ended, it is not set.
     """
     seen = []
     scheduler.handler("note")(lambda _: seen.append(FIRING.get()))
@@ -243,9 +257,9 @@ def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
 
 def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
     """
-    A stop inside a handler does not wait for the handler, which ends as usual.
+    A handler stops the scheduler.
 
-    No job fires after the stop.
+    The stop does not wait for the handler, which ends as usual. No job fires after the stop.
     """
     left = []
     scheduler.handler("stopping")(lambda _: left.append(scheduler.stop()))
@@ -260,7 +274,9 @@ def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
 
 def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_clock, seen):
     """
-    If the clock is set while a job is paused, its due time is corrected when the job or its scope is resumed.
+    The clock is set while a job is paused.
+
+    The due time of the job is corrected when the job or its scope is resumed.
     """
     for key in ("job", "scope"):
         scheduler.set(key, delay=1800, handler="note", payload=key)
@@ -309,14 +325,14 @@ def same_key(scheduler, _count):
 
 def new_keys(scheduler, count):
     """
-    Set a new key.
+    Set a new key at each call.
     """
     scheduler.set(f"k{count}", delay=0, handler="again")
 
 
 def past_instants(scheduler, count):
     """
-    Set a new key, due long ago.
+    Set a new key at each call, due long ago.
     """
     scheduler.set(f"k{count}", at=1_000_000_000, handler="again")
 
@@ -333,7 +349,9 @@ def two_at_once(scheduler, count):
 @pytest.mark.parametrize("move", ["advance", "jump", "jump_to_next"])
 def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monkeypatch, goes_on, move):
     """
-    If jobs set further jobs without delay endlessly, the call that moves the time raises a RuntimeError, as for timers.
+    Jobs set further jobs without a delay, endlessly.
+
+    The call that moves the time raises a RuntimeError, as it does for timers.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     fired = []
@@ -351,7 +369,9 @@ def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monke
 
 def test_a_turn_fires_each_job_that_was_due(scheduler, manual_clock, monkeypatch, seen):
     """
-    If more jobs than `TURNS_MAX` are due at one instant, all fire, and no endless loop is reported.
+    More jobs than `TURNS_MAX` are due at one instant.
+
+    All fire, and no endless loop is reported.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     for number in range(200):

@@ -24,9 +24,9 @@ def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
     assert seen == ["timer", "job"]
 
 
-def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
+def test_an_assertion_error_of_a_callback_reaches_the_test(manual_clock, wheel, caplog):
     """
-    The call that moves the time raises the AssertionError of a callback and logs other errors.
+    If a callback raises an AssertionError, the call that moves the time raises it. Other errors are logged.
 
     All other timers fire.
     """
@@ -48,7 +48,7 @@ def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
 
 class TestOwnFixture:
     """
-    A user's fixture replaces the plugin's fixture of the same name.
+    A user's fixture replaces the plugin's fixture with the same name.
     """
 
     @pytest.fixture
@@ -64,7 +64,7 @@ class TestOwnFixture:
 
 def test_it_loads_nothing_before_a_fixture_is_used():
     """
-    In a project with tickwheel installed, pytest imports only four small modules of it.
+    In a project with tickwheel installed, pytest imports only four small modules of tickwheel.
     """
     script = "import sys, tickwheel.testing.plugin; print(*(name for name in sys.modules if 'tickwheel' in name))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

@@ -40,7 +40,9 @@ class FreesForAnybody(MemoryStore):
 
 class ForgetsTheGone(MemoryStore):
     """
-    Takes the last generation from the existing jobs, so the generation of a deleted job can be used again.
+    Takes the last generation from the existing jobs.
+
+    So the generation of a deleted job can be used again.
     """
 
     def last_generation(self):
@@ -49,7 +51,7 @@ class ForgetsTheGone(MemoryStore):
 
 class RepeatsTheLast(MemoryStore):
     """
-    Begins each page of a history with the last record of the page before.
+    Begins each page of a history with the last record of the previous page.
     """
 
     def history(self, key, before, limit):
@@ -130,7 +132,9 @@ class RenewsForAnybody(MemoryStore):
 )
 def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
     """
-    A store with a fault fails the test that was written for the fault, and that test ends.
+    A store with a fault fails the test that was written for this fault.
+
+    The test ends.
     """
     monkeypatch.setattr(_open, "PATIENCE_S", 0.05)
     suite = StoreSuite()
@@ -193,7 +197,7 @@ class GivesIdsOfTheExpired(HeapWheel):
 
 class KeepsArrivals(HeapWheel):
     """
-    Keeps an entry's place among equal deadlines when it is moved to later.
+    If an entry is moved to a later deadline, it keeps its old place among entries with that deadline.
     """
 
     def reschedule(self, id, deadline):
@@ -209,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Counts its span from the time of the last advance, even if that was earlier than before.
+    Counts its span from the time of the last advance, even if that time was earlier than a previous one.
     """
 
     def advance(self, now, limit=None):
@@ -235,7 +239,7 @@ class LeavesTombstones(HeapWheel):
 
 class TakesNothingForNone(HeapWheel):
     """
-    Stores None in place of a payload that is false.
+    Stores None in place of a payload that counts as false.
     """
 
     def insert(self, deadline, payload):
@@ -270,7 +274,9 @@ def test_a_faulty_wheel_fails(wheel, test) -> None:
 @pytest.mark.parametrize("suite", [WheelSuite, StoreSuite, EngineSuite, DriverSuite, TargetSuite])
 def test_unittest_collects_a_test_case(suite) -> None:
     """
-    Unittest does not collect a suite, but it finds every test of a suite in a TestCase that derives from it.
+    A suite itself is not collected by unittest.
+
+    Every test of the suite is found in a TestCase that derives from it.
     """
 
     class Case(suite, unittest.TestCase):

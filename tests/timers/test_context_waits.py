@@ -1,5 +1,7 @@
 """
-`ended` and `within`: a coroutine waits for the end of a context, or runs an awaitable until then.
+`ended` and `within`.
+
+With `ended`, a coroutine waits for the end of a context. With `within`, it runs an awaitable until that end.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ PATIENCE_S = 20.0
 
 def test_a_coroutine_waits_for_the_end():
     """
-    `ended` returns the reason, even if another thread ends the context.
+    `ended` returns the reason of the end, even if another thread ends the context.
 
-    A cancelled `ended` leaves nothing behind.
+    If `ended` is cancelled, it leaves nothing behind.
     """
 
     async def scenario() -> None:
@@ -82,7 +84,9 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, the awaitable is cancelled as well, in any state of the context.
+    If the task that awaits `within` is cancelled, the awaitable is cancelled, too.
+
+    This holds in any state of the context.
     """
 
     async def scenario() -> None:
@@ -101,7 +105,9 @@ def test_within_a_task_that_is_cancelled():
 
 def test_within_a_context_that_has_ended():
     """
-    In a context that has ended, `within` starts nothing, not even an eager task, and cancels a running awaitable.
+    In a context that has ended, `within` starts nothing, not even an eager task.
+
+    It cancels a running awaitable.
     """
 
     async def scenario() -> None:
@@ -161,7 +167,9 @@ def test_within_the_clean_up_of_a_cancelled_task(again):
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_on_either_back_end(backend):
     """
-    `ended` and `within` work in tasks of asyncio and of trio, whichever thread ends the context.
+    `ended` and `within` work in tasks of asyncio and of trio.
+
+    Any thread may end the context.
     """
     reached: list[str] = []
 
@@ -206,7 +214,9 @@ def test_on_either_back_end(backend):
 
 def test_a_context_that_ends_after_trio():
     """
-    If a context ends after the end of the trio run in which a task waited for it, trio is not affected.
+    A task waits for a context in a trio run.
+
+    If the context ends after that run, trio is not affected.
     """
 
     async def main() -> Callable[[], None]:

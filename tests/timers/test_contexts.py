@@ -1,5 +1,7 @@
 """
-Contexts end once, by cancel, deadline or parent, and then their descendants end, too.
+A context ends once: by cancel, deadline or parent.
+
+Its descendants then end, too.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def test_the_background_lasts():
 
 def test_cancel():
     """
-    A cancelled context returns the same reason and cause from then on.
+    Once a context was cancelled, it always returns the same reason and cause.
     """
     context = with_cancel(background())
     assert [context.cancel("enough"), context.cancel("again")] == [True, False]
@@ -71,7 +73,9 @@ def test_cancel():
 
 def test_errors_are_new_each_time():
     """
-    Two calls of `err` return two errors, so that they do not share a traceback.
+    Two calls of `err` return two error objects.
+
+    So the errors do not share a traceback.
     """
     context = with_cancel(background())
     context.cancel()
@@ -80,7 +84,9 @@ def test_errors_are_new_each_time():
 
 def test_a_deadline(clock, wheel):
     """
-    A context ends exactly at its deadline, with the deadline as its reason.
+    A context ends exactly at its deadline.
+
+    The deadline is the reason.
     """
     context = with_timeout(background(wheel), 2.0)
     assert context.deadline() == pytest.approx(wheel.time() + 2, abs=1e-6)
@@ -102,7 +108,9 @@ def test_a_deadline(clock, wheel):
 @pytest.mark.parametrize("delay", [0, -1, -1e300, float("-inf")])
 def test_a_deadline_that_has_passed(wheel, delay):
     """
-    A context with a past deadline has ended when it is made, and sets no timer.
+    A context with a past deadline has already ended when it is made.
+
+    It sets no timer.
     """
     context = with_timeout(background(wheel), delay)
     assert type(context.err()) is DeadlineExceededError
@@ -119,7 +127,9 @@ def test_no_deadline(wheel):
 
 def test_the_earlier_deadline_counts(clock, wheel):
     """
-    A child ends at its parent's deadline at the latest, and sets a timer only if its own deadline is earlier.
+    A child ends no later than its parent's deadline.
+
+    It sets a timer only if its own deadline is earlier.
     """
     parent = with_timeout(background(wheel), 5)
     later = with_timeout(parent, 10)
@@ -135,7 +145,9 @@ def test_the_earlier_deadline_counts(clock, wheel):
 
 def test_the_end_goes_down_not_up(wheel):
     """
-    When a context ends, all its descendants end for the same reason, but not its parent or its siblings.
+    When a context ends, all its descendants end for the same reason.
+
+    Its parent and its siblings do not end.
     """
     root = background(wheel)
     parent, sibling = with_cancel(root), with_cancel(root)
@@ -152,9 +164,9 @@ def test_the_end_goes_down_not_up(wheel):
     assert len(wheel) == 0, "timers of ended contexts are gone"
 
 
-def test_a_child_of_what_has_ended(clock, wheel):
+def test_a_child_of_an_ended_context(clock, wheel):
     """
-    A child that is made of an ended context has ended as well, for the same reason.
+    A child of a context that has ended has ended, too, for the same reason.
     """
     parent = with_timeout(background(wheel), 1)
     clock.advance(1)
@@ -165,7 +177,9 @@ def test_a_child_of_what_has_ended(clock, wheel):
 
 def test_values():
     """
-    Descendants see a value, of which the nearest ancestor's counts, and None is a value.
+    Descendants see a value of an ancestor. The nearest ancestor's value counts.
+
+    None is a value.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
@@ -175,7 +189,9 @@ def test_values():
 
 def test_a_with_block(wheel):
     """
-    At the end of a `with` block its context is cancelled, and its timer released.
+    At the end of a `with` block the context is cancelled.
+
+    Its timer is released.
     """
     root = background(wheel)
     with with_timeout(root, 60) as context:
@@ -187,7 +203,7 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    The callbacks are called once, in order, when the context ends, or at once if it has ended.
+    The callbacks are called once, in order, when the context ends. If it has already ended, they are called at once.
 
     A callback that was unregistered is not called.
     """
@@ -204,11 +220,11 @@ def test_on_end(clock, wheel):
     assert called == ["first", "second", "late"]
 
 
-def test_on_end_that_nobody_would_await():
+def test_on_end_refuses_coroutine_functions():
     """
     A coroutine function is refused as a callback, because no loop may be running when a context ends.
 
-    The error says what to use instead.
+    The error names the alternative.
     """
 
     async def close() -> None:
@@ -222,7 +238,9 @@ def test_on_end_that_nobody_would_await():
 
 def test_on_end_that_raises(caplog):
     """
-    If a callback raises, its error is logged, and the other callbacks are called.
+    If a callback raises, the error is logged.
+
+    The other callbacks are called.
     """
     context = with_cancel(background())
     called: list[int] = []
@@ -236,7 +254,9 @@ def test_on_end_that_raises(caplog):
 
 def test_a_timer_bound_to_a_context(clock, wheel):
     """
-    A timer of a context fires on time, and never after the context has ended.
+    A timer of a context fires on time.
+
+    After the context has ended, it never fires.
     """
     context = with_timeout(background(wheel), 5)
     fired: list[str] = []
@@ -255,7 +275,9 @@ def test_a_timer_bound_to_a_context(clock, wheel):
 
 def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
     """
-    In a context that has ended, a timer runs nothing, even if another thread fires it before `call_later` returns.
+    In a context that has ended, a timer runs no callback.
+
+    This holds even if another thread fires the timer before `call_later` returns.
     """
 
     class Overtaking:
@@ -308,9 +330,9 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    When a wheel is closed, contexts with a deadline are cancelled.
+    When a wheel is closed, its contexts with a deadline are cancelled.
 
-    Their timers are returned with the user's callback and arguments.
+    The close returns their timers with the user's callback and arguments.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -330,7 +352,9 @@ def test_drained_with_its_wheel(wheel):
 )
 def test_bad_input(wheel, delay, error):
     """
-    Invalid delays and times are refused by name, and leave nothing behind.
+    For an invalid delay or time, the error names the argument.
+
+    Nothing is left behind.
     """
     root = background(wheel)
     for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
@@ -344,7 +368,9 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A context with a deadline needs a wheel, which is the wheel of its root or a wheel that is passed.
+    A context with a deadline needs a wheel.
+
+    This is the wheel of its root, or a wheel that is passed.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)
@@ -358,7 +384,9 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    A child on another wheel has its deadline on that wheel's clock, within the remaining time of its parent.
+    A child on another wheel has its deadline by that wheel's clock.
+
+    The deadline is within the remaining time of the parent.
     """
     other_clock = ManualClock(clock.monotonic_ns() + 10**12)
     other = TimerWheel(clock=other_clock)
@@ -381,7 +409,9 @@ def test_two_clocks(clock, wheel):
 
 def test_waiting_in_a_thread():
     """
-    A thread can wait for the end of a context, by cancel or deadline, or until a timeout.
+    A thread can wait for the end of a context, by cancel or deadline.
+
+    The wait can have a timeout.
     """
     context = background()
     assert not context.wait(0)
@@ -397,7 +427,9 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    If many threads cancel a context, one cancel returns True, and after it all descendants have ended.
+    Many threads cancel a context.
+
+    One of these calls returns True. After it, all descendants have ended.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -413,7 +445,9 @@ def test_many_threads_one_end():
 
 def test_collected(wheel):
     """
-    Neither its parent nor its wheel holds a context that has ended, or its references.
+    A context that has ended and is no longer used is collected.
+
+    Neither its parent nor its wheel refers to it.
     """
     root = background(wheel)
 
@@ -432,7 +466,9 @@ LINKS = 100_000
 
 def test_a_chain_of_any_length():
     """
-    If a root ends, a chain of 100,000 contexts below it ends, and can be dropped.
+    If a root ends, a chain of 100,000 contexts below it ends, too.
+
+    The chain can be freed.
     """
     root = background()
     links = [root]
@@ -450,7 +486,9 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    The last context in a chain of 100,000 finds the first value, and the chain can be dropped, ended or not.
+    In a chain of 100,000 contexts, the last one finds the value of the first.
+
+    The chain can be freed, whether or not it has ended.
     """
     context = background()
     for number in range(LINKS):
@@ -461,7 +499,7 @@ def test_a_chain_of_values():
 
 def test_a_deadline_far_above():
     """
-    The deadline of a root reaches the end of a chain of 100,000 contexts.
+    The deadline of a root applies at the end of a chain of 100,000 contexts.
     """
     clock = ManualClock()
     context = with_timeout(background(TimerWheel(clock=clock)), 1)
@@ -473,7 +511,9 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    If a context in the middle of a chain ends, its parent continues, and no longer refers to it.
+    A context in the middle of a chain ends.
+
+    Its parent continues, and no longer refers to it.
     """
     root = background()
     middle = with_cancel(root)

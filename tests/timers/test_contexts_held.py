@@ -20,9 +20,9 @@ LINKS = 100_000
 PATIENCE_S = 60.0
 
 
-def test_children_that_nobody_holds_are_forgotten():
+def test_children_without_references_are_forgotten():
     """
-    A long-lived parent does not hold children that are not referenced and for which nothing waits.
+    A long-lived parent does not hold a child to which no code refers and for which no code waits.
     """
     wheel = TimerWheel(clock=ManualClock())
     parent = with_timeout(background(wheel), 60)
@@ -34,9 +34,9 @@ def test_children_that_nobody_holds_are_forgotten():
     assert parent.ending.waiting == waiting
 
 
-def test_children_that_nobody_waits_for_any_more_are_forgotten():
+def test_children_without_waits_are_forgotten():
     """
-    A wait that is over, an unregistered callback and a fired timer do not hold a context any longer.
+    A context is not kept alive by a wait that is over, an unregistered callback or a fired timer.
     """
     clock = ManualClock()
     root = background(TimerWheel(clock=clock))
@@ -56,7 +56,9 @@ def test_children_that_nobody_waits_for_any_more_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    If a timer is cancelled, a long-lived context releases its callback and all its data.
+    A timer of a long-lived context is cancelled.
+
+    The context releases the timer's callback and arguments.
     """
 
     class Callback:
@@ -75,9 +77,9 @@ def test_cancelled_timers_are_forgotten(design):
     assert context.ending.waiting == len(context.ending._kept) == 0
 
 
-def test_what_waits_holds_its_context():
+def test_waits_keep_their_context_alive():
     """
-    All that waits for the end of an unreferenced context is called once, at any depth.
+    Callbacks and waits for the end of an unreferenced context are called once, at any depth.
 
     The timers of these contexts are cancelled.
     """
@@ -101,7 +103,9 @@ def test_what_waits_holds_its_context():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    If only the `cancel` method of a context is referenced, calling it cancels the context and its descendants.
+    Only the `cancel` method of a context is referenced.
+
+    Calling it cancels the context and its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -113,9 +117,11 @@ def test_a_child_known_by_its_cancel_alone():
     assert not root.done()
 
 
-def test_a_tree_that_nobody_holds_is_dropped():
+def test_a_tree_without_references_is_freed():
     """
-    A tree of contexts is freed with the last reference to one of them, and an ended context holds no other.
+    A tree of contexts is freed with the last reference to one of them.
+
+    A context that has ended refers to no other context.
     """
 
     class Watched:
@@ -144,7 +150,9 @@ def test_a_tree_that_nobody_holds_is_dropped():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is freed with its last context or, if something waits at its end, with its root.
+    A chain of 100,000 contexts is freed with its last context.
+
+    If code waits at its end, it is freed with its root.
     """
     root = context = background()
     for _ in range(LINKS):
@@ -161,7 +169,9 @@ def test_a_chain_is_dropped(waits):
 
 def test_threads_that_make_and_drop_children():
     """
-    While threads make and drop children, everything that waits below the root is called once, and the rest is freed.
+    Threads make and drop children.
+
+    Everything that waits below the root is called once. All other objects are freed.
     """
     root = background()
     called: list[int] = []
@@ -196,7 +206,7 @@ def test_threads_that_make_and_drop_children():
     assert root.ending.waiting == len(root.ending._kept) == 0
 
 
-def test_what_waits_is_held_until_it_is_called():
+def test_a_waiting_callback_is_held_until_its_call():
     """
     A callback that waits for the end is called, even if memory is freed while the contexts are ending.
     """

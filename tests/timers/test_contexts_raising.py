@@ -1,5 +1,7 @@
 """
-If a callback raises at the end of a context, everything else that belongs to the end still happens.
+A callback raises at the end of a context.
+
+All other steps of the end are still done.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    If callbacks raise something that is not an Exception, the first of these is raised again once all has ended.
+    Callbacks raise exceptions that are not an Exception.
+
+    The first of these is raised again once all contexts have ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []
@@ -42,7 +46,9 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    If an `on_end` callback leaves a drain or close with an exception, all contexts and the wheel have ended by then.
+    An `on_end` callback raises during a drain or close.
+
+    By then, all contexts and the wheel have ended.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

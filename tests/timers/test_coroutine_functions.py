@@ -34,7 +34,9 @@ assert ("inspect" in sys.modules) is {is_loaded}
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_coroutine_functions_are_known(is_loaded):
     """
-    `async def` functions, their methods and partials are detected, and nothing else, with and without `inspect`.
+    `async def` functions, and methods and partials of them, are detected, with and without `inspect`.
+
+    No other callable is.
     """
     script = SCRIPT.format(
         first="import inspect" if is_loaded else "sys.modules.pop('inspect', None)", is_loaded=is_loaded

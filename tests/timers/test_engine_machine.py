@@ -1,5 +1,7 @@
 """
-Random programs: both engines agree with the model, and faulty engines are detected.
+Random programs.
+
+Both engines agree with the model, and faulty engines are detected.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def native_engine(clock: ManualClock, max_pending: int | None) -> Engine:
 @pytest.mark.parametrize("make_engine", [heap_engine, native_engine])
 def test_a_short_run(make_engine):
     """
-    An engine agrees with the model over some thousand operations of a new seed, with callbacks and errors.
+    With a new seed, an engine agrees with the model over some thousand operations, with callbacks and errors.
     """
     report = run_engine_machine(make_engine, random.randrange(2**32), 6_000)
     assert report.fired > 500
@@ -36,7 +38,9 @@ def test_a_short_run(make_engine):
 
 def test_a_seed_repeats_its_run():
     """
-    A seed gives the same operations each time, and another seed gives others.
+    A seed gives the same operations each time.
+
+    A different seed gives different operations.
     """
     first, again, other = (run_engine_machine(heap_engine, seed, 900) for seed in (11, 11, 12))
     assert first == again
@@ -45,7 +49,9 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    Also fires timers that were set during the turn, up to a thousand, so that a callback that restarts itself ends.
+    Also fires timers that were set during the turn.
+
+    It fires at most a thousand, so that a callback that restarts itself ends.
     """
 
     _left = 1_000
@@ -75,7 +81,7 @@ class SilentExit(WheelEngine):
 
 class TwoLives(WheelEngine):
     """
-    Cancels a timer at the end of its firing, even if its callback has rescheduled it.
+    Cancels a timer at the end of its firing, even if the callback has rescheduled it.
     """
 
     def run(self, timer: Any) -> None:
@@ -88,7 +94,7 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    Keeps the place of a timer that is moved to the deadline that it already has.
+    If a timer is moved to the deadline that it already has, it keeps its place.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -110,7 +116,9 @@ class Generous(WheelEngine):
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
 def test_the_machine_finds_it(broken):
     """
-    A faulty engine is detected within some thousand operations, and the reduced program still shows the fault.
+    A faulty engine is detected within some thousand operations.
+
+    The reduced program still shows the fault.
     """
 
     def make_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:

@@ -1,7 +1,7 @@
 """
-A copy of an error is equal to it and shares no frames.
+A copy of an error is equal to the error and shares no frames with it.
 
-If there is no such copy, the error itself is returned.
+If such a copy is not possible, the error itself is returned.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ def fail(error):
 @pytest.mark.parametrize("error", COPIED, ids=lambda error: type(error).__name__)
 def test_a_copy_is_equal(error):
     """
-    Type, arguments, text and attributes of a copy are the same, but the traceback is not.
+    Type, arguments, text and attributes of a copy are the same as in the error.
+
+    The traceback is not.
     """
     fail(error)
     before = error.__traceback__
@@ -143,7 +145,9 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    If a copy would not be equal, the error itself is returned, and its traceback is reset so that it does not grow.
+    If a copy would not be equal, the error itself is returned.
+
+    Its traceback is reset, so that it does not grow.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -152,7 +156,9 @@ def test_an_error_that_cannot_be_copied_is_itself():
 
 def test_no_constructor_is_called():
     """
-    Copying does not call the `__init__` of the type, and so has no side effects.
+    Copying does not call the `__init__` of the error's type.
+
+    So it has no side effects.
     """
     error = CountedError(1, 2)
     copies = [copy_error(error, None) for _ in range(3)]
@@ -162,7 +168,7 @@ def test_no_constructor_is_called():
 
 def test_a_note_stays_with_its_copy():
     """
-    If one waiter adds a note to its copy, the copies of others do not have it.
+    If one waiter adds a note to its copy of an error, other waiters' copies do not have this note.
     """
     error = with_notes()
     copy = copy_error(error, None)
@@ -179,7 +185,9 @@ def load():
 
 def chained():
     """
-    Return an error that a caller was handling, and the error of a load that the caller made during that.
+    Return an error that a caller was handling.
+
+    Return also the error of a load that the caller made meanwhile.
     """
     try:
         {}["the caller's"]
@@ -192,7 +200,9 @@ def chained():
 
 def test_the_chain_ends_before_the_caller():
     """
-    A copy has the causes of the load, but not the error that the caller was handling, nor its frames.
+    A copy has the causes of the load's error.
+
+    It does not have the error that the caller was handling, or the caller's frames.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer
@@ -216,7 +226,7 @@ def test_a_circle_of_causes_ends():
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="sqlite3's errors are made by its C code")
 def test_errors_of_extensions():
     """
-    A class in an extension that inherits from a builtin error is copied like any other.
+    A class of an extension that inherits from a builtin error is copied like any other class.
     """
     import sqlite3  # noqa: PLC0415 - not every Python has it
 

@@ -27,7 +27,7 @@ def test_expires_with_its_value(make_rig):
 
 def test_set_again_moves_and_replaces(make_rig):
     """
-    Setting a pending key moves its timer, to earlier or later, and replaces the value.
+    Setting a pending key moves its timer, to an earlier or later time, and replaces the value.
 
     The timer fires once.
     """
@@ -59,7 +59,9 @@ def test_move_keeps_the_value(make_rig):
 @pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
 def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
     """
-    Wherever the wheel's pointer is, a key that is moved expires once, one delay after the move.
+    Wherever the wheel's pointer is, a key that is moved expires once.
+
+    It expires one delay after the move.
     """
     rig = make_rig()
     rig.clock.advance(elapsed)
@@ -74,7 +76,9 @@ def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
 
 def test_cancel(make_rig):
     """
-    A cancelled key never expires, and cancel returns True once.
+    A cancelled key never expires.
+
+    Only the first cancel returns True.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -98,7 +102,9 @@ def test_keys_and_timers_side_by_side(make_rig):
 
 def test_set_again_while_it_expires(make_rig):
     """
-    While `on_expire` runs, `move()` and `cancel()` of its key return False, and `set()` makes a new timer.
+    While `on_expire` runs for a key, `move()` and `cancel()` of this key return False.
+
+    `set()` makes a new timer.
     """
     answers = []
 
@@ -116,7 +122,7 @@ def test_set_again_while_it_expires(make_rig):
 
 def test_siblings_in_on_expire(make_rig):
     """
-    While one key expires, another with the same deadline can be moved, replaced and cancelled.
+    While one key expires, a second key with the same deadline can be moved, replaced and cancelled.
     """
 
     def on_expire(key, value):
@@ -135,7 +141,9 @@ def test_siblings_in_on_expire(make_rig):
 
 def test_drain(make_rig):
     """
-    A drain returns keys with their values and remaining times among the plain timers, in order, and frees the keys.
+    A drain returns keys among the plain timers, in order, with their values and remaining times.
+
+    The keys are free afterwards.
     """
     rig = make_rig()
     rig.wheel.set("late", 1, 9)
@@ -154,9 +162,9 @@ def test_drain(make_rig):
 
 def test_drain_to_a_function(make_rig):
     """
-    A function given to drain gets each key and value in order.
+    A function that is passed to drain gets each key and value in order.
 
-    If it sets a key again, the key stays.
+    If the function sets a key again, the key stays.
     """
     rig = make_rig()
     got = []
@@ -175,7 +183,9 @@ def test_drain_to_a_function(make_rig):
 
 def test_drain_to_a_function_that_raises(make_rig):
     """
-    If the function raises, it is still called for each key, and its errors are raised as a group.
+    If the function raises, it is still called for each key.
+
+    Its errors are raised as a group.
     """
     rig = make_rig()
     for key in "abc":
@@ -195,7 +205,7 @@ def test_drain_to_a_function_that_raises(make_rig):
 
 def test_drain_in_on_expire(make_rig):
     """
-    A drain inside on_expire returns all keys except the key that is expiring.
+    A drain inside `on_expire` returns all keys except the one that is expiring.
     """
     drained = []
     rig = make_rig(on_expire=lambda *_: drained.extend(each.args for each in rig.wheel.drain()))
@@ -207,7 +217,7 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    A close returns the keyed timers as well.
+    A close also returns the keyed timers.
 
     Afterwards `set` raises, and the other methods have no effect.
     """
@@ -222,7 +232,9 @@ def test_close(make_rig):
 
 def test_without_on_expire(make_rig):
     """
-    A wheel without on_expire refuses a set, with an error that names the remedy.
+    Without `on_expire`, a wheel refuses a set.
+
+    The error names the remedy.
     """
     rig = make_rig(on_expire=None)
     with pytest.raises(TypeError, match="on_expire"):
@@ -251,7 +263,9 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_one_too_many(make_rig):
     """
-    At max_pending a new key is refused and leaves nothing behind, but a pending key can be set again.
+    At `max_pending`, a new key is refused and leaves nothing behind.
+
+    A pending key can still be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -266,7 +280,9 @@ def test_one_too_many(make_rig):
 
 def test_an_error_in_on_expire(make_rig):
     """
-    An error in on_expire goes to on_error, and the other keys expire.
+    An error in `on_expire` goes to `on_error`.
+
+    The other keys expire.
     """
 
     def on_expire(key, value):
@@ -283,7 +299,9 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    If a set or move comes before a firing in another thread, that firing does nothing: the key expires once, not early.
+    A set or move comes before a firing of the same key in another thread.
+
+    That firing does nothing: the key expires once, and not early.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

@@ -1,5 +1,5 @@
 """
-Keyed timers that several threads set at the same time, with and without the lock of the keys.
+Several threads set keyed timers at the same time, with and without the lock of the keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    If threads set a key in different ways, one timer remains, with the value and the delay of one of the sets.
+    Threads set one key in different ways.
+
+    One timer remains, with the value and the delay of one of these sets.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -63,9 +65,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If a set is made inside another set while the driver is notified, the inner set counts as the later set.
+    A set is made inside another set, while the driver is notified.
 
-    The value and the deadline of the inner set stay.
+    The inner set counts as the later one. Its value and its deadline stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -102,11 +104,11 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 
 
 @pytest.mark.parametrize("verb", ["drain", "close"])
-def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb):
+def test_a_callback_of_a_close_may_wait_for_other_threads(make_rig, verb):
     """
-    While a drain or close runs the callback of a context, other threads can use the keys.
+    A drain or close runs the callback of a context.
 
-    The callback can wait for these threads, and can use the keys itself.
+    Meanwhile other threads can use the keys. The callback can wait for these threads, and can use the keys itself.
     """
     rig = make_rig()
     wheel = rig.wheel
@@ -133,7 +135,9 @@ def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb)
 
 def test_a_subclass_keeps_its_own_set():
     """
-    If a subclass overrides `set`, the subclass's method is called, and can call the wheel's method.
+    If a subclass overrides `set`, the override is called.
+
+    It can call the method of the base class.
     """
 
     class Loud(TimerWheel):
@@ -148,7 +152,9 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_value_that_was_replaced_is_let_go():
     """
-    A pending key holds only its newest value, and a cycle from a value to its wheel is collected.
+    A pending key refers only to its newest value.
+
+    A cycle from a value to its wheel is collected.
     """
 
     class Value:

@@ -17,7 +17,9 @@ from tickwheel.timers import keyed
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
 def test_an_unhashable_key(make_rig, key):
     """
-    For an unhashable key every method raises a TypeError, and leaves nothing behind.
+    For an unhashable key every method raises a TypeError.
+
+    Nothing is left behind.
     """
     rig = make_rig()
     for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
@@ -60,7 +62,9 @@ def fail() -> None:
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises(make_rig, method):
     """
-    If a key raises in set, move, cancel or get, the error propagates, and no timer is lost or repeated.
+    If a key raises in set, move, cancel or get, the error propagates.
+
+    No timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -84,7 +88,9 @@ def test_a_key_that_raises(make_rig, method):
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises_as_it_expires(make_rig, method):
     """
-    If a key raises while it expires, it is still delivered, its error is reported, and it can be set again.
+    A key that raises while it expires is still delivered, and the error is reported.
+
+    The key can be set again.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -104,9 +110,11 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
 
 @pytest.mark.parametrize("method", ["hash", "eq"])
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
-def test_a_key_that_comes_back_in(make_rig, method, verb):
+def test_a_key_that_uses_the_wheel(make_rig, method, verb):
     """
-    If a key uses the wheel while it is hashed or compared, nothing deadlocks, and no timer is lost or repeated.
+    A key uses the wheel while it is hashed or compared.
+
+    There is no deadlock, and no timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -145,7 +153,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
     """
     Call *outer*, and call *inner* just before line number *at* of *outer*.
 
-    Return True if *outer* has that many lines.
+    Return True if *outer* has at least *at* lines.
     """
     lines = 0
 
@@ -173,7 +181,9 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    If a signal handler sets or cancels a key at any line of a method with the same key, the key has one timer or none.
+    A method with a key is running. A signal handler sets or cancels the same key, at any line.
+
+    Afterwards the key has at most one timer.
     """
     at = 0
     is_inside = True

@@ -31,7 +31,9 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Freeze existing objects so that collections are short, because one test collects at each line.
+    Freeze existing objects so that collections are short.
+
+    One test collects at each line.
     """
     gc.collect()
     gc.freeze()
@@ -49,7 +51,7 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act* and raise at line event *number* of the package's code, and return True if there is such an event.
+    Call *act* and raise at line event *number* of the package's code. Return True if this event exists.
 
     When a `with` block is left, its first line is reported again. No signal handler runs there before `__exit__` of the
     block, so that event does not count.
@@ -172,7 +174,9 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    Wherever a method is interrupted, the invariants hold, and timers that are set afterwards fire.
+    Wherever a method is interrupted, the invariants hold.
+
+    Timers that are set afterwards fire.
     """
     VERBS[verb](Rig())  # completes the imports of the method
     number = 0
@@ -187,7 +191,9 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Wherever a turn is interrupted, timers, keys and contexts fire once, and the wheel continues.
+    Wherever a turn is interrupted, timers, keys and contexts fire once.
+
+    The wheel continues.
     """
     number = 0
     while True:
@@ -226,7 +232,9 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    Wherever a turn is interrupted, a series loses no firing and continues, even after an `Exception`.
+    Wherever a turn is interrupted, a series loses no firing.
+
+    The series continues, even after an `Exception`.
     """
     number = 0
     while True:
@@ -254,7 +262,9 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    If a full pool has refused a firing of a series, the series continues, wherever the turn is interrupted.
+    A full pool has refused a firing of a series.
+
+    Wherever the turn is interrupted, the series continues.
     """
 
     class Full:
@@ -279,7 +289,7 @@ def test_at_every_line_of_a_pool_that_is_full():
             return
 
 
-def test_at_every_line_of_what_ends():
+def test_at_every_line_of_an_expiry():
     """
     Wherever the turn is interrupted, keys, deadlines, awaited timers and cached values still expire.
     """

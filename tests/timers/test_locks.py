@@ -10,11 +10,11 @@ import threading
 from tickwheel.timers import locks
 
 
-def test_locks_that_are_made_meanwhile():
+def test_locks_that_are_made_during_a_fork():
     """
-    If threads fork at once, each of them acquires every lock, even if others are creating locks.
+    Threads fork at the same time, and other threads create locks.
 
-    No lock stays held.
+    In each child every lock can be acquired. No lock stays held.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

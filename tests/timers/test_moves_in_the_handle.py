@@ -1,5 +1,7 @@
 """
-A move to a later deadline is written only into the handle, where the engine finds it.
+A move to a later deadline is written only into the handle of the timer.
+
+The engine finds it there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ def nothing() -> None: ...
 
 def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
     """
-    After moves, arm() returns the next deadline, and the former deadline causes no wake-up.
+    After moves, `arm()` returns the next deadline.
+
+    The former deadline causes no wake-up.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -35,7 +39,7 @@ def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    A move counts like a set for the order of timers with equal deadlines.
+    For the order of timers with equal deadlines, a move counts like a set.
 
     The timer that was set or moved last fires last.
     """
@@ -51,9 +55,11 @@ def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     assert fired == ["set", "moved", "early", "set last"]
 
 
-def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None:
+def test_a_timer_that_is_moved_while_its_batch_fires() -> None:
     """
-    If an earlier callback moves a due timer to later, the timer fires once, at its new deadline.
+    An earlier callback moves a due timer to a later time.
+
+    The timer fires once, at its new deadline.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -70,9 +76,9 @@ def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None
     assert fired == ["third", "second"]
 
 
-def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
+def test_moved_timers_in_lists_drains_and_closes() -> None:
     """
-    pending() and drain() return the moved deadlines, in order, with the remaining times.
+    `pending()` and `drain()` return the moved deadlines, in order, with the remaining times.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -85,9 +91,11 @@ def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
     assert moved.cancelled()
 
 
-def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
+def test_many_moved_timers_keep_order_and_instants() -> None:
     """
-    150,000 timers, more handles than the allocator keeps together, are moved at random and fire in order.
+    150,000 timers are moved at random and fire in order.
+
+    These are more handles than the allocator keeps together.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -112,7 +120,9 @@ def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    After thousands of engines were made and freed, each timer still finds its own engine.
+    Thousands of engines are made and freed.
+
+    Each timer still finds its own engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

@@ -1,5 +1,7 @@
 """
-Numbers of all types and byte orders, in all methods: a value means what its own library defines.
+Numbers of all types and byte orders, in all methods.
+
+A value means the same as in its own library.
 """
 
 from __future__ import annotations
@@ -138,7 +140,9 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock that fires only on request, with one timer, one key and one id.
+    A wheel on a manual clock, with one timer, one key and one id.
+
+    It fires only on request.
     """
 
     def __init__(self, design: Any) -> None:
@@ -192,7 +196,7 @@ def key_moved(rig: Rig, value: Any) -> float:
 
 def missing_key(rig: Rig, value: Any) -> float:
     """
-    Return a key's value, also of a key that is not pending.
+    Return the value of a key, even if the key is not pending.
     """
     assert not rig.wheel.move("none", value)
     return key_moved(rig, value)
@@ -289,14 +293,14 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return the seconds before an entry's end at which a refresh begins.
+    Return how many seconds before the end of an entry a refresh begins.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
 
 def clock_moved(_rig: Rig, value: Any) -> float:
     """
-    Return how far a manual clock moved.
+    Return the time by which a manual clock moved.
     """
     clock = ManualClock(0)
     clock.advance(value)
@@ -360,7 +364,9 @@ def test_each_verb_reads_each_type(rig, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_refuses_by_name(rig, verb):
     """
-    Every method refuses a value that is not a length of time, names it, and changes nothing.
+    Every method refuses a value that is not a length of time.
+
+    The error names the value, and nothing is changed.
     """
     before = rig.wheel.pending()
     for value, error in REFUSED:
@@ -375,9 +381,9 @@ def test_each_verb_refuses_by_name(rig, verb):
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
 def test_the_gate(value, ns):
     """
-    The conversion functions and the arguments for slack and jitter accept the same types.
+    The conversion functions accept the same types as the arguments for slack and jitter.
 
-    The conversion functions accept negative values of these types, too.
+    They also accept negative values of these types.
     """
     assert to_ns(value, "value") == to_deadline(value) == ns
     has_negative = not isinstance(value, Index | Floating | np.bool_ | np.unsignedinteger) and value is not True
@@ -393,9 +399,9 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number of more than 292 years means never, whatever its type.
+    A number of more than 292 years means "never", whatever its type.
 
-    The same number below zero is due now.
+    The same number below zero means that the timer is due now.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER
@@ -465,7 +471,9 @@ def test_arrays_of_ids(rig, kind, order):
 
 def test_other_buffers(rig):
     """
-    ctypes, array and memoryview declare their element types, and these are used.
+    ctypes, array and memoryview declare the types of their elements.
+
+    These types are used.
     """
     for values in (
         (ctypes.c_double * 2)(1, 2),
@@ -516,7 +524,9 @@ def test_other_buffers(rig):
 )
 def test_arrays_that_are_refused(rig, values, error, text):
     """
-    An array that contains anything but lengths of time is refused by name, and nothing is set or moved.
+    An array is refused if it contains anything except lengths of time.
+
+    The error names the argument, and nothing is set or moved.
     """
     before = rig.wheel.pending()
     with pytest.raises(error, match=text):

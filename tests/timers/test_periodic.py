@@ -1,5 +1,7 @@
 """
-Series have a fixed phase, do not drift, and have a policy for missed firings.
+Series have a fixed phase and do not drift.
+
+A policy decides about missed firings.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Rig:
 
     def note(self, *slow: float) -> None:
         """
-        Record the time of the firing, and take as long as the test says.
+        Record the time of the firing. Take as long as the test requests.
         """
         self.fired.append(round(self.now(), 6))
         for delay in slow:
@@ -54,7 +56,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_every_interval(make_rig):
     """
-    A series fires one interval from now, and then exactly once every interval.
+    A series fires one interval from now, and then exactly once in every interval.
     """
     rig = make_rig()
     series = rig.wheel.call_every(2.5, rig.note)
@@ -67,7 +69,9 @@ def test_every_interval(make_rig):
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
 def test_the_first(make_rig, first):
     """
-    The first firing can be at another time, from which the phase then counts.
+    The first firing can be at another time.
+
+    The phase then counts from that time.
     """
     rig = make_rig()
     rig.wheel.call_every(2, rig.note, first=first)
@@ -107,7 +111,9 @@ def test_no_drift():
 )
 def test_missed(make_rig, missed, fired, left_out):
     """
-    The policy decides whether firings that a slow callback delays are skipped, made up for, or postponed.
+    A slow callback delays firings.
+
+    The policy decides whether they are skipped, made up for, or postponed.
     """
     rig = make_rig()
     slow = [2.5]
@@ -141,7 +147,9 @@ def test_exactly_on_the_next(make_rig):
 
 def test_jitter(make_rig):
     """
-    Jitter delays each firing by a new random time up to its maximum, and does not accumulate.
+    Jitter delays each firing by a new random time up to the maximum.
+
+    The delays do not accumulate.
     """
     rig = make_rig()
     rig.wheel.call_every(10, rig.note, jitter=1)
@@ -155,7 +163,9 @@ def test_jitter(make_rig):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_jitter_longer_than_the_interval(make_rig, missed):
     """
-    Even if jitter is longer than the interval, no firing is omitted: a firing waits for the one before it.
+    Jitter may be longer than the interval.
+
+    No firing is omitted, because a firing waits for the previous one.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)
@@ -169,7 +179,7 @@ def test_jitter_longer_than_the_interval(make_rig, missed):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
     """
-    Jitter does not omit a firing of a cron line either, with any policy for missed firings.
+    For a cron line, too, jitter omits no firing, with any policy for missed firings.
     """
     rig = make_rig()
     series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
@@ -179,7 +189,9 @@ def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
 
 def test_cancel(make_rig):
     """
-    A cancelled series never fires again, and cancel returns True once.
+    A cancelled series never fires again.
+
+    Only the first cancel returns True.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note)
@@ -209,7 +221,9 @@ def test_cancel_inside(make_rig):
 
 def test_errors_do_not_end_it(make_rig):
     """
-    If a callback raises, the error is reported, and the series continues.
+    If a callback raises, the error is reported.
+
+    The series continues.
     """
     rig = make_rig()
     rig.wheel.call_every(1, lambda: 1 // 0, times=3)
@@ -219,7 +233,9 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback raises something that is not an Exception, this leaves the turn, and the series continues.
+    If a callback raises something that is not an Exception, this leaves the turn.
+
+    The series continues.
     """
     rig = make_rig()
 
@@ -237,7 +253,9 @@ def test_an_exit_does_not_end_it(make_rig):
 @pytest.mark.parametrize("end", ["drain", "close"])
 def test_ends_with_its_wheel(make_rig, end):
     """
-    A drain or close returns the user's callback and arguments, and cancels the series.
+    A drain or close returns the user's callback and arguments.
+
+    It cancels the series.
     """
     rig = make_rig()
     series = rig.wheel.call_every(5, rig.note, 1)
@@ -250,7 +268,9 @@ def test_ends_with_its_wheel(make_rig, end):
 
 def test_drained_inside(make_rig):
     """
-    A drain inside the callback of a series does not return that series, which continues.
+    A drain inside the callback of a series does not return this series.
+
+    The series continues.
     """
     rig = make_rig()
     drained: list[Any] = []
@@ -272,9 +292,11 @@ def test_closed_inside(make_rig):
         rig.wheel.call_every(1, print)
 
 
-def test_no_room_to_go_on(make_rig):
+def test_no_room_to_continue(make_rig):
     """
-    If the wheel has no room for a series after its callback, the series ends, and an error is reported.
+    After the callback of a series, the wheel has no room for it.
+
+    The series ends, and an error is reported.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))
@@ -300,7 +322,9 @@ def test_no_room_to_go_on(make_rig):
 )
 def test_bad_input(make_rig, options, error, text):
     """
-    An invalid interval, number or policy is refused by name, and nothing is set.
+    For an invalid interval, number or policy, the error names the argument.
+
+    Nothing is set.
     """
     rig = make_rig()
     interval, others = options["interval"], {name: options[name] for name in options if name != "interval"}
@@ -324,7 +348,7 @@ def test_ten_thousand_series(make_rig):
 
 class Callback:
     """
-    A callback that can be watched, and calls its argument.
+    A callback that calls its argument. A weak reference can refer to it.
     """
 
     def __call__(self, inside: Callable[[], object]) -> None:
@@ -339,9 +363,11 @@ BEGINS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("begin", BEGINS)
-def test_what_is_over_lets_its_callback_go(make_rig, begin):
+def test_an_ended_series_releases_its_callback(make_rig, begin):
     """
-    A series that has ended holds neither its callback nor the arguments, even if its handle is referenced.
+    A series that has ended refers neither to its callback nor to the arguments.
+
+    This holds even if its handle is referenced.
     """
     rig = make_rig(max_pending=1)
     cancelled: list[bool] = []

@@ -1,5 +1,7 @@
 """
-The checker of the promise: real runs keep the promise, and each violation is detected.
+The checker of the promise.
+
+Real runs keep the promise, and each violation is detected.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    Thousands of operations that set, move and cancel timers, even in callbacks, keep the promise to the nanosecond.
+    Thousands of operations set, move and cancel timers, even in callbacks.
+
+    They keep the promise to the nanosecond.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -52,7 +56,9 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    A wheel on a thread that three other threads use keeps the promise.
+    Three other threads use a wheel on a thread.
+
+    The wheel keeps the promise.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)
@@ -100,7 +106,9 @@ def test_a_handle_that_is_logged():
 
 def test_a_move_to_now_is_logged_before_it_fires():
     """
-    If a timer fires before the call that moved it has returned, it does not count as early.
+    A timer fires before the call that moved it has returned.
+
+    This does not count as early.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -155,7 +163,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken(case):
     """
-    A broken promise is detected and reported in one line, with the timer and the time.
+    If the promise is broken, the checker reports it in one line, with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:

@@ -1,5 +1,7 @@
 """
-Calls between any two lines of an engine, as from a tracer, a signal handler or a finalizer.
+Calls between any two lines of an engine.
+
+A tracer, a signal handler or a finalizer may make such calls.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    With calls between any two lines, nothing is lost on the default wheel, and no call fails.
+    With calls between any two lines, the default wheel loses nothing.
+
+    No call fails.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))
@@ -88,7 +92,9 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    If other calls interrupt a check of the invariants, it finds no fault.
+    Other calls interrupt a check of the invariants.
+
+    The check finds no fault.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -118,7 +124,9 @@ HOOKS = {"settrace": sys.gettrace, "setprofile": sys.getprofile}
 @pytest.mark.parametrize("kind", WHEELS)
 def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
     """
-    If a call on a timer is interrupted by a drain or close of its wheel, the timer still has exactly one outcome.
+    A call on a timer is interrupted by a drain or close of its wheel.
+
+    The timer still has exactly one outcome.
     """
 
     def call(clock, wheel):
@@ -139,7 +147,9 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
-    If the wheel is closed while a timer is set, or set again by its callback, it is refused or returned by `close`.
+    The wheel is closed while a timer is set, or set again by its callback.
+
+    The timer is refused, or `close` returns it.
     """
     known = []
 
@@ -163,11 +173,9 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Interrupt a call by *end* at the first event of the call, at the second event, and so on.
+    Interrupt a call by *end* at its first event, at its second event, and so on.
 
-    Yield the wheel and the result of *end*.
-
-    *prepare* makes the call from a clock and a wheel.
+    Yield the wheel and the result of *end* each time. *prepare* makes the call from a clock and a wheel.
     """
     for at in range(100_000):
         clock, ended = ManualClock(), []

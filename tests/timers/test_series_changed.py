@@ -1,5 +1,5 @@
 """
-A series can be paused, resumed and given another interval, also inside its callback.
+A series can be paused, resumed and given a new interval, even inside its callback.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_pause_and_resume(rig):
     """
     A paused series does not fire and is not pending.
 
-    After a resume it continues in phase, and no firing counts as missed.
+    After a resume it continues in phase. No firing counts as missed.
     """
     series = rig.every(10)
     rig.clock.advance(10)
@@ -91,7 +91,9 @@ def test_from_inside(rig):
 
 def test_another_interval(rig):
     """
-    A new interval counts from now, moves the next firing to earlier or later, and leaves a paused series paused.
+    A new interval counts from now. It moves the next firing to an earlier or later time.
+
+    A paused series stays paused.
     """
     series = rig.every(60)
     rig.clock.advance(1)
@@ -112,7 +114,9 @@ def test_another_interval(rig):
 
 def test_a_change_that_is_refused(rig):
     """
-    If the wheel cannot hold a new interval, it is refused, and the series continues as before.
+    If the wheel cannot hold a new interval, the change is refused.
+
+    The series continues as before.
     """
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=rig.clock)
     series = wheel.call_every(5, rig.fire)
@@ -131,11 +135,11 @@ def test_a_change_that_is_refused(rig):
     assert series.fired == 5
 
 
-def test_what_is_over_stays_so(rig):
+def test_an_ended_series_stays_ended(rig):
     """
-    A series that has ended, was cancelled or closed can be neither paused nor resumed.
+    A series that has ended, was cancelled or was closed can be neither paused nor resumed.
 
-    A bad interval is refused.
+    An invalid interval is refused.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)
@@ -155,7 +159,7 @@ def test_what_is_over_stays_so(rig):
 
 def test_times_is_a_count(rig):
     """
-    `times` must be an integer, because the series would never reach any other number.
+    `times` must be an integer, because the series would never reach a different number.
     """
     for times in (1.5, "2", 2.0):
         with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
@@ -165,7 +169,7 @@ def test_times_is_a_count(rig):
 
 class Held:
     """
-    An executor that runs its callbacks when the test says so.
+    An executor that runs its callbacks when the test requests it.
     """
 
     def __init__(self) -> None:
@@ -185,9 +189,10 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker does nothing if its series was paused since, even if it was resumed.
+    A firing waits for a worker.
 
-    The same holds if the series got a new interval.
+    It does nothing if its series was paused since, even if it was then resumed. The same holds if the series got a new
+    interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -216,7 +221,9 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun does nothing if its series was resumed since, or is already firing.
+    A firing has begun.
+
+    It does nothing if its series was resumed since, or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -240,7 +247,9 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    If the next firing of a series already waits for a worker when the last call ends, the series continues.
+    The next firing of a series already waits for a worker when the last call ends.
+
+    The series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

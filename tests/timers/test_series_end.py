@@ -1,5 +1,5 @@
 """
-The end of a series, additional firings, and the context in which it runs.
+The end of a series, additional firings, and the context in which the series runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ name = contextvars.ContextVar("name", default="none")
 
 def make(design):
     """
-    Return a clock, a wheel on it, and the list in which the wheel's series record their times.
+    Return a clock, a wheel on this clock, and a list.
+
+    Series of the wheel record their times in the list.
     """
     clock = ManualClock(1_000 * 10**9)
     wheel = TimerWheel(clock=clock, wheel=design and design())
@@ -34,7 +36,7 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    A series may fire at `until`, but never after it, whatever else ends or moves the series.
+    A series may fire at `until`, but never later, whatever else ends or moves the series.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -57,7 +59,9 @@ def test_until(design):
 @pytest.mark.parametrize("until", [0, -1, begin + 0.5])
 def test_until_before_the_first(design, until):
     """
-    An end before the first firing is refused, with both instants in the error.
+    An end before the first firing is refused.
+
+    The error has both instants.
     """
     _, wheel, _, note = make(design)
     with pytest.raises(ValueError, match=r"until is .*the first firing is at 1001"):
@@ -70,7 +74,7 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn, counts, and keeps the phase.
+    `run_now` fires in the next turn. It counts as a firing, and keeps the phase.
 
     On a paused or ended series it does nothing.
     """
@@ -95,7 +99,7 @@ def test_run_now(design):
 @WHEELS
 def test_run_now_inside(design):
     """
-    If its callback calls `run_now`, the series fires once more in the next turn.
+    If the callback of a series calls `run_now`, the series fires once more in the next turn.
     """
     clock, wheel, fired, note = make(design)
 
@@ -112,7 +116,9 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    If another thread finds a series in the wheel while it is being set, the series already has all parts of a handle.
+    Another thread finds a series in the wheel while it is being set.
+
+    The series already has all parts of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)
@@ -148,7 +154,9 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    A callback without a context of its own runs in the pool's context, and no callback changes another's context.
+    A callback without its own context runs in the context of the pool.
+
+    No callback changes the context of another callback.
     """
     seen, ended = [], threading.Event()
 
@@ -174,7 +182,9 @@ def test_callbacks_of_a_pool_in_its_context():
 @WHEELS
 def test_coroutines_of_a_task_executor_keep_the_context(design):
     """
-    Under a TaskExecutor a coroutine runs in a copy of the context in which its timer, key or series was set.
+    With a TaskExecutor, a coroutine runs in a copy of a context.
+
+    It is the context in which the timer, key or series was set.
     """
 
     async def main():

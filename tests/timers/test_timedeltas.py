@@ -41,7 +41,9 @@ def test_keys():
 
 def test_series():
     """
-    The interval of a series is exact, as are its first delay and its jitter.
+    The interval of a series is exact.
+
+    So are its first delay and its jitter.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -105,7 +107,9 @@ def test_designs_and_queues():
 
 def test_a_clock_moved_by_hand():
     """
-    A manual clock moves by a timedelta, and its wall clock can be stepped by one in either direction.
+    A timedelta can move a manual clock.
+
+    It can also step the wall clock, in either direction.
     """
     clock = ManualClock()
     before, wall = clock.monotonic_ns(), clock.wall_ns()

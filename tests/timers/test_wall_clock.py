@@ -1,5 +1,7 @@
 """
-Series by the wall clock: cron lines and single instants, with every kind of change of the clock.
+Series by the wall clock: cron lines and single instants.
+
+The tests make every kind of change to the clock.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Rig:
 
     def begin(self, now: datetime) -> None:
         """
-        Set the time of day, and return it in that zone.
+        Set the time of day, and return it in the zone of the test.
         """
         assert now.tzinfo is not None
         self.zone = now.tzinfo
@@ -53,7 +55,7 @@ class Rig:
 
     def note(self, *_: object) -> None:
         """
-        Record the time of day to the second, and perform the requested act.
+        Record the time of day to the second. Perform the requested act.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -88,7 +90,9 @@ def test_every_morning(rig):
 
 def test_seconds_and_a_count(rig):
     """
-    A line of six fields begins with the seconds, and `times` ends the series.
+    A line of six fields begins with the seconds.
+
+    `times` ends the series.
     """
     series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
     rig.clock.advance(HOUR)
@@ -115,7 +119,7 @@ ZONES = {
 @pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
 def test_daylight_saving(line, tz, start, fired):
     """
-    Gaps, overlaps and the day that Samoa skipped are treated as for jobs of a scheduler.
+    Gaps, overlaps and the day that Samoa skipped have the same effect as on jobs of a scheduler.
     """
     rig = Rig()
     rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
@@ -137,7 +141,7 @@ def test_the_day_that_never_was_is_skipped():
 
 def test_set_back_before_the_instant(rig):
     """
-    If the clock is set back before the due time, the firing is delayed by the same time.
+    If the clock is set back before the due time, the firing is delayed by the same length.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR - 90)
@@ -150,7 +154,9 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    A series fires again if the clock is set back and shows its time again, except for a step of a few milliseconds.
+    If the clock is set back and shows the time of a series again, the series fires again.
+
+    A step of a few milliseconds is the exception.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -164,7 +170,9 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    If the clock is corrected by milliseconds during a firing, it does not fire again, even if a check follows at once.
+    The clock is corrected by milliseconds during a firing.
+
+    The series does not fire again, even if a check follows at once.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -184,7 +192,9 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    Due times that the clock skips fire within a minute, once or each, or are omitted, as the misfire policy says.
+    The clock skips due times.
+
+    As the misfire policy says, they fire within a minute (once or each) or are omitted.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -197,7 +207,7 @@ def test_set_forward(rig, misfire, fired, missed):
     assert series.missed == missed
 
 
-def test_skip_takes_what_is_a_little_late(rig):
+def test_skip_fires_what_is_less_than_a_minute_late(rig):
     """
     With "skip", a firing that is less than a minute late does not count as missed.
     """
@@ -209,7 +219,9 @@ def test_skip_takes_what_is_a_little_late(rig):
 
 def test_there_and_back_between_looks(rig):
     """
-    If the clock is set wrong and right again between two checks, in either direction, there is no effect.
+    Between two checks, the clock is set to a wrong time and then right again, in either direction.
+
+    This has no effect.
     """
     series = rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.until_a_look()
@@ -223,7 +235,9 @@ def test_there_and_back_between_looks(rig):
 
 def test_there_and_back_seen(rig):
     """
-    If the clock is wrong for longer, a series follows it: a skipped time fires late, and again when it is shown.
+    If the clock is wrong for longer, a series follows it.
+
+    A skipped time fires late, and fires again when the clock shows it.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -236,7 +250,9 @@ def test_there_and_back_seen(rig):
 
 def test_never_early_on_a_slow_clock():
     """
-    With a slow wall clock a series fires when that shows the due time, and not when the computed time has passed.
+    With a slow wall clock, a series fires when this clock shows the due time.
+
+    It does not fire when the computed time has passed.
     """
 
     class SlowClock(ManualClock):
@@ -256,7 +272,9 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    If a wall clock stops just before the due time, it is not read all the time.
+    A wall clock stops just before the due time.
+
+    The wheel does not read it continuously.
     """
 
     class StuckClock(ManualClock):
@@ -272,9 +290,11 @@ def test_a_wall_clock_that_stands_still():
     assert 1_000 < clock.asked < 1_010
 
 
-def test_a_clock_past_what_floats_tell_apart():
+def test_a_clock_beyond_the_precision_of_floats():
     """
-    If the time of a check in seconds is rounded down by a nanosecond, the checks still make progress.
+    The time of a check in seconds is rounded down by a nanosecond.
+
+    The checks still make progress.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -285,7 +305,9 @@ def test_a_clock_past_what_floats_tell_apart():
 
 def test_a_slow_callback(rig):
     """
-    Due times that pass while the callback runs are omitted or, with "all", made up for.
+    Due times pass while the callback runs.
+
+    They are omitted or, with "all", made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -302,7 +324,7 @@ def test_pause_and_resume(rig):
     """
     A paused series does not fire.
 
-    After a resume it continues with the next match, and no firing counts as missed.
+    After a resume it continues with the next match. No firing counts as missed.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -334,7 +356,7 @@ def test_one_instant(rig):
     """
     A series with one instant fires once, exact to the microsecond, in any zone.
 
-    If the instant has passed, at once.
+    If the instant has passed, it fires at once.
     """
     when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
     timer = rig.wheel.call_at_wall(when, rig.note, 1)
@@ -352,7 +374,9 @@ def test_one_instant(rig):
 
 def test_one_instant_follows_the_clock(rig):
     """
-    A series with one instant fires later if the clock is set back, and within a minute if it is set past the instant.
+    A series with one instant follows the clock.
+
+    It fires later if the clock is set back, and within a minute if the clock is set past the instant.
     """
     rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)
@@ -368,7 +392,9 @@ def test_one_instant_follows_the_clock(rig):
 
 def test_one_instant_paused_over(rig):
     """
-    If its only instant passes while a series is paused, the series ends.
+    A series is paused while its only instant passes.
+
+    The series ends.
     """
     timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     timer.pause()
@@ -397,7 +423,9 @@ def test_one_instant_paused_over(rig):
 )
 def test_instants_that_are_refused(rig, when, error, match):
     """
-    A value that is not an instant is refused with the value and the remedy, and nothing is set.
+    A value that is not an instant is refused.
+
+    The error has the value and the remedy, and nothing is set.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_at_wall(when, print)
@@ -423,7 +451,9 @@ def test_instants_that_are_refused(rig, when, error, match):
 )
 def test_lines_that_are_refused(rig, line, options, error, match):
     """
-    Unreadable lines and options out of their range are refused with the value and the remedy.
+    Unreadable lines, and options out of range, are refused.
+
+    The error has the value and the remedy.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_cron(line, print, **options)
@@ -432,7 +462,9 @@ def test_lines_that_are_refused(rig, line, options, error, match):
 
 def test_callbacks_that_are_refused(rig):
     """
-    An object that is not callable, a coroutine function without a loop, and a closed wheel are refused as elsewhere.
+    An object that is not callable, and a coroutine function without a loop, are refused.
+
+    A closed wheel also refuses the series.
     """
 
     async def work() -> None: ...
@@ -451,7 +483,9 @@ def test_callbacks_that_are_refused(rig):
 
 def test_jitter(rig):
     """
-    Jitter delays each firing by a random time below its maximum, and never makes one early.
+    Jitter delays each firing by a random time below the maximum.
+
+    It never makes a firing early.
     """
     offsets: list[float] = []
     rig.wheel.call_cron("0 * * * *", lambda: offsets.append(rig.now().timestamp() % HOUR), jitter=600)
@@ -463,7 +497,9 @@ def test_jitter(rig):
 
 def test_what_is_shown(rig):
     """
-    Listings, drains and the repr show the time at which a series fires, and not its next check of the clock.
+    Listings, drains and the repr show the time at which a series fires.
+
+    They do not show its next check of the clock.
     """
     far = rig.wheel.call_cron("0 14 * * *", print, "far")
     near = rig.wheel.call_at_wall(NOON + timedelta(minutes=30), print, "near")

@@ -1,5 +1,7 @@
 """
-Series by the wall clock compared with a simple model that counts seconds, while the clock is set at random.
+Series by the wall clock are compared with a simple model that counts seconds.
+
+Meanwhile the clock is set at random.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A model of the series `*/every * * * *`, which checks each second of the wall clock for a due time.
+    A model of the series `*/every * * * *`.
+
+    It checks each second of the wall clock for a due time.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
@@ -55,13 +59,17 @@ class Model:
 
     def next_look(self) -> int:
         """
-        Return the time of the next check: the due time, as it seems now, or the next whole minute.
+        Return the time of the next check.
+
+        It is the due time by the present clock, or the next whole minute.
         """
         return min(self.time + max(self.due - self.wall, 0), (self.time // 60 + 1) * 60)
 
     def passed(self, until: int) -> int:
         """
-        Return the number of matches after the due one until *until*, at most 100.
+        Return the number of matches after the due one until *until*.
+
+        The number is at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -78,7 +86,7 @@ class Model:
 
     def settle(self) -> None:
         """
-        Check as often as a check is due now.
+        Check as long as a check is due now.
         """
         while self.time >= self.look_at:
             if self.wall < self.after:
@@ -99,7 +107,9 @@ class Model:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_beside_the_model(seed):
     """
-    However the clock is set, the series fires when the model does, with the same missed count and next time.
+    However the clock is set, the series fires when the model does.
+
+    It has the same missed count and next time.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))

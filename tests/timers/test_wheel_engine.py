@@ -1,5 +1,7 @@
 """
-The engine over any wheel keeps the contract, on the heap.
+The engine over any wheel passes the contract suite.
+
+The wheel here is the heap.
 """
 
 import sys
@@ -26,7 +28,9 @@ class TestWheelEngine(EngineSuite):
 @pytest.mark.parametrize("part", [lambda engine: engine, lambda engine: engine._filing.wheel], ids=["engine", "wheel"])
 def test_the_counts_of_a_drain_that_a_signal_interrupts(part: Callable[[WheelEngine], Any]) -> None:
     """
-    The counts include timers that a signal handler sets and cancels while a drain counts.
+    A drain counts while a signal handler sets and cancels timers.
+
+    The counts include these timers.
     """
     engine = WheelEngine(HeapWheel(), ManualClock())
     engine.call_later(1, print)

@@ -1,5 +1,7 @@
 """
-The calendar queue keeps the wheel's contract, and adapts its pages to the pending entries.
+The calendar queue passes the contract suite of wheels.
+
+It adapts its pages to the pending entries.
 """
 
 import random
@@ -25,7 +27,9 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    If ten thousand deadlines are spread evenly over any span, each page holds fewer than fifty of them.
+    Ten thousand deadlines are spread evenly over a span of any length.
+
+    Each page holds fewer than fifty of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -38,9 +42,9 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is far denser than the rest, one page holds all of that quarter.
+    A quarter of the deadlines is far denser than the others.
 
-    This is the weak point of the design.
+    One page holds all of that quarter. This is the weak point of the design.
     """
     wheel = CalendarWheel()
     for number in range(3_000):

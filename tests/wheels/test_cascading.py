@@ -1,5 +1,5 @@
 """
-The cascading wheel keeps the wheel's contract.
+The cascading wheel passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite

@@ -23,7 +23,9 @@ PATIENCE_S = 30
 
 class WatchedClock(ManualClock):
     """
-    A manual clock that counts its readings, so that a test can see that a thread waits.
+    A manual clock that counts its readings.
+
+    So a test can see that a thread waits.
     """
 
     def __init__(self) -> None:
@@ -40,7 +42,7 @@ class WatchedClock(ManualClock):
 
 def in_thread(call: Callable[[], Any]) -> Future[Any]:
     """
-    Call in a daemon thread.
+    Run *call* in a daemon thread.
     """
     future: Future[Any] = Future()
 
@@ -58,7 +60,7 @@ def test_order() -> None:
     """
     Items come in order of deadlines.
 
-    With equal deadlines, the item offered first comes first.
+    Of items with equal deadlines, the item that was offered first comes first.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -96,7 +98,9 @@ def test_delays_that_have_passed() -> None:
 
 def test_bad_delays() -> None:
     """
-    NaN and objects that are not numbers are refused, and leave nothing in the queue.
+    NaN, and objects that are not numbers, are refused.
+
+    They leave nothing in the queue.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(InvalidDelayError):
@@ -110,7 +114,9 @@ def test_bad_delays() -> None:
 
 def test_cancel() -> None:
     """
-    A cancelled item is not taken, and a second cancel returns False.
+    A cancelled item is not taken.
+
+    A second cancel returns False.
     """
     queue: DelayQueue[str] = DelayQueue(ManualClock())
     tea = queue.offer("tea", 0)
@@ -124,7 +130,7 @@ def test_close() -> None:
     """
     Close returns each item with the seconds until it is due.
 
-    Later calls are refused, and a second close is allowed.
+    Later calls raise an error. A second close is allowed.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -140,7 +146,9 @@ def test_close() -> None:
 
 def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
     """
-    If an item arrives that is due now, a thread that waits for an item an hour away takes it.
+    A thread waits for an item an hour away.
+
+    If an item arrives that is due now, the thread takes it.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -167,7 +175,9 @@ def test_a_taker_of_an_empty_queue_is_woken() -> None:
 
 def test_takers_follow_the_leader() -> None:
     """
-    If several threads wait, each takes one item when it is due, and none stays asleep.
+    If several threads wait, each takes one item when that item is due.
+
+    No thread stays asleep.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -201,7 +211,9 @@ def test_waiting_takers_learn_of_the_close() -> None:
 @pytest.mark.realtime
 def test_take_with_a_timeout() -> None:
     """
-    A take that times out raises Empty, whether items are pending or not, and another waiting thread becomes the leader.
+    A take that times out raises Empty, whether or not items are pending.
+
+    Another waiting thread becomes the leader.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):
@@ -217,7 +229,9 @@ def test_take_with_a_timeout() -> None:
 @pytest.mark.realtime
 def test_many_threads() -> None:
     """
-    Four threads offer items and four take them: each item is taken once, and none is early.
+    Four threads offer items, and four other threads take them.
+
+    Each item is taken once, and none early.
     """
     queue: DelayQueue[tuple[int, int]] = DelayQueue()
     clock = MonotonicClock()

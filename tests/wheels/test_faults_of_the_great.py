@@ -1,8 +1,8 @@
 """
-Known faults of other timer systems: each test shows that our wheels do not have one of them.
+Known faults of other timer systems.
 
-Garbage collection is off during the tests, because finalizers and the collector's callbacks, such as those of
-hypothesis, would run.
+Each test shows that our wheels do not have one of these faults. Garbage collection is off during the tests, because
+finalizers and the collector's callbacks, such as those of hypothesis, would run.
 """
 
 import gc
@@ -38,9 +38,10 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def lines_run(call: Callable[[], object]) -> int:
     """
-    Return how many lines of Python *call* runs, as a measure of its work without a clock.
+    Return the number of lines of Python that *call* runs.
 
-    Garbage collection is off during the call: otherwise finalizers and the collector's callbacks would run.
+    This measures its work without a clock. Garbage collection is off during the call, because otherwise finalizers and
+    the collector's callbacks would run.
     """
     count = 0
 
@@ -63,7 +64,9 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    Python code that a garbage collection runs is not counted as work of the call that triggered it.
+    A garbage collection runs Python code.
+
+    This code does not count as work of the call that triggered the collection.
     """
 
     def called(*_: object) -> None:
@@ -89,7 +92,9 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    A deadline that is one whole turn of a level ahead, in the slot of now, is neither lost nor early (#8334).
+    A deadline is one whole turn of a level ahead, in the slot of the present time.
+
+    It is neither lost nor early (tokio #8334).
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -113,7 +118,7 @@ def test_delays_about_the_span() -> None:
     """
     Delays up to the span fit and are on time.
 
-    Longer delays are refused with the span in the message.
+    Longer delays are refused, and the message has the span.
     """
     for start in (0, 1, SECOND - 1, SECOND, 5 * SECOND + 7):
         wheel = SingleWheel(tick=1, slots=8)
@@ -129,7 +134,9 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one or more turns, plus or minus a nanosecond, and the longest possible delay fire on time.
+    Delays of one or more turns, plus or minus a nanosecond, fire on time.
+
+    So does the longest possible delay.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -148,7 +155,9 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    An entry that cascades into the current tick expires in it, before entries of that tick that were inserted later.
+    An entry cascades into the current tick.
+
+    It expires in this tick, before entries of the tick that were inserted later.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)
@@ -175,7 +184,9 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    A wake-up that is too early delivers nothing, and the same time is due again.
+    A wake-up that is too early delivers nothing.
+
+    The same time is due again.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -186,7 +197,9 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    A thread that calls take sees an item that is offered just before it sleeps (tokio #6682, RussellLuo #5).
+    An item is offered just before a thread that calls take sleeps.
+
+    The thread sees the item (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -209,7 +222,7 @@ def test_a_wake_up_before_parking_is_not_lost() -> None:
 @pytest.mark.parametrize("gone", [(0,), (4,), (9,), (0, 9), tuple(range(1, 9)), tuple(range(10))])
 def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) -> None:
     """
-    Due entries that were not delivered yet can be cancelled: the first, a middle one and the last.
+    Due entries that were not delivered yet can be cancelled: the first entry, a middle one and the last.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]
@@ -220,9 +233,9 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
     assert payloads(wheel.advance(2 * SECOND)) == [number for number in range(1, 11) if number - 1 not in gone]
 
 
-def test_stale_handles_reach_nobody(make: Make) -> None:
+def test_stale_handles_have_no_effect(make: Make) -> None:
     """
-    The id of an entry that is gone does not affect the entry that has taken its place.
+    The id of an entry that no longer exists does not affect the entry that has taken its place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
@@ -237,9 +250,9 @@ def test_stale_handles_reach_nobody(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    Whatever ends an entry, the pending count falls by one.
+    However an entry ends, the pending count falls by one.
 
-    A refused insert does not change it (#14959).
+    A refused insert does not change the count (netty #14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]
@@ -258,7 +271,9 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    If a delivery stops in the middle of a slot, the next one delivers the rest of the slot, in order.
+    A delivery stops in the middle of a slot.
+
+    The next delivery has the other entries of the slot, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -271,7 +286,9 @@ def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
 
 def test_wahern_delivers_66_before_62(make: Make) -> None:
     """
-    A wheel that is polled less often than its tick delivers the entries of all levels in order of deadlines.
+    A wheel is polled less often than its tick.
+
+    It delivers the entries of all levels in order of deadlines.
     """
     wheel = make(0.001)
     unit = 1_000_000
@@ -294,7 +311,7 @@ def test_agrona_delivers_one_tick_a_poll(make: Make) -> None:
 
 def test_nexus_polls_the_whole_population(make_python: Make) -> None:
     """
-    A poll with nothing due runs as many lines of Python with 50,000 pending entries as with 50 (#667).
+    A poll with nothing due runs the same number of lines of Python with 50,000 pending entries as with 50 (nexus #667).
     """
     costs = []
     for population in (50, 50_000):
@@ -310,7 +327,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
 
 def test_a_crowded_slot_is_paid_for_piece_by_piece(make_python: Make) -> None:
     """
-    Once a slot of 20,000 entries is sorted, the cost of a delivery is proportional to the entries that it delivers.
+    Once a slot of 20,000 entries is sorted, the cost of a delivery is proportional to the number of entries delivered.
     """
     wheel = make_python(1)
     for number in range(20_000):

@@ -1,5 +1,7 @@
 """
-Known faults of published wheels: each test shows that our wheels do not have one of them.
+Known faults of published wheels.
+
+Each test shows that our wheels do not have one of these faults.
 """
 
 from collections.abc import Callable
@@ -22,7 +24,9 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
-    A delay of 1.5 s with a tick of 1 s does not end early, at whichever millisecond of a tick the delay begins.
+    With a tick of 1 s, a delay of 1.5 s does not end early.
+
+    It may begin at any millisecond of a tick.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)
@@ -36,7 +40,9 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
 
 def test_russellluo_deadlocks_on_reinsert() -> None:
     """
-    A coarse slot is removed before its entries are inserted again, so an entry of the same slot causes no loop (#53).
+    The entries of a coarse slot are inserted again only after the slot was removed.
+
+    So an entry for the same slot causes no endless loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
@@ -48,7 +54,9 @@ def test_russellluo_deadlocks_on_reinsert() -> None:
 
 def test_russellluo_second_stop_panics(make: Make) -> None:
     """
-    A wheel may be drained twice, and timers that are set afterwards fire.
+    A wheel may be drained twice.
+
+    Timers that are set afterwards fire.
     """
     wheel = make(1)
     wheel.insert(SECOND, "drained")
@@ -60,7 +68,9 @@ def test_russellluo_second_stop_panics(make: Make) -> None:
 
 def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
-    If a timer is set and moved at any pointer position, it fires once, at its new deadline (in go-zero, 26 % do not).
+    A timer is set and moved at any position of the pointer.
+
+    It fires once, at its new deadline. (In go-zero, 26 % of such timers do not.)
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):
@@ -107,7 +117,7 @@ def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
 @pytest.mark.parametrize("start", [0, 1, 255, 256, 2**26, 2**32 - 1, 2**32])
 def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay: int) -> None:
     """
-    A delay near the range of the counter is not taken for a short one.
+    A delay near the range of the counter does not count as a short delay.
     """
     wheel = CascadingWheel(tick=1e-9)
     wheel.advance(start)
@@ -120,7 +130,9 @@ def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay:
 
 def test_skynet_counter_wraps_in_use() -> None:
     """
-    Timers that were set before the counter wraps fire on time after it, tick by tick across the wrap.
+    Timers that were set before the counter wraps around fire on time afterwards.
+
+    They fire tick by tick across the wrap.
     """
     wheel = CascadingWheel(tick=1e-9)
     start = 2**32 - 300
@@ -133,7 +145,9 @@ def test_skynet_counter_wraps_in_use() -> None:
 
 def test_skynet_wakes_up_when_idle(make: Make) -> None:
     """
-    An empty wheel needs no wake-up, and a wheel with one far deadline needs exactly one.
+    An empty wheel needs no wake-up.
+
+    A wheel with one far deadline needs exactly one.
     """
     wheel = make(0.01)
     assert wheel.next_expiration() is None
@@ -145,7 +159,9 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
 
 def test_skynet_clock_stepped_back(make: Make) -> None:
     """
-    If the clock steps back, no timer fires early, and all fire on time.
+    If the clock steps back, no timer fires early.
+
+    All timers fire on time.
     """
     wheel = make(1)
     wheel.advance(20 * SECOND)
@@ -157,7 +173,9 @@ def test_skynet_clock_stepped_back(make: Make) -> None:
 
 def test_article_inserts_before_deciding() -> None:
     """
-    A delay longer than the span is refused, and leaves nothing that could fire early.
+    A delay longer than the span is refused.
+
+    It leaves nothing that could fire early.
     """
     wheel = SingleWheel(tick=1, slots=8)
     with pytest.raises(SpanExceededError):
@@ -180,7 +198,7 @@ def test_article_takes_long_delays_modulo_the_ring(make_ticked: Make) -> None:
 
 def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
     """
-    Ticks and delays below one second work like any other.
+    Ticks and delays below one second work like longer ones.
     """
     for tick in (0.5, 0.1, 0.001, 1e-6, 1e-9):
         wheel = make(tick)
@@ -192,7 +210,9 @@ def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
 
 def test_circle_wheels_lose_a_tick_to_floats(make_ticked: Make) -> None:
     """
-    No multiple of a tenth of a second is a tick early, although 0.3 / 0.1 is 2.9999999999999996.
+    A delay that is a multiple of a tenth of a second is never a tick early.
+
+    (In floats, 0.3 / 0.1 is 2.9999999999999996.)
     """
     for number in range(1, 400):
         wheel = make_ticked(0.1)

@@ -27,7 +27,7 @@ RINGS = [SingleWheel, RoundsWheel, HierarchicalWheel]
 @pytest.mark.parametrize("tick", [0, 0.0, -1, -1e-9, math.inf, -math.inf, 1e300, 10**400])
 def test_ticks_that_are_refused(design: Any, tick: float) -> None:
     """
-    A tick that is zero, negative, infinite or far too large raises a ValueError that names it.
+    If a tick is zero, negative, infinite or far too large, a ValueError is raised that names the tick.
     """
     with pytest.raises(ValueError, match="tick is ") as refusal:
         design(tick=tick)
@@ -35,7 +35,7 @@ def test_ticks_that_are_refused(design: Any, tick: float) -> None:
 
 
 @pytest.mark.parametrize("design", TICKED)
-def test_ticks_that_are_no_numbers(design: Any) -> None:
+def test_ticks_that_are_not_numbers(design: Any) -> None:
     """
     A tick of NaN raises an InvalidDelayError, and a tick that is not a number raises a TypeError.
     """
@@ -50,7 +50,7 @@ def test_ticks_that_are_no_numbers(design: Any) -> None:
 @pytest.mark.parametrize("design", RINGS)
 def test_slots_that_are_refused(design: Any) -> None:
     """
-    Fewer than two slots, or a value that is not an integer, raises an error that names `slots`.
+    Fewer than two slots, or a number of slots that is not an integer, raises an error that names `slots`.
     """
     for slots in (1, 0, -1):
         with pytest.raises(ValueError, match=f"slots is {slots}: pass an integer, 2 or more"):
@@ -63,7 +63,9 @@ def test_slots_that_are_refused(design: Any) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_a_tick_is_converted_once(design: Any) -> None:
     """
-    A tick in seconds is stored in whole nanoseconds, rounded up, and `abilities` shows that number.
+    A tick in seconds is stored in whole nanoseconds, rounded up.
+
+    `abilities` shows this number.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -84,7 +86,9 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    With `start`, in seconds, the wheel begins at that time and not at zero, so near deadlines need only one level.
+    With `start`, in seconds, the wheel begins at that time instead of zero.
+
+    So near deadlines need only one level.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)
@@ -96,7 +100,9 @@ def test_start_of_the_hierarchical_wheel() -> None:
 
 def test_wheels_are_made_on_demand() -> None:
     """
-    Each level multiplies the longest delay by the number of slots, and is made when a delay first needs it.
+    Each level multiplies the longest delay by the number of slots.
+
+    It is made when a delay first needs it.
     """
     wheel = HierarchicalWheel(tick=1e-9, slots=10)
     for delay, levels in [(9, 1), (10, 2), (99, 2), (100, 3), (999, 3), (1_000, 4)]:
@@ -132,9 +138,9 @@ def test_level_for(tick: int, pointer: int, level: int) -> None:
 
 def test_index_for() -> None:
     """
-    The slot number in a ring is a group of adjacent bits of the tick.
+    The number of a slot in a ring is a group of adjacent bits of the tick.
 
-    All groups together are the counter's 32 bits.
+    All groups together are the 32 bits of the counter.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]
@@ -146,7 +152,9 @@ def test_index_for() -> None:
 @pytest.mark.parametrize("size", [2, 3, 64, 100])
 def test_a_ring_finds_its_occupied_slots(size: int) -> None:
     """
-    The search yields the occupied slots in the order in which a pointer passes them, and the slot where it starts last.
+    The search yields the occupied slots in the order in which a pointer passes them.
+
+    The slot where the search starts comes last.
     """
     ring = Ring(size)
     occupied = {index for index in range(size) if index % 7 in {0, 3} or index == size - 1}
@@ -174,7 +182,9 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, in an existing slot, except for entries with the deadline NEVER.
+    The view of the rings counts every entry once, in an existing slot.
+
+    Entries with the deadline NEVER are not counted.
     """
     wheel = make()
     wheel.advance(1_000)

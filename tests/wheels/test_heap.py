@@ -1,5 +1,5 @@
 """
-The heap keeps the wheel's contract.
+The heap passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite
@@ -13,7 +13,9 @@ class TestHeap(WheelSuite):
 
     def make_wheel(self, start: int) -> HeapWheel:
         """
-        Return a heap, which has no pointer that could be set to *start*.
+        Return a heap.
+
+        *start* is ignored, because a heap has no pointer.
         """
         wheel = HeapWheel()
         wheel.advance(start)

@@ -1,5 +1,5 @@
 """
-The hierarchical wheel keeps the wheel's contract.
+The hierarchical wheel passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite
@@ -19,7 +19,9 @@ class TestHierarchicalWheel(WheelSuite):
 
 class TestSmallHierarchicalWheel(WheelSuite):
     """
-    The contract suite on levels of two slots each, of which there are about sixty.
+    The contract suite on levels of two slots each.
+
+    There are about sixty such levels.
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:

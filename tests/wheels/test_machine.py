@@ -1,5 +1,7 @@
 """
-Random operations: our designs agree with the model, and faulty wheels are detected.
+Random operations.
+
+Our designs agree with the model, and faulty wheels are detected.
 """
 
 import random
@@ -30,7 +32,9 @@ def test_a_short_run_of_each_design(name: str) -> None:
 
 def test_a_seed_repeats_its_run() -> None:
     """
-    A seed gives the same operations each time, and another seed gives others.
+    A seed gives the same operations each time.
+
+    A different seed gives different operations.
     """
     (make_wheel,) = DESIGNS["heap"]
     first, again, other = (run_machine(make_wheel, seed, 5_000, check_every=50) for seed in (11, 11, 12))
@@ -40,7 +44,9 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command prints the seed, the number of operations, and that none of them diverged.
+    The command prints the seed and the number of operations.
+
+    It prints that no operation diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -48,7 +54,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
     assert ", 0 divergences, " in line
 
 
-def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
     If an operation diverges, the command prints it and exits with 1.
     """
@@ -62,7 +68,9 @@ def test_the_command_plays_programs_of_callbacks_too(
     wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The command can run an engine by its name, and detects that an engine over a faulty wheel diverges.
+    The command can also run an engine, which is given by its name.
+
+    It detects that an engine over a faulty wheel diverges.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -85,7 +93,7 @@ class EarlyWheel(HeapWheel):
 
 class ForgetfulWheel(HeapWheel):
     """
-    Loses entries that are moved to a multiple of 64.
+    Loses entries that are moved to a deadline that is a multiple of 64.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -97,7 +105,7 @@ class ForgetfulWheel(HeapWheel):
 
 class DoublingWheel(HeapWheel):
     """
-    Delivers the last entry of a limited delivery twice.
+    Delivers the last entry of a limited delivery a second time.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -112,7 +120,9 @@ class DoublingWheel(HeapWheel):
 
 class UnstableWheel(HeapWheel):
     """
-    Orders equal deadlines by the first arrival of each entry, and ignores moves.
+    Orders equal deadlines by the first arrival of each entry.
+
+    It ignores moves.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -128,7 +138,9 @@ class UnstableWheel(HeapWheel):
 
 class SleepyWheel(HeapWheel):
     """
-    Rounds its next expiration up to a multiple of 64, so an entry is reported too late.
+    Rounds its next expiration up to a multiple of 64.
+
+    So an entry is reported too late.
     """
 
     def next_expiration(self) -> int | None:
@@ -157,7 +169,7 @@ class LenientWheel(HeapWheel):
 
 class MiscountingWheel(HeapWheel):
     """
-    Counts a cancel even if it does not know the id.
+    Counts a cancel even if it does not know the id of the entry.
     """
 
     def cancel(self, id: int) -> bool:
@@ -173,7 +185,9 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
     """
-    A faulty wheel is detected within a few thousand operations, and the reduced case still shows the fault.
+    A faulty wheel is detected within a few thousand operations.
+
+    The reduced case still shows the fault.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
@@ -186,11 +200,11 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 
 
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
-def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
+def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
     An operation that refers to the number of an omitted insert does nothing.
 
-    This holds even if another entry has the same number as its id.
+    This holds even if another entry has this number as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

@@ -1,5 +1,5 @@
 """
-The native wheel keeps the wheel's contract.
+The native wheel passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite

@@ -1,5 +1,5 @@
 """
-The ring of rounds keeps the wheel's contract.
+The ring of rounds passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite
@@ -19,7 +19,9 @@ class TestRoundsWheel(WheelSuite):
 
 class TestSmallRoundsWheel(WheelSuite):
     """
-    The contract suite on the smallest ring, in which almost every delay takes several rounds.
+    The contract suite on the smallest ring.
+
+    Almost every delay takes several rounds.
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:

@@ -1,5 +1,5 @@
 """
-The single ring keeps the wheel's contract.
+The single ring passes the contract suite of wheels.
 """
 
 from tickwheel.testing.wheel_suite import WheelSuite
@@ -19,7 +19,9 @@ class TestSingleWheel(WheelSuite):
 
 class TestSmallSingleWheel(WheelSuite):
     """
-    The contract suite on a ring of 63 nanoseconds, the shortest span that the suite allows.
+    The contract suite on a ring of 63 nanoseconds.
+
+    This is the shortest span that the suite allows.
     """
 
     def make_wheel(self, start: int) -> SingleWheel:

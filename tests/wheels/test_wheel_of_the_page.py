@@ -1,5 +1,5 @@
 """
-The wheel in docs/write-a-wheel.md passes the whole contract suite, as the page says.
+The wheel in docs/write-a-wheel.md passes the whole contract suite, as that page says.
 """
 
 from __future__ import annotations
