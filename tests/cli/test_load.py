@@ -132,7 +132,7 @@ def test_bad_input(run, arguments: list[str], problem: str) -> None:
 
 def test_nobody_there(run) -> None:
     """
-    Without a listening service, the address and the remedy are named.
+    If no service listens, the error names the address and the remedy.
     """
     answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
     assert answer.returncode == 13

@@ -1,7 +1,7 @@
 """
 CPython's test mixins for event loops, run on asyncio's loop: `python tests/conformance/mixins.py`.
 
-If `swap/loop` is on the path, they run on tickwheel's loop.
+If `swap/loop` is on the path, the mixins run on tickwheel's loop.
 """
 
 from __future__ import annotations

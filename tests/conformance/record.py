@@ -1,7 +1,7 @@
 """
-Runs another project's tests, and records how each ended: `python record.py FILE RUNNER ARGUMENT...`.
+Runs another project's tests, and records how each test ended: `python record.py FILE RUNNER ARGUMENT...`.
 
-A line of the file has the outcome, a tab, and the test's name. The last line is END.
+Each line of the file has an outcome, a tab, and the name of the test. The last line is END.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Note = Callable[[str, str], None]
 
 def watch(kind: type[unittest.TestResult], note: Note) -> None:
     """
-    Make a class of test results record the outcomes that are reported to it.
+    Make a class of test results record the outcomes that it receives.
     """
     for name, outcome in METHODS.items():
         told = kind.__dict__.get(name)
@@ -67,7 +67,9 @@ class Plugin:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """
-        Record the outcome of a test, and the outcome of its set-up or teardown if this did not pass.
+        Record the outcome of a test.
+
+        If its set-up or teardown did not pass, record that outcome, too.
         """
         if report.when == "call" or not report.passed:
             is_expected = hasattr(report, "wasxfail") and report.skipped

@@ -1,9 +1,9 @@
 """
 Compares other projects' tests on asyncio's loop and on tickwheel's: `python tests/conformance/run.py PYTHON...`.
 
-Each suite runs on both loops at the same time, in separate processes and folders. A test that ends differently on
-tickwheel's loop is a difference, and an error. A test that races against the clock may end differently even on the same
-loop. So if tests differ, both runs are repeated, and only a test that differs every time counts.
+Each suite runs on both loops at the same time, in separate processes and folders. If a test ends differently on
+tickwheel's loop, this is a difference, which counts as an error. A test that races against the clock may end
+differently even on one loop. So if tests differ, both runs are repeated. A test counts only if it differs every time.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -36,7 +36,7 @@ class Row(NamedTuple):
     """
     A row of the table, with the counts of the last run on tickwheel's loop.
 
-    `differ` and `unsteady` compare both loops.
+    `differ` and `unsteady` compare this loop with asyncio's.
     """
 
     suite: str
@@ -70,7 +70,9 @@ class Bench:
 
     def has(self, suite: Suite) -> bool:
         """
-        Return True if the interpreter has the suite's module, and the suite's sdist is unpacked if the suite needs one.
+        Return True if the interpreter has the suite's module.
+
+        If the suite needs an sdist, the sdist must be unpacked, too.
         """
         return "is here" in self._ask(f"import {suite.module}; print('is here')") and bool(self._folders(suite))
 
@@ -111,7 +113,9 @@ class Bench:
 
     def compare(self, suite: Suite) -> Row:
         """
-        Run a suite on both loops, print the differences, and return the row of the table.
+        Run a suite on both loops, and print the differences.
+
+        Return the suite's row of the table.
         """
         differing: set[str] | None = None
         seen: set[str] = set()
@@ -138,7 +142,9 @@ class Bench:
 
 def main() -> int:
     """
-    Run the chosen suites and print the table, and return the number of tests that differ.
+    Run the chosen suites and print the table.
+
+    Return the number of tests that differ.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with tickwheel, the newest last")

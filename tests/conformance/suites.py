@@ -25,8 +25,8 @@ class Suite:
         module: The module that it needs.
         runner: pytest, trial, or the module or file that runs the tests with unittest.
         arguments: Arguments of the runner.
-        sdist: The project whose unpacked sdist is the working folder; if empty, the folder is new.
-        swap: The folder of `swap` that the second run has first on its path, which replaces parts of asyncio.
+        sdist: The project whose unpacked sdist is the working folder. If this is empty, the folder is new.
+        swap: The folder of `swap` that the second run has first on its path. It replaces parts of asyncio.
     """
 
     name: str

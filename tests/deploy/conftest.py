@@ -26,7 +26,7 @@ def exported() -> dict[str, set[str]]:
     """
     Return the labels of every sample that a scheduler can export, by the name of the sample.
 
-    Metrics that this scheduler does not have, such as those of a lease that expires, are added.
+    Samples that this scheduler lacks are added, for example those of a lease that expires.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay=3600, target="log")

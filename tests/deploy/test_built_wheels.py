@@ -1,5 +1,7 @@
 """
-The check of built wheels finds each kind of damage, and `make wheels` fails for a wheel that it cannot try.
+The check of built wheels finds each kind of damage.
+
+`make wheels` fails for a wheel that it cannot try.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def library(
 
 def files() -> dict[str, bytes]:
     """
-    Return the files of a wheel without faults, except for its RECORD.
+    Return the files of a wheel without faults, but without its RECORD.
     """
     source = ROOT / "src"
     found = (path for path in (source / "tickwheel").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
@@ -142,7 +144,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 @pytest.mark.parametrize(("damage", "fault"), DAMAGES.values(), ids=DAMAGES)
 def test_each_damage_is_found(check, tmp_path, damage, fault):
     """
-    For each kind of damage, exactly the fault that belongs to it is found.
+    For each kind of damage, exactly one fault is found: the one that belongs to this damage.
     """
     damage(held := files())
     assert check.check(pack(tmp_path, held)) == [fault]
@@ -150,7 +152,9 @@ def test_each_damage_is_found(check, tmp_path, damage, fault):
 
 def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
     """
-    If a file was changed afterwards, its hash differs from RECORD.
+    If a file is changed after the build, its hash differs from the hash in RECORD.
+
+    The check reports this.
     """
     held = files()
     with zipfile.ZipFile(path := pack(tmp_path, held)) as wheel:
@@ -164,7 +168,7 @@ def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
 
 def test_another_system_in_the_name_is_found(check, tmp_path):
     """
-    A wheel for a system for which we build none is reported.
+    If a wheel is for a system for which we build no wheel, the check reports it.
     """
     held = files() | {f"{INFO}/WHEEL": b"Tag: cp311-cp311-linux_x86_64\n"}
     wheel = pack(tmp_path, held, "cp311-cp311-linux_x86_64")
@@ -173,7 +177,9 @@ def test_another_system_in_the_name_is_found(check, tmp_path):
 
 def test_a_damaged_wheel_fails_the_program(tmp_path):
     """
-    Each fault has a line, and the exit code counts the wheels.
+    The program prints a line for each fault.
+
+    Its exit code is the number of damaged wheels.
     """
     held = files()
     del held["tickwheel/errors.py"]
@@ -198,6 +204,8 @@ def test_a_damaged_wheel_fails_the_program(tmp_path):
 def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
     """
     A Linux module may need glibc up to 2.17 and some libraries (manylinux2014), and may export one name.
+
+    Each violation is found.
     """
     sound = check.Native("EM_X86_64", (2, 17), ["libc.so.6", "libgcc_s.so.1"], True, {"PyInit__core"})
     found = check.faults_of_native(replace(sound, **changed), "manylinux_2_17_x86_64")
@@ -207,7 +215,10 @@ def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its module is not ELF")
 def test_an_elf_library_is_read(check):
     """
-    The check reads our own native module: its entry, two from 3.15 on, its processor, and a glibc that this system has.
+    The check reads our own native module.
+
+    It finds its entry points (two from Python 3.15 on), its processor, and its version of glibc. This system has that
+    version.
     """
     native = check.read_elf(Path(_core.__file__).read_bytes())
     assert native.machine == check.ELF_MACHINES[platform.machine()]
@@ -220,7 +231,9 @@ def test_an_elf_library_is_read(check):
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
 def test_a_wheel_that_nothing_can_try_fails(tmp_path, is_here):
     """
-    `make wheels` tries the wheels for this system, and fails if the interpreter for one is missing.
+    `make wheels` tries the wheels for this system.
+
+    If the interpreter for a wheel is missing, it fails.
     """
     programs = tmp_path / "bin"
     (tmp_path / "scripts").mkdir()

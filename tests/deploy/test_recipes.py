@@ -32,7 +32,7 @@ def unit(deploy):
 
 def test_the_unit_lets_handlers_end(unit):
     """
-    Systemd waits longer for the end than a stop may take.
+    Systemd waits longer for the end of the service than a stop may take.
     """
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(unit)
@@ -55,7 +55,9 @@ def test_systemd_takes_the_unit(unit, tmp_path):
 
 def test_kubernetes(deploy):
     """
-    Probes use existing routes, names and ports agree, and a pod may take longer to end than a stop.
+    Probes use existing routes. Names and ports agree.
+
+    A pod may take longer to end than a stop.
     """
     documents = {each["kind"]: each for each in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8"))}
     assert set(documents) == {"Deployment", "Service", "PodDisruptionBudget"}
@@ -77,7 +79,9 @@ def test_kubernetes(deploy):
 
 def test_the_variables_of_kubernetes(deploy, capsys):
     """
-    Its comments name the variables of the secret, and the command line accepts the node's arguments.
+    The comments in the manifest name the variables of the secret.
+
+    The command line accepts the node's arguments.
     """
     assert app.run(["serve", "--help"]) == 0
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
@@ -87,7 +91,9 @@ def test_the_variables_of_kubernetes(deploy, capsys):
 
 def test_compose(deploy):
     """
-    The image of a node can be built, nginx finds the nodes and its certificate, and all variables are listed.
+    The image of a node can be built.
+
+    nginx finds the nodes and its certificate, and all variables are listed.
     """
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]
@@ -108,11 +114,11 @@ def test_compose(deploy):
     assert set(re.findall(r"\$\{(\w+)\}", text)) == set(re.findall(r"^#   (\w+)  ", text, re.MULTILINE))
 
 
-def test_one_deployment():
+def test_all_recipes_start_the_same_nodes():
     """
-    nginx, compose and Kubernetes start as many nodes at the same ports, by one command and the same variables.
+    All recipes (nginx, compose and Kubernetes) start equally many nodes at the same ports.
 
-    The tests of `tests/service/test_proxy.py` start the same nodes.
+    They use one command and the same variables. The tests of `tests/service/test_proxy.py` start the same nodes.
     """
     import deployment  # noqa: PLC0415  it needs PyYAML
 

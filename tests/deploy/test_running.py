@@ -49,7 +49,7 @@ class Repeated(dict):
     """
     A section whose options may occur repeatedly, as systemd allows.
 
-    The first value is kept.
+    Only the first value of an option is kept.
     """
 
     def __setitem__(self, name, value):
@@ -71,7 +71,9 @@ def unit(deploy) -> configparser.RawConfigParser:
 @pytest.fixture
 def steps(deploy) -> list[tuple[str, str]]:
     """
-    Return the instructions of the container file in order, with continued lines joined.
+    Return the instructions of the container file in order.
+
+    Continued lines are joined.
     """
     text = re.sub(r"\\\n", " ", (deploy / "Containerfile").read_text("utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -88,7 +90,7 @@ def serve_options() -> str:
 
 def test_the_unit_is_hardened(unit):
     """
-    The unit gives the service a separate user, one folder and the network, and nothing else.
+    The unit gives the service a separate user, one folder and the network, but nothing else.
     """
     service = unit["Service"]
     assert {name: service.get(name) for name in HARDENED} == HARDENED
@@ -98,7 +100,7 @@ def test_the_unit_is_hardened(unit):
     assert unit["Install"]["WantedBy"] == "multi-user.target"
 
 
-def test_the_unit_starts_what_there_is(unit):
+def test_the_unit_starts_serve(unit):
     """
     The unit starts `tickwheel serve` with existing options, on loopback.
     """
@@ -131,7 +133,9 @@ def test_systemd_takes_the_unit(deploy, tmp_path):
 
 def test_the_container_file_is_well_made(steps):
     """
-    The file has known instructions, pinned images, no root, no shell around the process, and no package lists left.
+    The file has known instructions and pinned images.
+
+    The process does not run as root or in a shell, and no package lists are left.
     """
     assert {name for name, _ in steps} <= INSTRUCTIONS
     images = [rest.split() for name, rest in steps if name == "FROM"]
@@ -151,9 +155,11 @@ def test_the_container_file_is_well_made(steps):
     assert [name for name, _ in last].index("USER") < [name for name, _ in last].index("ENTRYPOINT")
 
 
-def test_the_container_starts_what_there_is(steps):
+def test_the_container_starts_serve(steps):
     """
-    The container runs `tickwheel serve` with existing options on the exposed port, and requires a token.
+    The container runs `tickwheel serve` with existing options on the exposed port.
+
+    It requires a token.
     """
     found = dict(steps)
     words = json.loads(found["ENTRYPOINT"])
@@ -170,7 +176,9 @@ def test_the_container_starts_what_there_is(steps):
 
 def test_the_container_has_what_operations_promise(steps):
     """
-    The extras in the container, all pinned with hashes, are enough for every store and broker, and for traces.
+    The extras in the container suffice for every store and broker, and for traces.
+
+    All are pinned with hashes.
     """
     assert any(
         name == "RUN" and "--require-hashes --requirement requirements/image.txt" in rest for name, rest in steps
@@ -195,7 +203,9 @@ def test_the_container_has_what_operations_promise(steps):
 
 def test_the_builder_gets_nothing_but_the_sources():
     """
-    The builder gets all files that it needs to build the wheel, and no others.
+    The builder gets all files that it needs to build the wheel.
+
+    It gets no other files.
     """
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
@@ -206,7 +216,9 @@ def test_the_builder_gets_nothing_but_the_sources():
 
 def test_the_container_builds_with_the_right_rust(steps):
     """
-    The builder's image has the Rust version that Cargo.toml requires, and every file that it names exists.
+    The builder's image has the Rust version that Cargo.toml requires.
+
+    Every file that it names exists.
     """
     wanted = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     image = next(rest.split()[0] for name, rest in steps if name == "FROM")

@@ -1,5 +1,7 @@
 """
-The manifests checked by the schemas of Kubernetes and of compose files, which know every field and its type.
+The manifests are checked by the schemas of Kubernetes and of compose files.
+
+These schemas know every field and its type.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ COMPOSE = "-m check_jsonschema --builtin-schema vendor.compose-spec --default-fi
 
 def wrong_for_kubernetes(text):
     """
-    Return the faults of documents for Kubernetes.
+    Return the faults in documents for Kubernetes.
     """
     library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
     try:
@@ -35,7 +37,9 @@ def wrong_for_kubernetes(text):
 @pytest.fixture(scope="session")
 def kubeconform(tmp_path_factory):
     """
-    Return kubeconform's answer about these documents, by the schemas of kubernetes-validate and without a network.
+    Return the answer of kubeconform about these documents.
+
+    It uses the schemas of kubernetes-validate, without a network.
     """
     program = shutil.which("kubeconform", path=str(Path(sys.executable).parent)) or shutil.which("kubeconform")
     if program is None:
@@ -68,7 +72,9 @@ def wrong_for_compose(text):
 @pytest.fixture
 def wrong(deploy):
     """
-    Return a function that returns the faults of the manifest with a given name, with some of its text replaced.
+    Return a function that returns the faults of the manifest with a given name.
+
+    Some text of the manifest may be replaced first.
     """
 
     def check(name, old="", new=""):
@@ -102,14 +108,16 @@ def test_manifest(wrong, name):
 )
 def test_broken_manifest(wrong, name, old, new, field):
     """
-    A value of a wrong type and an unknown field are found.
+    The schema finds a value of a wrong type and an unknown field.
     """
     assert field in wrong(name, old, new)
 
 
 def test_kubeconform(deploy, kubeconform):
     """
-    The validator kubeconform knows each kind, accepts our manifests, and rejects faulty manifests.
+    The validator kubeconform knows each kind of document.
+
+    It accepts our manifests, and rejects faulty ones.
     """
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
     assert "Valid: 3, Invalid: 0, Errors: 0, Skipped: 0" in kubeconform(text)

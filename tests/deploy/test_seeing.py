@@ -1,5 +1,5 @@
 """
-The Grafana board and the alert rules use metrics that are really exported.
+The Grafana board and the alert rules use only metrics that are really exported.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_every_name_is_exported(expressions, exported):
 
 def test_every_label_is_there(expressions, exported):
     """
-    Each label by which an expression matches or groups is a label of one of its metrics.
+    Each label by which an expression matches or groups is a label of a metric in the expression.
     """
     for each in expressions:
         labels = set(LABEL.findall(each)) | {one.strip() for group in GROUPED.findall(each) for one in group.split(",")}
@@ -76,7 +76,9 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is on the board or in a rule, unless another shown metric includes it.
+    Each metric of tickwheel is on the board or in a rule.
+
+    The exceptions are metrics that another shown metric includes.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
@@ -99,7 +101,9 @@ def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
 
 def test_expressions_are_whole(expressions):
     """
-    Brackets are closed in the right order, and each rate is of a counter or a histogram.
+    Brackets are closed in the right order.
+
+    Each rate is the rate of a counter or a histogram.
     """
     for each in expressions:
         opened = []
@@ -115,7 +119,7 @@ def test_expressions_are_whole(expressions):
 
 def test_prometheus_itself(deploy):
     """
-    Prometheus' own promtool accepts the rules, if it is installed.
+    If promtool, Prometheus' own checker, is installed, it accepts the rules.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -125,7 +129,7 @@ def test_prometheus_itself(deploy):
 
 def test_alerts_come_and_go(deploy):
     """
-    The unit tests of the rules pass, if promtool is installed.
+    If promtool is installed, the unit tests of the rules pass.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -137,7 +141,9 @@ def test_alerts_come_and_go(deploy):
 
 def test_every_alert_has_its_unit_tests(deploy, alerts):
     """
-    In the unit tests of the rules, every alert fires with its whole text, and is silent at another time.
+    In the unit tests of the rules, every alert fires with its whole text.
+
+    At another time, it does not fire.
     """
     documents = [yaml.safe_load((deploy / name).read_text("utf-8")) for name in UNIT_TESTS]
     seen = {
@@ -188,7 +194,9 @@ def test_the_board_is_in_order(board):
 
 def test_the_board_shows_where_trouble_begins(board):
     """
-    Takeovers are marked on every panel, and a figure with an alert has a line at the alert's threshold.
+    Takeovers are marked on every panel.
+
+    A figure with an alert has a line at the threshold of that alert.
     """
     assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
     with_lines = {}
@@ -204,9 +212,11 @@ def test_the_board_shows_where_trouble_begins(board):
     assert len(with_lines) == 11
 
 
-def test_what_is_scraped(deploy):
+def test_the_example_for_prometheus(deploy):
     """
-    The example for Prometheus scrapes the job that the rules name, and reads the rules.
+    The example for Prometheus scrapes the job that the rules name.
+
+    It loads the rules.
     """
     document = yaml.safe_load((deploy / "prometheus.yml").read_text("utf-8"))
     assert [each["job_name"] for each in document["scrape_configs"]] == ["tickwheel"]

@@ -1,5 +1,7 @@
 """
-The workflows test and build everything that the package supports, with no more rights than they need.
+The workflows test and build everything that the package supports.
+
+They have no more rights than they need.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def test_every_supported_python_is_tested_and_released():
     """
     Every Python in the classifiers is tested on Linux (x86-64 and ARM), macOS and Windows.
 
-    A wheel for each Python and target is released.
+    A wheel is released for each Python and target.
     """
     matrix = workflow("tests.yml")["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == supported()
@@ -59,7 +61,7 @@ def test_every_supported_python_is_tested_and_released():
 
 def test_the_classifiers_name_the_systems_whose_failures_count():
     """
-    A system is named on PyPI if a failure on it fails the workflow.
+    The classifiers on PyPI name a system if a failure on that system fails the workflow.
     """
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
     test = workflow("tests.yml")["jobs"]["test"]
@@ -70,7 +72,7 @@ def test_the_classifiers_name_the_systems_whose_failures_count():
 
 def test_a_release_names_its_addresses():
     """
-    Every build that is published first writes the release's addresses into the README and the project.
+    Every build that is published first writes the addresses of the release into the README and the project's metadata.
     """
     builders = [
         [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
@@ -99,7 +101,7 @@ def test_no_secret_and_no_needless_right(name):
     """
     A workflow may only read.
 
-    Publishing alone gets a token, in its environment, after all checks.
+    Only the publishing step gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -120,7 +122,9 @@ def test_no_secret_and_no_needless_right(name):
 
 def test_all_tests_run_each_night_and_before_a_release():
     """
-    A push runs the quick tests, and the night runs all tests, the proofs and the dates.
+    A push runs the quick tests.
+
+    The nightly run has all tests, the proofs and the dates.
     """
     assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
     assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
@@ -134,8 +138,8 @@ def test_a_failed_night_names_its_commits(tmp_path):
     """
     The commits since the last good commit are listed.
 
-    If no run has passed, if this commit itself has passed before, or if it does not descend from the good one, the
-    message says so.
+    The message says so if no run has passed, if this commit itself has passed before, or if it does not descend from
+    the last good commit.
     """
 
     def git(*arguments):

@@ -1,7 +1,7 @@
 """
 Tests that Django runs in a project.
 
-`test_django.py` chooses the databases.
+`test_django.py` chooses their databases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ADMIN = "/admin/tickwheel/job/"
 
 def tearDownModule() -> None:
     """
-    Close the database, which is dropped next.
+    Close the database, because it is dropped next.
     """
     jobs.close()
 
@@ -81,7 +81,9 @@ class Jobs(TransactionTestCase):
 
     def test_a_verb_that_cannot_join(self) -> None:
         """
-        Inside a transaction, a verb that cannot join is refused, and the error names the remedy.
+        Inside a transaction, a verb that cannot join it is refused.
+
+        The error names the remedy.
         """
         scheduler = jobs.scheduler
         scheduler.set("a", every=3600, handler="shop.jobs.cancel_order")
@@ -117,7 +119,9 @@ class Jobs(TransactionTestCase):
 
     def test_a_transaction_without_autocommit(self) -> None:
         """
-        A transaction without autocommit is joined like `atomic()`, even with `conn=` and by the first statement.
+        A transaction without autocommit is joined like `atomic()`.
+
+        This holds even with `conn=`, and for the first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -144,7 +148,9 @@ class Jobs(TransactionTestCase):
 
     def test_another_scheduler_for_a_test(self) -> None:
         """
-        A scheduler that is given to `using` gets the handlers, which run in the thread that moves the clock.
+        A scheduler that is passed to `using` gets the handlers.
+
+        They run in the thread that moves the clock.
         """
         Order.objects.create(pk=1)
         clock = ManualClock()
@@ -158,7 +164,7 @@ class Jobs(TransactionTestCase):
 
     def test_one_scheduler_for_several_blocks(self) -> None:
         """
-        One scheduler may be given to `using` several times, also nested.
+        The same scheduler may be passed to `using` several times, even in nested blocks.
         """
         with InlineScheduler(ManualClock()) as inline:
             for _ in range(2):
@@ -167,7 +173,9 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_close_old_connections(self) -> None:
         """
-        A connection past its maximum age is closed before and after a handler, sync or async.
+        A connection that has reached its maximum age is closed before and after a handler.
+
+        The handler may be sync or async.
         """
         clock = ManualClock()
         seen = []
@@ -192,7 +200,9 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_leave_transactions_alone(self) -> None:
         """
-        If a test moves the clock inside a transaction, its connection stays open, however old it is.
+        A test moves the clock inside a transaction.
+
+        The connection stays open, however old it is.
         """
         clock = ManualClock()
         handlers = type(jobs)()
@@ -230,7 +240,7 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_elsewhere(self) -> None:
         """
-        With `STORE`, jobs join no transaction, and a write takes effect at once.
+        With `STORE`, jobs do not join a transaction, and a write takes effect at once.
 
         The store may be a service.
         """
@@ -244,9 +254,11 @@ class Jobs(TransactionTestCase):
                 assert other.scheduler.get("a") is not None
             other.close()
 
-    def test_settings_that_cannot_be(self) -> None:
+    def test_invalid_settings(self) -> None:
         """
-        Each invalid setting is refused with an error that names the setting and the reason.
+        Each invalid setting is refused.
+
+        The error names the setting and the reason.
         """
         wrong = {
             "has 'STORES': known are DATABASE, OPTIONS, QUERY, STORE, TARGETS": {"STORES": "memory://"},
@@ -268,7 +280,7 @@ class Jobs(TransactionTestCase):
 
     def test_options_of_the_url(self) -> None:
         """
-        `QUERY` gives the options that otherwise only the store's URL can have.
+        `QUERY` sets options that otherwise only the URL of the store can set.
         """
         other = type(jobs)()
         query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}
@@ -289,7 +301,9 @@ class Jobs(TransactionTestCase):
 
     def test_dumpdata(self) -> None:
         """
-        The admin's model of jobs has no table, and `dumpdata` does not look for a table.
+        The admin's model of jobs has no table.
+
+        `dumpdata` does not look for one.
         """
         call_command("dumpdata", stdout=io.StringIO())
 
@@ -301,7 +315,9 @@ class WithoutDatabase(SimpleTestCase):
 
     def test_nothing_is_written(self) -> None:
         """
-        Django refuses a write of jobs like any query, because it could go to the developer's database.
+        Django refuses a write of jobs like any query.
+
+        Otherwise the write could go to the developer's database.
         """
         for write in (partial(jobs.scheduler.set, "a", **LATER), partial(jobs.scheduler.skip, "a")):
             with pytest.raises(DatabaseOperationForbidden):
@@ -336,7 +352,7 @@ class Admin(TransactionTestCase):
 
     def test_pages(self) -> None:
         """
-        More than a hundred jobs have a second page.
+        If there are more than a hundred jobs, the list has a second page.
         """
         with Scheduler("memory://") as many, jobs.using(many):
             for number in range(150):
@@ -348,7 +364,9 @@ class Admin(TransactionTestCase):
 
     def test_acts(self) -> None:
         """
-        The chosen action is applied to each selected job, and recorded in the admin's log.
+        The chosen action is applied to each selected job.
+
+        The admin's log records it.
         """
         done = self.client.post(ADMIN, {"verb": "cancel", "key": ["order/1", "gone"]}, follow=True).content.decode()
         assert "Cancelled: order/1" in done
@@ -358,7 +376,9 @@ class Admin(TransactionTestCase):
 
     def test_a_rule_in_words(self) -> None:
         """
-        A rule is shown in words and as its own text, and instants are in the time zone of the settings.
+        A rule is shown in words and as its original text.
+
+        Instants are in the time zone of the settings.
         """
         jobs.scheduler.set("report", cron="0 9 * * MON-FRI", tz="UTC", **LATER | {"delay": None})
         year = datetime.now(UTC).year + 20
@@ -372,7 +392,9 @@ class Admin(TransactionTestCase):
 
     def test_the_history(self) -> None:
         """
-        Each key leads to the history of its job for permitted users, even if the job does not exist any more.
+        For permitted users, each key leads to the history of its job.
+
+        This holds even if the job does not exist any more.
         """
         key = "a/b?c=<d>&é"
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
@@ -395,9 +417,9 @@ class Admin(TransactionTestCase):
 
     def test_permissions(self) -> None:
         """
-        Without the permission to view there is no page.
+        Without the permission to view, the page is not shown.
 
-        With that permission alone nothing can be changed.
+        With only that permission, nothing can be changed.
         """
         user = User.objects.create_user("guest", is_staff=True)
         self.client.force_login(user)
@@ -414,9 +436,9 @@ class Rules(TransactionTestCase):
     Rules and times that a user has written.
     """
 
-    def test_what_cannot_be_read_is_refused(self) -> None:
+    def test_invalid_rules_and_times(self) -> None:
         """
-        An invalid rule or time is answered with 422 and the name of the field.
+        For an invalid rule or time, the answer is a 422 with the name of the field.
 
         Any other error of a view is raised.
         """
@@ -439,7 +461,7 @@ class Rules(TransactionTestCase):
 
     def test_a_view_that_is_async(self) -> None:
         """
-        An async view answers an invalid rule or time with 422 as well.
+        For an invalid rule or time, an async view also answers with 422.
         """
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
             assert async_to_sync(AsyncClient().post)("/later", {"every": "soon"}).status_code == 422

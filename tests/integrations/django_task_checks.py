@@ -45,7 +45,7 @@ def add(one: int, other: int = 2) -> int:
 @tasks.task(queue_name="mail")
 async def send(to: list[str]) -> dict[str, list[str]]:
     """
-    Return its argument, later.
+    Return the argument, asynchronously.
     """
     await asyncio.sleep(0)
     return {"to": to}
@@ -122,9 +122,9 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_is_tried_again(self) -> None:
         """
-        A failed task is tried again.
+        A failed task is retried.
 
-        The task's context counts the attempts, and the task's errors name their classes.
+        Its context counts the attempts, and its errors name their classes.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)
@@ -138,7 +138,9 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_for_good(self) -> None:
         """
-        A task that fails at all of its `attempts` is a dead letter, and the signals report it.
+        A task that fails at all of its `attempts` becomes a dead letter.
+
+        The signals report this.
         """
         finished = mock.Mock()
         signals.task_finished.connect(finished)
@@ -154,7 +156,9 @@ class Tasks(TransactionTestCase):
 
     def test_results_are_forgotten(self) -> None:
         """
-        A result is gone after `keep_results` (by default a day), and a result that never existed is not found.
+        A result is deleted after `keep_results` (by default a day).
+
+        A result that never existed is not found.
         """
         result = add.enqueue(1)
         self.clock.advance(0)
@@ -166,9 +170,11 @@ class Tasks(TransactionTestCase):
                 add.get_result(unknown)
         assert self.scheduler.list().jobs == ()
 
-    def test_what_this_process_does_not_have(self) -> None:
+    def test_a_task_that_this_process_lacks(self) -> None:
         """
-        If this process does not have a task, it waits, without using an attempt, for a process of another release.
+        This process lacks a task.
+
+        The task waits, without using an attempt, for a process of another release.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)
@@ -186,7 +192,7 @@ class Tasks(TransactionTestCase):
 
     def test_signals(self) -> None:
         """
-        The signals report each task as enqueued, started and finished, once.
+        The signals report each task once as enqueued, once as started and once as finished.
         """
         seen = []
         listeners = {name: lambda name=name, **_: seen.append(name) for name in ("enqueued", "started", "finished")}
@@ -198,9 +204,11 @@ class Tasks(TransactionTestCase):
         self.clock.advance(0)
         assert seen == ["enqueued", "started", "finished"]
 
-    def test_settings_that_cannot_be(self) -> None:
+    def test_invalid_settings(self) -> None:
         """
-        Each invalid setting is refused with an error that names the setting and the reason.
+        Each invalid setting is refused.
+
+        The error names the setting and the reason.
         """
         wrong = {
             "'QUEUES'] is empty: name each queue": {"QUEUES": []},

@@ -1,5 +1,7 @@
 """
-Django: the example, and a project's own tests on a SQLite file and on PostgreSQL, each in a separate process.
+Django.
+
+The example and a project's own tests run on a SQLite file and on PostgreSQL, each in a separate process.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ TASK_CHECKS = 12
 @pytest.fixture
 def manage(tmp_path):
     """
-    Return a function that runs a command of the example's `manage.py`, with tables of its own for this test.
+    Return a function that runs a command of the example's `manage.py`.
+
+    This test has its own tables.
     """
 
     def run(*arguments, **environment):
@@ -52,7 +56,9 @@ def command(*arguments):
 
 def of(folder, **environment):
     """
-    Return the environment of a project whose files are in *folder*, with this file's folder on the path.
+    Return the environment of a project whose files are in *folder*.
+
+    The folder of this test file is on the path.
     """
     return {
         **os.environ,
@@ -65,7 +71,9 @@ def of(folder, **environment):
 @pytest.mark.parametrize("place", ["memory", "file", "postgresql"])
 def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
-    The example's tests pass wherever their database is, and no migration is missing.
+    The example's tests pass wherever their database is.
+
+    No migration is missing.
     """
     database = on_sqlite(tmp_path)
     if place == "memory":
@@ -97,7 +105,9 @@ def on_postgres(url):
 
 def write_settings(folder, database, text=""):
     """
-    Write the module `check_settings`: the example's settings with another *database*, followed by *text*.
+    Write the module `check_settings`.
+
+    It has the example's settings with another *database*, followed by *text*.
     """
     lines = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n{text}"
     (folder / "check_settings.py").write_text(lines)
@@ -131,7 +141,9 @@ def test_the_example(manage, tmp_path):
 @pytest.fixture
 def role(postgres_url):
     """
-    Return a role of the server, whose name has to be escaped.
+    Return a role of the server.
+
+    The name of the role has to be escaped.
     """
     psycopg = pytest.importorskip("psycopg")
     name = r"the shop's \ own"
@@ -145,7 +157,9 @@ def role(postgres_url):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project(request, manage, tmp_path, vendor):
     """
-    In a project, jobs join transactions, the admin lists them, and bad settings are refused: `django_checks.py`.
+    In a project, jobs join transactions, the admin lists them, and invalid settings are refused.
+
+    The tests are in `django_checks.py`.
     """
     database = on_sqlite(tmp_path)
     if vendor == "postgresql":
@@ -162,7 +176,9 @@ def test_a_project(request, manage, tmp_path, vendor):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project_with_tasks(request, manage, tmp_path, vendor):
     """
-    Django's Tasks framework runs on jobs: `django_task_checks.py`.
+    Django's Tasks framework runs on jobs.
+
+    The tests are in `django_task_checks.py`.
     """
     if find_spec("django.tasks") is None and find_spec("django_tasks") is None:
         pytest.skip("there is no Tasks framework: pip install django-tasks, or Django 6")
@@ -179,7 +195,7 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
 
 def test_the_command_without_a_store(tmp_path):
     """
-    If its store cannot be used, `manage.py tickwheel` says so in one line, without a traceback.
+    If the store cannot be used, `manage.py tickwheel` says so in one line, without a traceback.
     """
     settings = f"from settings import *\nTICKWHEEL = {{'STORE': 'sqlite:///{tmp_path}/gone/jobs.db'}}\n"
     (tmp_path / "gone_settings.py").write_text(settings)
@@ -192,7 +208,9 @@ def test_the_command_without_a_store(tmp_path):
 
 def test_the_first_use_inside_a_transaction(tmp_path, manage):
     """
-    The first use can join a transaction that has written to a SQLite file, because `migrate` has made the tables.
+    The first use may join a transaction that has written to a SQLite file.
+
+    This works because `migrate` has made the tables.
     """
     script = """
         from django.db import transaction

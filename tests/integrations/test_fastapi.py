@@ -24,7 +24,7 @@ PATIENCE_S = 20.0
 
 def an_app(jobs, lifespan):
     """
-    Return an application with a route that sets a job for now.
+    Return an application with a route that sets a job which is due now.
     """
     app = fastapi.FastAPI(lifespan=lifespan)
 
@@ -37,7 +37,9 @@ def an_app(jobs, lifespan):
 
 def with_handler(jobs):
     """
-    Register a handler, and return the list of names that it greeted, and an event that is set when it was called.
+    Register a handler.
+
+    Return the list of names that the handler greeted, and an event that is set when it was called.
     """
     greeted, called = [], threading.Event()
 
@@ -51,7 +53,9 @@ def with_handler(jobs):
 
 def test_the_application_can_start_again(tmp_path):
     """
-    Each start of the application makes a scheduler with the handlers, and each end stops it.
+    Each start of the application makes a scheduler with the handlers.
+
+    Each end of the application stops this scheduler.
     """
     jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
     greeted, called = with_handler(jobs)
@@ -69,7 +73,7 @@ def test_the_application_can_start_again(tmp_path):
 
 def test_a_request_without_the_lifespan_is_refused():
     """
-    If the lifespan is missing, a request gets an error that names it.
+    If the lifespan is missing, a request gets an error that names the lifespan.
     """
     jobs = Jobs("memory://")
     client = testclient.TestClient(an_app(jobs, None))
@@ -79,7 +83,7 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    FastAPI can override the dependency by one scheduler for all requests, as in docs/frameworks.md.
+    FastAPI can replace the dependency by one scheduler for all requests, as in docs/frameworks.md.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)
@@ -97,7 +101,7 @@ def test_a_lifespan_of_your_own():
     """
     `running` starts and stops the scheduler inside a lifespan of the user.
 
-    Two lifespans at a time are refused.
+    Two lifespans at the same time are refused.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)
@@ -137,7 +141,7 @@ def test_a_start_that_fails(tmp_path):
     """
     If the scheduler cannot start, the application does not start.
 
-    The application can start once the reason is gone.
+    It can start once the cause is gone.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     jobs = Jobs(url, role="owner")
@@ -150,7 +154,7 @@ def test_a_start_that_fails(tmp_path):
 
 def test_one_handler_a_name():
     """
-    A second handler of the same name is refused when it is defined.
+    A second handler with the same name is refused when it is defined.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -165,7 +169,9 @@ def print_name(name: str) -> None: ...
 
 def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):
     """
-    The application uses the test's scheduler, whose tasks run on the application's loop when the clock moves.
+    The application uses the test's scheduler.
+
+    When the clock moves, the tasks of this scheduler run on the application's loop.
     """
     jobs, seen = Jobs("memory://"), []
 
@@ -206,7 +212,7 @@ RULES = {
 
 def refusals(client):
     """
-    Return the status and the field in the answers to all `RULES`.
+    Return the status and the field in the answers for all `RULES`.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())
@@ -215,7 +221,9 @@ def refusals(client):
 
 class Opaque:
     """
-    A layer that has no public attribute for the application inside it.
+    A layer around an application.
+
+    It has no public attribute for the application inside.
     """
 
     def __init__(self, inner):
@@ -232,9 +240,9 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    An invalid rule is answered with 422 at each start of the application.
+    For an invalid rule, the answer is 422, at each start of the application.
 
-    Any other refused value is a program fault.
+    Any other refused value is a fault of the program.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -262,7 +270,9 @@ def test_a_rule_that_cannot_be_read(is_own, middleware):
 
 def test_a_rule_that_cannot_be_read_in_starlette():
     """
-    In Starlette an invalid rule is answered with 422 as well, unless the application answers such errors itself.
+    In Starlette, too, the answer for an invalid rule is 422.
+
+    An application may answer such errors itself.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

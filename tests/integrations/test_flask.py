@@ -1,5 +1,7 @@
 """
-Flask: a scheduler for each application, handlers in its context, and no start in processes that serve no requests.
+Flask.
+
+Each application has a scheduler, and handlers run in its context. Processes that serve no requests do not start it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ cli = pytest.importorskip("flask.cli", reason="as above")
 @pytest.fixture
 def jobs():
     """
-    Return jobs with two handlers, which record the application in whose context they run.
+    Return jobs with two handlers.
+
+    The handlers record the application in whose context they run.
     """
     made = Jobs()
     made.seen = []
@@ -61,7 +65,9 @@ def make_app(jobs, tmp_path):
 
 def test_tasks_have_the_context(jobs, scheduler, manual_clock):
     """
-    A sync or async task runs in the application's context, on each scheduler that the application gets.
+    A sync or async task runs in the application's context.
+
+    This holds for each scheduler that the application gets.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
 
@@ -87,7 +93,9 @@ def test_tasks_have_the_context(jobs, scheduler, manual_clock):
 
 def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     """
-    Sync and async handlers run in the application's context, also on the scheduler of the pytest plugin's fixture.
+    Sync and async handlers run in the application's context.
+
+    This also holds for the scheduler of the pytest plugin's fixture.
     """
     app = flask.Flask("shop")
     jobs.init_app(app, scheduler)
@@ -101,9 +109,9 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
-    An invalid rule is answered with 422 and the field, or by the application itself.
+    For an invalid rule, the answer is 422 with the field, or the application answers itself.
 
-    Other values are program faults.
+    Other invalid values are faults of the program.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -152,7 +160,7 @@ def test_each_application_has_its_own(jobs, make_app):
 
 def test_a_client_does_not_fire(make_app):
     """
-    With the role "client" the application does not fire, and another process does.
+    With the role "client" the application does not fire, but another process does.
 
     An unknown role is refused.
     """
@@ -164,7 +172,7 @@ def test_a_client_does_not_fire(make_app):
 
 def test_a_scheduler_of_two_applications(jobs, scheduler):
     """
-    A scheduler for two applications is refused, because a handler runs in the context of one application.
+    One scheduler for two applications is refused, because a handler runs in the context of one application.
     """
     jobs.init_app(flask.Flask("one"), scheduler)
     with pytest.raises(RuntimeError, match="'two' got the scheduler of another application"):
@@ -173,7 +181,7 @@ def test_a_scheduler_of_two_applications(jobs, scheduler):
 
 def test_without_init_app(jobs):
     """
-    Without `init_app` the error says what to call.
+    Without `init_app` the error says which method to call.
 
     Outside any application the error is Flask's own.
     """
@@ -194,7 +202,7 @@ def test_without_init_app(jobs):
         (["--debug", "run", "--no-reload"], {}, True),
     ],
 )
-def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, starts):
+def test_only_a_serving_process_fires(make_app, monkeypatch, arguments, environment, starts):
     """
     The reloader's process, which watches files, does not fire, because it keeps the old code.
 
@@ -222,7 +230,9 @@ def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, 
 @pytest.mark.needs("os.fork")
 def test_the_command_fires_until_it_is_stopped(tmp_path):
     """
-    `flask tickwheel` fires the jobs that web processes set, and stops with exit code 0 at SIGTERM.
+    `flask tickwheel` fires the jobs that web processes set.
+
+    At SIGTERM it stops with exit code 0.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     (tmp_path / "shop.py").write_text(

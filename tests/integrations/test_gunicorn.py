@@ -33,9 +33,9 @@ with app.app_context():
 @pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
 def test_one_of_the_workers_fires(tmp_path, options):
     """
-    All workers take orders, and one fires each job once.
+    All workers accept orders, and one of them fires each job once.
 
-    All workers stop at SIGTERM, even if one process loads the application for all workers.
+    At SIGTERM all workers stop, even if one process loads the application for all workers.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")

@@ -66,7 +66,9 @@ for number in range(%d):
 @contextmanager
 def running(command, folder, environment, ready):
     """
-    Run *command* in a process group until the end of the block, and yield the match of *ready* in its log.
+    Run *command* in a process group until the end of the block.
+
+    Yield the match of *ready* in the log of the command.
     """
     with subprocess.Popen(
         command,
@@ -88,7 +90,7 @@ def running(command, folder, environment, ready):
 
 def check(due, ran):
     """
-    Compare the due times of the orders with the times at which they were cancelled.
+    Compare the due times of the orders with the times at which the orders were cancelled.
     """
     assert {number for number, _ in ran} == due.keys()
     assert [number for number, at in ran if at * 1000 < due[number] - 1] == []
@@ -106,7 +108,9 @@ def check(due, ran):
 )
 def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
-    Each acknowledged order is cancelled, by the process that is killed or by the next process.
+    Each acknowledged order is cancelled.
+
+    The process that is killed does this, or the next process.
     """
     for needed in (module, command[0]):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install {needed}")
@@ -135,7 +139,7 @@ def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
     `manage.py tickwheel` is killed.
 
-    All orders, whose rows and jobs were committed together, are cancelled.
+    The row and the job of an order were committed together, so all orders are cancelled.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     environment = {**os.environ, "SHOP": str(tmp_path), "PYTHONPATH": str(SHOP)}

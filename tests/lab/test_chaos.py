@@ -18,11 +18,11 @@ from tickwheel.lab.chaos.subject import Subject, SubjectError
 from tickwheel.lab.wire import Client, Receiver
 
 
-def test_a_plan_is_its_seed() -> None:
+def test_a_plan_follows_from_its_seed() -> None:
     """
-    The same seed gives the same faults, and another seed gives others.
+    Two plans with one seed have the same faults. Different seeds give different faults.
 
-    Every kind occurs once before any repeats.
+    Every kind occurs once before any kind is repeated.
     """
     kinds = tuple(FAULTS)
     plan = plan_of(5, 300, kinds, 2.0)
@@ -39,7 +39,9 @@ def link_to(port: int, latency_s: float = 0.0, jitter_s: float = 0.0) -> Link:
 
 def test_a_slow_link_delays_and_keeps_the_order() -> None:
     """
-    Data sent over a link arrives complete, in order, and after its latency at the earliest.
+    Data that is sent over a link arrives complete and in order.
+
+    It never arrives before the latency of the link has passed.
     """
     bodies: list[bytes] = []
 
@@ -95,7 +97,7 @@ def test_a_link_is_cut_and_closed() -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
     """
-    If a service ends instead of serving, the error shows its last output.
+    If a service ends before it serves, the error shows the last output of the service.
     """
     subject = Subject([sys.executable, "-c", "raise SystemExit('no disk, port {port}')"], tmp_path / "log")
     with pytest.raises(SubjectError, match="did not come up: no disk, port 0"):
@@ -105,7 +107,9 @@ def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
-    A service that ends with an error after SIGTERM is reported, and a killed service starts again on its port.
+    If a service ends with an error after SIGTERM, this is reported.
+
+    A killed service starts again on the same port.
     """
     script = (
         "import signal, sys\n"

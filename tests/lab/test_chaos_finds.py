@@ -1,5 +1,7 @@
 """
-A chaos run detects that a service, broken on purpose, violates its promise.
+A service is broken on purpose.
+
+A chaos run detects that the service violates its promise.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ main(sys.argv[2], int(sys.argv[3]))
 @pytest.mark.parametrize(("how", "kind"), [("swallow", "lost"), ("twice", "doubled")])
 def test_a_broken_service_is_found(tmp_path: Path, monkeypatch, how: str, kind: str) -> None:
     """
-    A service that drops every fifth firing is reported to lose jobs.
+    If a service drops every fifth firing, the run reports lost jobs.
 
-    A service that sends every fifth firing twice is reported to repeat jobs.
+    If a service sends every fifth firing twice, the run reports repeated jobs.
     """
     monkeypatch.setattr("tickwheel.lab.chaos.run.PATIENCE_S", 3.0)
     (tmp_path / "broken.py").write_text(BROKEN)

@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """
-    Return a function that runs `tickwheel lab` with its arguments in the test's folder, without a terminal.
+    Return a function that runs `tickwheel lab` in the test's folder, without a terminal.
     """
 
     def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +40,7 @@ def generated(run: Run) -> None:
 
 def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     """
-    All designs replay a generated trace with the same counts.
+    All designs of wheels replay a generated trace with the same counts.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--json")
@@ -58,7 +58,9 @@ def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
 
 def test_replay_as_lines(run: Run) -> None:
     """
-    Without a terminal a replay prints a line for each design, separated by tabs.
+    Without a terminal, a replay prints a line for each design.
+
+    The columns are separated by tabs.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--wheel", "heap", "--wheel", "rounds:tick=0.5")
@@ -69,7 +71,7 @@ def test_replay_as_lines(run: Run) -> None:
 
 def test_tune(run: Run) -> None:
     """
-    The advice is a geometry with reasons, as text and as JSON.
+    The advice is a geometry (a tick and numbers of slots) with reasons, as text and as JSON.
     """
     generated(run)
     text = run("tune", "trace.csv.gz").stdout
@@ -82,7 +84,9 @@ def test_tune(run: Run) -> None:
 
 def test_compare(run: Run, tmp_path: Path) -> None:
     """
-    A comparison prints a line for each case, and writes its figures and a page.
+    A comparison prints a line for each case.
+
+    It writes its figures and a page.
     """
     generated(run)
     options = ["--pending", "50,1k", "--steps", "2000", "--wheel", "heap", "--wheel", "native"]
@@ -98,7 +102,9 @@ def test_compare(run: Run, tmp_path: Path) -> None:
 
 def test_watch(run: Run, tmp_path: Path) -> None:
     """
-    `watch` writes a page, whose geometry is small enough to watch.
+    `watch` writes a page.
+
+    The geometry of the page is small enough to watch.
     """
     generated(run)
     answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")
@@ -108,7 +114,9 @@ def test_watch(run: Run, tmp_path: Path) -> None:
 
 def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -> None:
     """
-    The result of each design is printed before the next one starts, so that a failure does not lose it.
+    The result of each design is printed before the next design starts.
+
+    So a failure does not lose earlier results.
     """
     (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
     answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
@@ -116,9 +124,11 @@ def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -
     assert "the span is 4 s" in answer.stderr
 
 
-def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
+def test_watch_reads_only_the_beginning(run: Run, tmp_path: Path) -> None:
     """
-    Of a long trace only the beginning is read, so that this takes seconds, however long the trace is.
+    `watch` reads only the beginning of a long trace.
+
+    So it takes seconds, however long the trace is.
     """
     lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
     (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))
@@ -154,7 +164,9 @@ def test_bad_input(
     problem: str,
 ) -> None:
     """
-    Invalid input is reported in one line, with the remedy, and exit code 2.
+    Invalid input is reported in one line with the remedy.
+
+    The exit code is 2.
     """
     header = "t_us,op,key,delay_us\n"
     (tmp_path / "good.csv").write_text(header + "0,S,a,60000000\n")

@@ -24,7 +24,9 @@ CHOICE = ["native", "heap", "single:tick=0.01,slots=3100", "hierarchical:tick=0.
 
 class Tags(HTMLParser):
     """
-    Parses a page, and records its external references and whether its tags match.
+    Parses a page.
+
+    It records the external references of the page, and whether the tags match.
     """
 
     def __init__(self, page: str) -> None:
@@ -35,7 +37,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """
-        Note a tag, and any address in it.
+        Record a tag, and any address in the tag.
         """
         if tag not in {"meta", "input", "br"}:
             self.open.append(tag)
@@ -64,7 +66,9 @@ def comparison() -> Comparison:
 
 def played(workload: Workload) -> tuple[int, int]:
     """
-    Play a workload on a heap, and return the numbers of pending timers at its start and at its end.
+    Play a workload on a heap.
+
+    Return the numbers of pending timers at the start and at the end of the workload.
     """
     wheel = HeapWheel()
     ids = {number: wheel.insert(deadline, number) for number, deadline in enumerate(workload.fill)}
@@ -81,7 +85,9 @@ def played(workload: Workload) -> tuple[int, int]:
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
 def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
     """
-    A workload has about as many pending timers as requested, at its start and its end, and as many steps.
+    At its start and at its end, a workload has about the requested number of pending timers.
+
+    It has the requested number of steps.
     """
     workload = workload_of(TRACE, pending, 5_000)
     at_start, at_end = played(workload)
@@ -95,7 +101,9 @@ def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
 
 def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
-    A workload of one copy has the timers of the trace: those pending after a tenth of it, and then its operations.
+    A workload of one copy has the timers of the trace.
+
+    These are the timers that are pending after a tenth of the trace, and then the operations of the trace.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
@@ -117,7 +125,9 @@ def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
 
 def test_traces_that_make_no_workload() -> None:
     """
-    A trace in which no timer is ever pending is refused, because no number of copies would help.
+    If no timer is ever pending in a trace, the trace is refused.
+
+    No number of copies would help.
     """
     with pytest.raises(WorkloadError, match="the trace is empty"):
         workload_of([], 10, 10)
@@ -128,7 +138,9 @@ def test_traces_that_make_no_workload() -> None:
 
 def test_every_design_fires_the_same(comparison: Comparison) -> None:
     """
-    Under the same load all designs fire the same number of timers, and only designs with ticks fire late.
+    Under the same load all designs fire the same number of timers.
+
+    Only designs with ticks fire late.
     """
     for size in (100, 2_000):
         rows = [row for row in comparison.rows if row["size"] == size]
@@ -144,7 +156,9 @@ def test_every_design_fires_the_same(comparison: Comparison) -> None:
 
 def test_only_wheels_cascade(comparison: Comparison) -> None:
     """
-    The heap and the single ring never move an entry to another slot, and the hierarchical designs do.
+    The heap and the single ring never move an entry to a different slot.
+
+    The hierarchical designs do.
     """
     cascades = {row["design"]: row["cascades"] for row in comparison.rows if row["size"] == 2_000}
     assert cascades["heap"] == cascades["single"] == 0
@@ -157,7 +171,9 @@ def test_only_wheels_cascade(comparison: Comparison) -> None:
 
 def test_the_figures_are_json(comparison: Comparison) -> None:
     """
-    A comparison is one JSON document, with the machine and a row for each case.
+    A comparison is one JSON document.
+
+    It contains the machine and a row for each case.
     """
     document = json.loads(comparison.as_json())
     assert document["trace"] == "connections"
@@ -168,7 +184,9 @@ def test_the_figures_are_json(comparison: Comparison) -> None:
 
 def test_the_page_stands_alone(comparison: Comparison) -> None:
     """
-    The page fetches nothing, forbids fetching, closes its tags, and shows every design in each of its charts.
+    The page fetches nothing, forbids fetching, and closes its tags.
+
+    It shows every design in each of its charts.
     """
     page = render_report(comparison)
     tags = Tags(page)
@@ -184,9 +202,11 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
     assert json.loads(figures[1])["rows"] == comparison.rows
 
 
-def test_a_design_that_does_not_get_through() -> None:
+def test_a_ring_that_is_too_short() -> None:
     """
-    If a ring is too short for the load, the comparison ends with an error that names the design and a sufficient size.
+    A ring is too short for the load.
+
+    The comparison ends with an error that names the design and a sufficient size.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"
@@ -196,6 +216,8 @@ def test_a_design_that_does_not_get_through() -> None:
 
 def test_all_designs_are_drawn_in_colours_of_their_own() -> None:
     """
-    Every design has a colour, and no two share one.
+    Every design has a colour.
+
+    No two designs have the same colour.
     """
     assert len({COLOURS[name] for name in CARDS}) == len(CARDS)

@@ -21,7 +21,9 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted, ends within its seconds, can be written and read like a trace, and depends only on its seed.
+    A load is sorted and ends within its seconds. It depends only on its seed.
+
+    It can be written and read like a trace.
     """
     load = Load(kind, seconds=20, size=200, seed=7)
     operations = list(generate(load))
@@ -37,9 +39,9 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    Idle timeouts are moved by traffic and cancelled when the connection closes.
+    Idle timeouts are moved by traffic, and cancelled when the connection closes.
 
-    Few idle timeouts fire.
+    Few of them fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -49,9 +51,9 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its heartbeats move.
+    Every client has one timer. The client's heartbeats move it.
 
-    If a client goes away, its timer fires.
+    If a client disappears, its timer fires.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300
@@ -62,7 +64,9 @@ def test_heartbeats_are_mostly_moved() -> None:
 
 def test_the_herd_fires_on_the_minute() -> None:
     """
-    Cron jobs are due at full minutes, and most of them at the full hour.
+    Cron jobs are due at full minutes.
+
+    Most of them are due at the full hour.
     """
     due = Counter(at.t_us + at.delay_us for at in generate(Load("cron-herd", seconds=7_300, size=1_000)))
     assert all(instant % 60_000_000 == 0 for instant in due)
@@ -72,7 +76,7 @@ def test_the_herd_fires_on_the_minute() -> None:
 
 def test_a_cache_has_its_clusters_ttls() -> None:
     """
-    A generated cache has the lifetimes, deletes and rate of its cluster.
+    A generated cache has the lifetimes, deletes and rate of the cluster that it imitates.
     """
     for name, cluster in CLUSTERS.items():
         seconds = 20_000 / (cluster.rate * (cluster.writes + cluster.deletes))

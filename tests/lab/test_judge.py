@@ -1,5 +1,7 @@
 """
-The judge of a chaos run finds no fault in a good history, and finds each violation of the promise.
+The judge of a chaos run finds no fault in a good history.
+
+It finds each violation of the promise.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    Each violation of the promise is reported under its own name, and no other with it.
+    Each violation of the promise is reported under its own name, and no other violation is reported.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found
@@ -136,7 +138,7 @@ def test_a_history_that_breaks_the_promise(name: str) -> None:
 
 def test_a_repeat_is_counted() -> None:
     """
-    A repeat that a fault explains is counted, but is not a violation.
+    If a fault explains a repeat, the repeat is counted, but it is not a violation.
     """
     verdict = judge(History([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]), IN_FLIGHT_MS)
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
@@ -147,7 +149,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
     A killed process keeps its shards until its lease has expired.
 
-    The time limit counts from then on.
+    The time limit for its jobs counts from that moment.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)
@@ -156,7 +158,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
 
 def test_a_violation_names_the_firing() -> None:
     """
-    The text of a violation names the firing and the amount.
+    The text of a violation names the firing and the amount of the violation.
     """
     verdict = judge(History([SET, written("cancel", 500, 1)], [arrived(900)], []), IN_FLIGHT_MS)
     assert verdict.violations == [

@@ -1,5 +1,5 @@
 """
-The figures of a load: latencies, thresholds, and the page that shows them.
+The figures of a load: latencies, thresholds, and the page that shows the figures.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from tickwheel.lab.wire import Client, Delivery, Receiver, UrlError
 
 def stats(buckets: list[int], most: float = 0.0) -> dict[str, Any]:
     """
-    Return a service's stats with these counts in its buckets up to 1 ms, up to 10 ms, and above.
+    Return the stats of a service.
+
+    Its buckets up to 1 ms, up to 10 ms, and above have these counts.
     """
     return {"lateness": {"histogram": [[1, buckets[0]], [10, buckets[1]], [None, buckets[2]]], "max_ms": most}}
 
 
 def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
     """
-    Return the figures of a stage with one request a second, each answered after one of *latencies*.
+    Return the figures of a stage with one request a second.
+
+    Each request is answered after one of *latencies*.
     """
     tally = Tally(1.0, len(latencies) + failed, 100.0)
     for number, latency in enumerate(latencies):
@@ -40,7 +44,9 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
 
 def test_a_latency_counts_from_the_intended_start() -> None:
     """
-    The latency of a request counts from its intended start, so it includes the wait before the sending.
+    The latency of a request counts from its intended start.
+
+    So it includes the wait before the request was sent.
     """
     figures = stage_of([0.001, 0.001, 2.5])
     assert figures.latency_s["max"] == pytest.approx(2.5)
@@ -50,11 +56,11 @@ def test_a_latency_counts_from_the_intended_start() -> None:
     assert figures.achieved_rate == pytest.approx(3 / 4.5)
 
 
-def test_who_gets_no_answer_waits_all_the_same() -> None:
+def test_a_request_without_an_answer_counts() -> None:
     """
     A request without an answer counts with the whole time that it waited.
 
-    A request that is answered with an error counts only as an error.
+    A request that gets an error counts only as an error.
     """
     tally = Tally(1.0, 3, 100.0)
     tally.answered(0, 100.0, 100.5, is_overtaken=False)
@@ -71,17 +77,17 @@ def test_who_gets_no_answer_waits_all_the_same() -> None:
 
 def test_ranks() -> None:
     """
-    A rank is the smallest value that is not below this share of the values.
+    A rank is the smallest value that is at or above the given share of the values.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)
 
 
-def test_lateness_is_what_came_in_between() -> None:
+def test_lateness_counts_only_the_load() -> None:
     """
     Counts from before the load are subtracted.
 
-    A rank is the upper edge of its bucket, and at most the maximum.
+    A rank is the upper edge of its bucket, but not more than the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -106,7 +112,7 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
     A threshold is missed if its figure exceeds it in any stage.
 
-    The result names the stage and the amount.
+    The result names the stage and the amount by which it is exceeded.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -116,7 +122,9 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
 
 def test_a_stage_without_an_answer() -> None:
     """
-    A stage without any answer counts as missed, although its latencies are zero and no threshold is set.
+    A stage without any answer counts as missed.
+
+    This holds although its latencies are zero and no threshold is set.
     """
     silent = stage_of([], failed=2)
     assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
@@ -126,7 +134,7 @@ def test_a_stage_without_an_answer() -> None:
 
 def test_every_metric_is_read() -> None:
     """
-    Each name that a threshold may have gives a number.
+    Each name that a threshold may have yields a number.
     """
     figures = stage_of([0.1])
     assert all(metric.read(figures) >= 0 for metric in METRICS.values())
@@ -134,7 +142,9 @@ def test_every_metric_is_read() -> None:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page shows the stages, describes the missed thresholds, and fetches nothing.
+    The page shows the stages and describes the missed thresholds.
+
+    It fetches nothing.
     """
     result = LoadResult("http://x", "here", Mix(), [stage_of([0.1, 0.2]), stage_of([0.1, 0.2])])
     page = render_load(result, ["p99 is <much>"], is_limited=True)
@@ -150,9 +160,11 @@ def test_the_page_stands_alone() -> None:
 @pytest.mark.parametrize(
     "url", ["", "localhost:80", "ftp://x", "http://", "http://x:port", "http://x/path", "http://[x"]
 )
-def test_what_is_no_service(url: str) -> None:
+def test_an_address_without_a_service(url: str) -> None:
     """
-    An address that cannot belong to a service is refused, and the error quotes the address.
+    An address that cannot belong to a service is refused.
+
+    The error quotes the address.
     """
     with pytest.raises(UrlError, match="write it as in http://127"):
         Client(url)
@@ -160,7 +172,9 @@ def test_what_is_no_service(url: str) -> None:
 
 def test_nobody_answers() -> None:
     """
-    If the service is missing or refuses, the load does not begin, and the error gives the reason.
+    If the service is missing or refuses requests, the load does not begin.
+
+    The error gives the reason.
     """
 
     async def load(url: str) -> None:
@@ -180,7 +194,7 @@ def test_nobody_answers() -> None:
 
 def test_the_wire() -> None:
     """
-    Each side receives the other's data.
+    Each side of a connection receives the other side's data.
 
     A request whose connection is lost is counted separately.
     """

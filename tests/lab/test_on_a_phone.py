@@ -1,5 +1,7 @@
 """
-On a phone, the lab's pages do not scroll sideways, and every text in a drawing is large enough to read.
+On a phone, the pages of the lab do not scroll sideways.
+
+Every text in a drawing is large enough to read.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def phone(browser: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("make", [comparison, load, watched])
 def test_a_page_fits(make: Callable[[], str], phone: Any, tmp_path: Any) -> None:
     """
-    The page is as wide as the phone, and no text of a chart becomes too small to read.
+    The page is as wide as the phone.
+
+    No text of a chart becomes too small to read.
     """
     page = tmp_path / "page.html"
     page.write_text(make(), "utf-8")

@@ -1,5 +1,5 @@
 """
-Every design replays traces with exactly the counts of the oracle.
+Every design replays traces with exactly the counts of the oracle (an independent program).
 """
 
 from collections.abc import Callable
@@ -30,7 +30,9 @@ def test_every_design_gives_the_oracles_counts(
     traces: Path, oracle: Callable[[Path], dict[str, int]], name: str
 ) -> None:
     """
-    On all six designs a real trace gives the oracle's seven counts, and no timer is later than a tick.
+    On all six designs, a real trace gives the oracle's seven counts.
+
+    No timer is later than a tick.
     """
     path = traces / f"{name}.timers.csv.gz"
     expected = oracle(path)
@@ -48,9 +50,9 @@ def test_every_design_gives_the_oracles_counts(
 
 
 @pytest.mark.parametrize("text", ["rounds:tick=0.25,slots=2", "hierarchical:tick=7,slots=3", "cascading:tick=0.9"])
-def test_a_coarse_tick_is_late_and_counts_the_same(text: str) -> None:
+def test_a_coarse_tick_gives_the_same_counts(text: str) -> None:
     """
-    A coarser tick changes when a timer is delivered, but not how it ends.
+    A coarser tick changes the time at which a timer fires, but not whether it fires, moves or is cancelled.
     """
     operations = [
         TraceOperation(0, "S", "fires late", 1_000_000),

@@ -1,5 +1,7 @@
 """
-The page that teaches wheels, in a browser: it asks, explains, and needs no scrolling.
+The page that teaches wheels, in a browser.
+
+It asks questions, explains, and needs no scrolling.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def laptop(browser: Any, tmp_path: Any) -> Iterator[Any]:
 
 def open_scene(browser: Any, name: str) -> None:
     """
-    Open a scene, and wait until it is drawn, because the page reads its address in a later turn.
+    Open a scene, and wait until it is drawn.
+
+    The page reads its address only in a later turn.
     """
     browser.execute_script("history.replaceState(null, '', '#' + arguments[0]); window.onhashchange()", name)
 
@@ -68,7 +72,9 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
 
 def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
     """
-    The clock asks for the slot of each timer, and shows it with the reason only after the answer.
+    The clock asks the user for the slot of each timer.
+
+    It shows the slot and the reason only after the answer.
     """
     open_scene(laptop, "clock")
     asked = []
@@ -92,7 +98,7 @@ def test_axe_finds_nothing(scheme: str, laptop: Any) -> None:
     """
     No scene has a barrier for users with low vision or without a pointer.
 
-    The clock's question is open in the test.
+    During the test, the question of the clock is open.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

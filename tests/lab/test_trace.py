@@ -30,7 +30,9 @@ def write_gzip(path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     """
-    A written trace is read back unchanged, plain or gzipped, and the same trace always gives the same bytes.
+    A written trace is read back unchanged, whether plain or gzipped.
+
+    The same trace always gives the same bytes.
     """
     first, second = tmp_path / name, tmp_path / f"again.{name}"
     assert write_trace(first, SMALL) == 5
@@ -77,9 +79,9 @@ def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object
         (HEADER + "3,S,a,-4\n", 2, "delay_us is '-4': expected microseconds, an integer in -3.."),
     ],
 )
-def test_what_is_no_trace(tmp_path: Path, text: str, line: int, problem: str) -> None:
+def test_lines_that_cannot_be_read(tmp_path: Path, text: str, line: int, problem: str) -> None:
     """
-    A bad line is refused with its number and the expected form.
+    For a bad line, the error has the number of the line and the expected form.
     """
     path = tmp_path / "trace.csv"
     path.write_text(text)
@@ -92,7 +94,9 @@ def test_what_is_no_trace(tmp_path: Path, text: str, line: int, problem: str) ->
 
 def test_truncated_gzip(tmp_path: Path) -> None:
     """
-    A gzipped trace that was cut off is refused, with the line at which it ends.
+    A gzipped trace that was cut off is refused.
+
+    The error names the line at which it ends.
     """
     path = tmp_path / "trace.csv.gz"
     lines = [TraceOperation(number * 3, "S", f"key {number * 7_919 % 1_000_003}", number) for number in range(20_000)]
@@ -103,9 +107,11 @@ def test_truncated_gzip(tmp_path: Path) -> None:
     assert 1_000 < refusal.value.line < 20_000
 
 
-def test_what_is_no_gzip(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """
-    A file that does not match its name, is not text, or does not exist is refused in one sentence.
+    A file that does not match its name, is not text, or does not exist is refused.
+
+    The error is one sentence.
     """
     path = tmp_path / "trace.csv.gz"
     for content in (b"t_us,op,key,delay_us\n", b"", gzip.compress(b"\xff\xfe\x00")):

@@ -28,7 +28,9 @@ for number in range(500):
 
 def test_designs_by_name() -> None:
     """
-    A name with options makes the wheel that it describes, which is printed as it was given.
+    A name with options makes the wheel that it describes.
+
+    The name is printed as the user gave it.
     """
     design = parse_design("rounds:tick=0.25,slots=16")
     assert design.make().abilities.tick_ns == 250_000_000
@@ -54,7 +56,9 @@ def test_designs_by_name() -> None:
 )
 def test_designs_that_are_refused(text: str, problem: str) -> None:
     """
-    A design that cannot be built is refused with its text and a reason.
+    A design that cannot be built is refused.
+
+    The error has the text of the design and a reason.
     """
     with pytest.raises(DesignError) as refusal:
         parse_design(text)
@@ -64,7 +68,7 @@ def test_designs_that_are_refused(text: str, problem: str) -> None:
 
 def test_facts() -> None:
     """
-    The facts of a trace are its delays by rank, its outcomes and its peak.
+    The facts of a trace are its delays by rank, its outcomes, and its largest number of pending timers.
     """
     facts = facts_of(TIMEOUTS)
     assert (facts.sets, facts.peak_pending) == (625, 126)
@@ -76,7 +80,9 @@ def test_facts() -> None:
 
 def test_delays_too_short_for_a_tick() -> None:
     """
-    If the finest tick is coarse compared with the delays, the reasons do not claim otherwise.
+    The finest tick may be coarse compared with the delays.
+
+    The reasons then do not claim the opposite.
     """
     advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
     assert advice.reasons == (
@@ -91,14 +97,16 @@ def test_delays_too_short_for_a_tick() -> None:
 )
 def test_a_duration_in_words(us: float, words: str) -> None:
     """
-    A duration is written with a unit that fits, and without a power of ten.
+    A duration is written with a suitable unit, and without a power of ten.
     """
     assert in_words(us) == words
 
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
     """
-    The tick is one percent of the tenth percentile of the delays, rounded down to 1, 2 or 5.
+    The tick is one percent of the tenth percentile of the delays.
+
+    It is rounded down to 1, 2 or 5 times a power of ten.
     """
     facts = facts_of(TIMEOUTS)
     for name in ("single", "rounds", "hierarchical", "cascading"):
@@ -112,7 +120,7 @@ def test_slots() -> None:
     """
     The single ring holds the longest delay.
 
-    A turn of a ring of rounds is longer than nine of ten delays.
+    In the ring of rounds, nine of ten delays are shorter than a turn.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
@@ -126,9 +134,9 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    For delays of milliseconds and weeks no single ring is advised.
+    If delays are milliseconds and weeks, no single ring is advised.
 
-    If one is requested, it gets a coarse tick.
+    If a single ring is requested, it gets a coarse tick.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))
@@ -141,9 +149,11 @@ def test_no_single_ring_for_delays_far_apart() -> None:
     assert replay(far, forced.make()).counts.fire == 21
 
 
-def test_what_was_given_stays() -> None:
+def test_given_options_are_kept() -> None:
     """
-    A given option is kept, and the others are chosen to fit it.
+    A given option is kept.
+
+    The other options are chosen so that they fit it.
     """
     facts = facts_of(TIMEOUTS)
     assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}

@@ -1,5 +1,7 @@
 """
-Films of wheels at work show where each timer moves and why, and a page plays them.
+Films of wheels at work show where each timer moves and why.
+
+A page plays them.
 """
 
 import json
@@ -48,7 +50,9 @@ def fires(film: Film, key: str) -> list[float]:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    At each step the timers of a film are in the slots in which the wheel counts them, and time never goes back.
+    At each step of a film, the timers are in the slots in which the wheel counts them.
+
+    Time never goes back.
     """
     wheel = small(Design(name), facts_of(TRACE)).make()
     counts: list[dict[tuple[int, int], int]] = []
@@ -72,7 +76,7 @@ def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
 
 def test_a_cascade_is_a_step_of_its_own() -> None:
     """
-    A film shows how a far timer is put into a coarse ring, cascades into finer ones, and fires.
+    A film shows how a far timer is put into a coarse ring, cascades into finer rings, and fires.
     """
     film = filmed("hierarchical:tick=1,slots=4", [TraceOperation(0, "S", "tea", 21_000_000)])
     assert told(film) == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
@@ -83,7 +87,7 @@ def test_a_cascade_is_a_step_of_its_own() -> None:
 
 def test_texts() -> None:
     """
-    A step says what happened to which timer.
+    The text of a step says what happened to which timer.
     """
     operations = [TraceOperation(0, "S", key, 1_000_000) for key in "abcde"]
     operations += [TraceOperation(10, "S", "a", 2_500_000), TraceOperation(20, "C", "b", 0)]
@@ -102,7 +106,7 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
     On the native wheel a timer waits in a coarse slot until that slot begins.
 
-    Then it is sorted, to fire on time.
+    Then the timer is sorted, so that it fires on time.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9
@@ -113,9 +117,11 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
 
 @pytest.mark.parametrize("name", CARDS)
 @pytest.mark.parametrize("delay_us", [0, -3])
-def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
+def test_a_delay_of_zero_fires_at_once(name: str, delay_us: int) -> None:
     """
-    A timer that is due when it is set fires before the next operation, and time does not go back.
+    A timer that is due when it is set fires before the next operation.
+
+    Time does not go back.
     """
     operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
     options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
@@ -126,11 +132,11 @@ def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
     assert found[2] == ("fire", 0)
 
 
-def test_comparisons_are_those_that_were_made() -> None:
+def test_comparisons_of_a_heap_are_counted() -> None:
     """
-    The comparisons of a heap are counted with the entries that they read.
+    The comparisons of a heap are counted, with the entries that each comparison reads.
 
-    Other designs have no such count.
+    Other designs do not count comparisons.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)
@@ -142,7 +148,9 @@ def test_comparisons_are_those_that_were_made() -> None:
 
 def test_scenes_show_their_faults() -> None:
     """
-    In each scene the first wheel behaves as the text says, and the wheel next to it does not.
+    In each scene the first wheel behaves as the text says.
+
+    The wheel next to it does not.
     """
     films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
     early, on_time = films["early"]
@@ -166,7 +174,9 @@ def test_the_burst_comes_within_ten_steps() -> None:
 
 def test_the_first_scene_is_a_clock() -> None:
     """
-    The clock's rings have 60 slots of a second, a minute and an hour, and each timer goes into its largest unit.
+    The rings of the clock have 60 slots of a second, a minute and an hour.
+
+    Each timer goes into the largest unit of its delay.
     """
     film = clock_face()["runs"][0]["films"][0]
     shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
@@ -178,7 +188,9 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
     """
-    For each delay that can be chosen there is a recorded run, in which the timer fires after it, on every design.
+    There is a recorded run for each delay that a user can choose.
+
+    In this run the timer fires after the delay, on every design.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
@@ -187,9 +199,9 @@ def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
             assert 0 <= at - 0.1 - delay_us / 1e6 <= 1
 
 
-def test_what_was_given_is_watched() -> None:
+def test_a_given_geometry_is_used() -> None:
     """
-    A given geometry is used as it is.
+    A given geometry is used unchanged.
     """
     design = parse_design("rounds:tick=3,slots=9")
     assert small(design, facts_of(TRACE)) == design
@@ -210,7 +222,9 @@ def trace_of(page: str) -> dict[str, Any]:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page contains its films, forbids fetching, and no key can break out of its text.
+    The page contains its films and forbids fetching.
+
+    No key can break out of the page's text.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
     page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)
@@ -225,7 +239,9 @@ def test_the_page_stands_alone() -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
-    In a browser the page draws a dot for every timer, and shows the step and the timer in its address.
+    In a browser the page draws a dot for every timer.
+
+    Its address contains the step and the timer.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -1,5 +1,5 @@
 """
-Handlers of the services that have incidents.
+Handlers of the services that have the incidents.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from pathlib import Path
 
 def register(scheduler):
     """
-    Register a handler that works, one that fails for some payloads, and one that is slow while a file exists.
+    Register three handlers.
+
+    One works, one fails for some payloads, and one is slow while a file exists.
     """
 
     @scheduler.handler("works")

@@ -1,5 +1,7 @@
 """
-The random choice of traced firings: in batches of any size, each is chosen with a probability that equals the share.
+The random choice of traced firings.
+
+In batches of any size, each firing is chosen with a probability that equals the share.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ SIGMAS = 5
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.999])
 @pytest.mark.parametrize("size", [1, 7, 1_000])
-def test_every_place_has_the_share_as_its_chance(share, size):
+def test_each_firing_is_chosen_with_the_same_probability(share, size):
     """
-    Each firing of a batch, even the first and the last, is chosen independently with the share as its probability.
+    Each firing of a batch is chosen independently, even the first and the last.
+
+    The share is the probability.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -45,14 +49,18 @@ def test_every_place_has_the_share_as_its_chance(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_extremes(share, expected, chance):
     """
-    A share of 0 or less chooses no firing, 1 or more chooses all, and the smallest possible share chooses none.
+    A share of 0 or less chooses no firing, and a share of 1 or more chooses all.
+
+    The smallest possible share chooses no firing.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
 def test_the_least_and_the_greatest_draw():
     """
-    A random number of 0 draws the next firing, and a number just below 1 skips thousands of firings.
+    A random number of 0 chooses the next firing.
+
+    A number just below 1 skips thousands of firings.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -1,5 +1,7 @@
 """
-The metrics in OpenMetrics form, read by its own parser, lead from a late firing to its trace.
+The metrics in OpenMetrics form, read by OpenMetrics' own parser.
+
+They lead from a late firing to its trace.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ PROMETHEUS = f"{OPENMETRICS};escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4
         (f"{OPENMETRICS};q=two, text/plain;q=0.1", "text/plain"),
     ],
 )
-def test_the_form_is_what_is_asked_for(accept, kind):
+def test_the_form_of_the_output(accept, kind):
     """
-    The output is OpenMetrics if the request prefers that, and plain text otherwise.
+    If a request prefers OpenMetrics, the output is in this form.
+
+    Otherwise it is plain text.
     """
     with Scheduler("memory://") as scheduler:
         assert exposition(scheduler.stats(), accept)[0].startswith(kind)
@@ -45,7 +49,9 @@ def test_the_form_is_what_is_asked_for(accept, kind):
 
 def test_lateness_leads_to_a_trace():
     """
-    In OpenMetrics each bucket of lateness links its last traced firing, unless the provider has dropped the trace.
+    In OpenMetrics, each bucket of lateness links the last traced firing in it.
+
+    The exception is a trace that the provider has dropped.
     """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

@@ -1,8 +1,9 @@
 """
-Our alert rules in a real Prometheus: the tests cause each incident, all at the same time.
+Our alert rules in a real Prometheus. The tests cause all incidents at the same time.
 
-Each incident has its own services, store and job name, so that its alerts cannot be taken for those of another.
-Prometheus runs `FACTOR` times as fast as in production. The times in this file are those of the original rules.
+Each incident has its own services, store and job name, so that its alerts cannot be confused with those of another
+incident. Prometheus runs `FACTOR` times as fast as in production. The times in this file are those of the original
+rules.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Expected:
 
     Attributes:
         alert: The name of the alert.
-        labels: Labels that it has, besides `job`; `instance` is the number of a node, whose name replaces it.
+        labels: Labels of the alert, besides `job`. `instance` is the number of a node; the node's name replaces it.
         says: Words in the alert's summary.
-        is_cause: False for a documented consequence, which may or may not appear.
+        is_cause: False if the alert is a documented consequence, which may or may not appear.
     """
 
     alert: str
@@ -62,7 +63,9 @@ class Expected:
 @dataclass
 class Incident:
     """
-    A generator that makes the services and causes and ends the incident, with the alerts that it must cause.
+    A generator, with the alerts that the incident must cause.
+
+    The generator makes the services, and then causes and ends the incident.
     """
 
     plot: object
@@ -75,7 +78,7 @@ INCIDENTS = {}
 
 def incident(*expected, lasts="10m"):
     """
-    Register an incident's generator under the name of its function.
+    Register the generator of an incident under the name of its function.
     """
 
     def register(plot):
@@ -88,7 +91,9 @@ def incident(*expected, lasts="10m"):
 @incident(lasts="15m")
 def nothing(stage):
     """
-    Two nodes are healthy all the time, unless the machine is too busy for any test of this file.
+    Two nodes are healthy all the time.
+
+    If they are not, the machine is too busy for any test of this file.
     """
     url = stage.database(stage.postgres)[1]
     stage.scrape(stage.node(url), stage.node(url))
@@ -101,7 +106,7 @@ def nothing(stage):
 )
 def store_down(stage):
     """
-    The server of the store stops while two nodes use it.
+    The server of the store stops while two nodes use the store.
     """
     server = stage.make_postgres()
     url = stage.database(server)[1]
@@ -149,7 +154,7 @@ def store_read_only(stage):
 @incident(Expected("TickwheelDown", {"instance": 1}, "does not answer"))
 def node_lost(stage):
     """
-    One of two nodes is killed, and started again at the end.
+    One of two nodes is killed, and is started again at the end.
     """
     url = stage.database(stage.postgres)[1]
     first, second = stage.node(url), stage.node(url)
@@ -197,7 +202,7 @@ def queue_without_worker(stage):
 )
 def late_burst(stage):
     """
-    More jobs are due at once than their handler can run in ten minutes.
+    More jobs become due at once than their handler can run in ten minutes.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -227,7 +232,9 @@ def receiver_full(stage):
 @incident(Expected("TickwheelDeadLetters", {}, "jobs of tickwheel-dead-letters died"), lasts="16m")
 def dead_letters(stage):
     """
-    One customer in ten is unknown, and the jobs for these customers use up their attempts.
+    One customer in ten is unknown.
+
+    The jobs for these customers use up their attempts.
     """
     stage.scrape(stage.node(stage.sqlite()))
     yield
@@ -272,7 +279,7 @@ def two_stores(stage):
 @incident(Expected("TickwheelTargetsGone", {}, "knows no instance"))
 def targets_gone(stage):
     """
-    The service discovery does not find the services of one store any more.
+    The service discovery no longer finds the services of one store.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -316,7 +323,7 @@ class Receiver:
 
 class Stage:
     """
-    The services of one incident, under a job name of their own.
+    The services of one incident. They have a separate job name.
     """
 
     lease_s = 2
@@ -337,7 +344,9 @@ class Stage:
 
     def database(self, server):
         """
-        Return the name of a new database on *server*, and the URL of a store in it.
+        Create a database on *server*.
+
+        Return its name, and the URL of a store in it.
         """
         name = self.job.replace("-", "_")
         server.execute(f"CREATE DATABASE {name}")
@@ -353,7 +362,9 @@ class Stage:
 
     def clock(self):
         """
-        Return the file with the error of a process's clock in nanoseconds, and the environment that applies it.
+        Return a file with the error of a process's clock in nanoseconds.
+
+        Return also the environment that applies this error.
         """
         library, offset = self.folder / "clock.so", self.folder / "offset"
         source = ROOT / "tests" / "prove" / "interposed_clock.c"
@@ -366,7 +377,7 @@ class Stage:
         """
         Start a node on *store*.
 
-        The first node sets jobs in the store.
+        The first node also sets jobs in the store.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         more = {"PYTHONPATH": path, **(environment or {})}
@@ -382,7 +393,7 @@ class Stage:
         """
         Start *node* and return it.
 
-        The object stops the node at the end.
+        This object stops the node at the end.
         """
         self.stack.callback(node.stop, signal.SIGKILL)  # by then nothing is tested any more
         node.start()
@@ -404,7 +415,9 @@ class Stage:
 
     def meanwhile(self, call):
         """
-        Call *call* with 0, 1, 2 ... every half second, until the returned event is set.
+        Call *call* with 0, 1, 2 ... every half second.
+
+        Setting the returned event ends this.
         """
         is_over = threading.Event()
 
@@ -421,13 +434,13 @@ class Stage:
 
     def scrape(self, *nodes):
         """
-        Let Prometheus scrape only *nodes* under this stage's job name.
+        Let Prometheus scrape exactly *nodes* under this stage's job name.
         """
         self._prometheus.scrape(self.job, [node.port for node in nodes])
 
     def instance(self, number):
         """
-        Return the value that Prometheus' label `instance` has for this node.
+        Return the value of Prometheus' label `instance` for node *number*.
         """
         return f"127.0.0.1:{self.nodes[number].port}"
 
@@ -447,7 +460,7 @@ class Record:
     The observations of an incident.
 
     Attributes:
-        began, ended: The instants of the last evaluations before the cause began and before it ended.
+        began, ended: The instants of the last evaluations before the cause began, and before the cause ended.
         texts: The annotations of each alert that was seen firing.
     """
 
@@ -478,13 +491,13 @@ class Record:
 
     def means(self, labels):
         """
-        Return the expected alert that has these *labels*, or None.
+        Return the expected alert with these *labels*, or None.
         """
         return next((each for key, each in self.expected.items() if key <= labels.items()), None)
 
     def take(self):
         """
-        Read the alerts, and return the alerts that fire.
+        Read the alerts, and return those that fire.
         """
         mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
         firing = [each["labels"] for each in mine if each["state"] == "firing"]
@@ -502,7 +515,9 @@ class Record:
 
     def last(self, duration):
         """
-        Wait for as many evaluations as the original Prometheus makes in *duration*, and return the instant of the last.
+        Wait for as many evaluations as the original Prometheus makes in *duration*.
+
+        Return the instant of the last evaluation.
         """
         count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
         since = self._prometheus.evaluations()[-1]
@@ -513,14 +528,16 @@ class Record:
 
     def firings(self):
         """
-        Return for each alert that fired its labels and the instants of the evaluations at which it fired.
+        Return, for each alert that fired, its labels and the instants of the evaluations at which it fired.
         """
         found = self._prometheus.samples(f'ALERTS{{alertstate="firing", job="{self._stage.job}"}}')
         return [(labels, {at for at, _ in values}) for labels, values in found]
 
     def unexpected(self):
         """
-        Return the unexpected alerts that fired, with the seconds from the cause to their first and last evaluation.
+        Return the unexpected alerts that fired.
+
+        Return with each the seconds from the cause to its first and its last evaluation.
         """
         lasted = self.ended - self.began
         return [
@@ -532,7 +549,9 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, wait for its alerts and its whole duration, end it, and wait until no alert fires.
+    Cause the *incident*, wait for its alerts and its whole duration, and end it.
+
+    Then wait until no alert fires.
     """
     causes = [key for key, each in record.expected.items() if each.is_cause]
     record.began = record.evaluations()[-1]
@@ -564,7 +583,7 @@ def prometheus():
 @pytest.fixture(scope="module")
 def records(request, prometheus, make_postgres, postgres, tmp_path_factory):
     """
-    Return for each incident that this run tests a future of its record.
+    Return a future of the record of each incident that this run tests.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the clock of one process is only set on Linux, with a C compiler")
@@ -593,7 +612,9 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 
 def test_only_times_are_shortened():
     """
-    The tested rules equal the original rules, except for windows, ages, and the durations in `for:`.
+    The tested rules equal the original rules.
+
+    Only windows, ages, and the durations in `for:` differ.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
@@ -610,7 +631,7 @@ def test_only_times_are_shortened():
 @all_incidents
 def test_the_alert_fires_and_no_other(records, name):
     """
-    From the cause until long after the end, only the alerts of the incident fire.
+    From the cause until long after the end, the alerts of the incident fire, and no others.
     """
     record = records[name].result()
     fired = [labels for labels, _ in record.firings()]
@@ -638,7 +659,9 @@ def test_it_fires_until_the_end(records, name):
 @incidents
 def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
     """
-    Each text names the fault, and links to the section about the alert on the operator's page.
+    The text of each alert names the fault.
+
+    It links to the section about the alert on the operator's page.
     """
     record = records[name].result()
     assert record.texts
@@ -652,7 +675,9 @@ def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
 @pytest.mark.slow
 def test_no_target_at_all(records, prometheus, until):
     """
-    If no service of any store is left to scrape, an alert fires that depends on no store's name.
+    No service of any store is left to scrape.
+
+    An alert fires that does not depend on the name of any store.
     """
     for each in records.values():
         each.result()
@@ -663,7 +688,7 @@ def test_no_target_at_all(records, prometheus, until):
 
 def sections(page):
     """
-    Return the text of each section of a *page* of the site, by the anchor that links use.
+    Return the text of each section of a *page* of the site, by the anchor for links to the section.
     """
     text = (ROOT / "docs" / page.replace(".html", ".md")).read_text("utf-8")
     titled = re.split(r"^##+ (.+)$", text, flags=re.MULTILINE)[1:]

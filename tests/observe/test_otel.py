@@ -1,5 +1,5 @@
 """
-Spans of firings, in OpenTelemetry's own memory exporter.
+Spans of firings, recorded by OpenTelemetry's own memory exporter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ END_S = 20
 
 class Spans:
     """
-    A provider that keeps its spans, so that a test can wait for them.
+    A provider that keeps its spans. A test can wait for them.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Spans:
 
     def named(self, name: str) -> list[Any]:
         """
-        Return the finished spans with that name.
+        Return the finished spans with the name *name*.
         """
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
@@ -71,7 +71,9 @@ def text(context: Any) -> str:
 
 def run(spans: Spans, handler: Any, share: float = 1.0, **fields: Any) -> list[Any]:
     """
-    Fire one job with *handler*, wait for its end, and return the spans of its firings.
+    Fire one job with *handler*, and wait for its end.
+
+    Return the spans of the job's firings.
     """
     ended = threading.Event()
     with Scheduler("memory://", tracer=OpenTelemetryTracer(share, provider=spans.provider)) as scheduler:
@@ -87,7 +89,9 @@ ENDS = ("JobSucceeded", "JobDied")
 
 def test_a_firing_is_linked_to_its_setter(spans):
     """
-    The span of a firing begins a new trace, with a link to the span in which the job was set.
+    The span of a firing begins a new trace.
+
+    It has a link to the span in which the job was set.
     """
     seen = []
 
@@ -115,9 +119,11 @@ def test_a_firing_is_linked_to_its_setter(spans):
     assert span.attributes["tickwheel.lateness_ms"] >= 0
 
 
-def test_what_a_handler_does_lies_below(spans):
+def test_spans_of_a_handler_are_children(spans):
     """
-    Spans that a handler makes are children of the firing's span, on a thread and on the event loop.
+    Spans that a handler makes are children of the firing's span.
+
+    This holds on a thread and on the event loop.
     """
 
     def work(_payload: Any) -> None:
@@ -138,7 +144,9 @@ def test_what_a_handler_does_lies_below(spans):
 
 def test_a_handler_adds_to_its_span(spans):
     """
-    The current span in a handler is the span of the firing, and accepts attributes and events.
+    In a handler, the current span is the span of the firing.
+
+    It accepts attributes and events.
     """
     seen = []
 
@@ -157,7 +165,9 @@ def test_a_handler_adds_to_its_span(spans):
 
 def test_a_processor_looks_at_the_current_span(spans):
     """
-    If a processor reads the current span when a span starts, it gets the enclosing span, or none for an outermost one.
+    If a processor reads the current span when a span starts, it gets the enclosing span.
+
+    For an outermost span it gets none.
     """
     seen = []
 
@@ -177,7 +187,7 @@ def test_a_processor_looks_at_the_current_span(spans):
 
 def test_a_span_has_the_instants_of_its_firing(spans):
     """
-    If a span is reported later with others, it still has the times at which its firing began and ended.
+    A span that is reported later, together with others, still has the times at which its firing began and ended.
     """
     instants: list[int] = []
 
@@ -196,9 +206,11 @@ def test_a_span_has_the_instants_of_its_firing(spans):
     assert span.start_time <= instants[0] <= span.end_time <= instants[1]
 
 
-def test_a_span_is_told_without_others(spans):
+def test_a_single_span_is_reported_at_once(spans):
     """
-    If there is only one firing, its span is reported without waiting for others or for a stop.
+    If there is only one firing, its span is reported at once.
+
+    It waits neither for other spans nor for a stop.
     """
     told = threading.Event()
     export = spans.exporter.export
@@ -220,7 +232,9 @@ def test_a_span_is_told_without_others(spans):
 )
 def test_outcomes(spans, outcomes, expected):
     """
-    Each attempt has a span with its outcome, and for a failed attempt with the error.
+    Each attempt has a span with its outcome.
+
+    For a failed attempt the span has the error.
     """
     left = iter(outcomes)
 
@@ -244,14 +258,14 @@ def test_sampling(spans, job_trace, share, count):
     """
     A firing is sampled like the span that set its job.
 
-    For jobs set outside any trace the share decides.
+    If the job was set outside any trace, the share decides.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
 def test_a_share(spans):
     """
-    Of many firings without a trace about the share is sampled.
+    Of many firings without a trace, about the given share is sampled.
 
     By the end of a stop all their spans are exported.
     """
@@ -275,9 +289,11 @@ def test_a_share(spans):
         OpenTelemetryTracer(1.5)
 
 
-def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
+def test_a_traced_firing_leaves_no_cycle(spans, until):
     """
-    The end of a firing leaves no reference cycle between its span and its job, so no garbage collection is needed.
+    After the end of a firing, its span and its job are in no reference cycle.
+
+    So no garbage collection is needed to free them.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
@@ -301,7 +317,9 @@ def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_tracer_that_raises(caplog, error):
     """
-    If the tracer raises, the error is logged, and the job still fires.
+    If the tracer raises, the error is logged.
+
+    The job still fires.
     """
 
     class Broken:
@@ -343,7 +361,7 @@ def test_configured_by_its_variables():
     """
     Without a provider, the scheduler makes one with the exporters in OTEL_TRACES_EXPORTER: one, several or none.
 
-    An empty value means the default; a missing exporter is named.
+    An empty value means the default. If an exporter is missing, the error names it.
     """
     script = """
 import sys, threading

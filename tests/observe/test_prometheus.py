@@ -1,5 +1,5 @@
 """
-The metrics for Prometheus, read by its own parser.
+The metrics for Prometheus, read by Prometheus' own parser.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
     }
 
 
-def test_everything_is_told(stats):
+def test_all_figures_are_exported(stats):
     """
-    Pending jobs, the next due time, results, lateness, commits, leases, clock and wheel are exported unchanged.
+    All values in the stats are exported.
+
+    They are: pending jobs, the next due time, results, lateness, commits, leases, clock and wheel.
     """
     kind, text = exposition(stats())
     found = samples(text)
@@ -87,7 +89,7 @@ def test_handlers_are_labels_up_to_a_bound():
     """
     Results are counted by handler and queue.
 
-    Two hundred of these have their own labels, and addresses have none.
+    The first two hundred of these have their own labels. Addresses have none.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -126,7 +128,7 @@ def test_of_a_scheduler_that_was_stopped():
     """
     A stopped scheduler exports nothing.
 
-    The other schedulers in its registry still export.
+    Other schedulers in the same registry still export.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
@@ -139,7 +141,9 @@ def test_of_a_scheduler_that_was_stopped():
 
 def test_a_client_that_fires_nothing():
     """
-    A scheduler that is not started exports figures of the store, but not of leases or a wheel.
+    A scheduler that is not started exports the figures of the store.
+
+    It does not export figures of leases or of a wheel.
     """
     scheduler = Scheduler("memory://")
     scheduler.set("far", delay=3600, target="log")
@@ -152,7 +156,9 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    A fine step is counted in a bucket whose edge is not below the step's own, so that no lateness is understated.
+    A fine step is counted in a bucket whose edge is at or above the edge of the step.
+
+    So no lateness is understated.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
@@ -161,7 +167,7 @@ def test_slot_max(stats):
     """
     The number of timers in the fullest slot of the near wheel is exported.
 
-    Here timers of one far instant share a slot.
+    In the test, timers of one far instant share a slot.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
@@ -170,7 +176,9 @@ def test_slot_max(stats):
 
 def test_circuits():
     """
-    Receivers are counted by the state of their circuit breaker, and no address is a label.
+    Receivers are counted by the state of their circuit breaker.
+
+    No address is a label.
     """
     scheduler = Scheduler("memory://")
     seen = dict(scheduler.stats())
@@ -186,7 +194,9 @@ def test_circuits():
 
 def stats_with(scheduler, is_so):
     """
-    Wait until `is_so(stats)` is true, because the prefetcher works in the background, and return the stats.
+    Wait until `is_so(stats)` is true, and return the stats.
+
+    The wait is needed because the prefetcher works in the background.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):
@@ -198,7 +208,7 @@ def test_a_pull_queue_without_a_worker():
     """
     A job that waits for a worker counts for its queue, with its due time.
 
-    "next due" is a job that can be fired.
+    "next due" is the first job that can be fired.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -221,9 +231,11 @@ def waiting(stats) -> int:
     return stats["pull"].get("scans", {"waiting": 0})["waiting"]
 
 
-def test_what_waits_in_its_own_millisecond():
+def test_a_job_without_a_worker_in_its_own_millisecond():
     """
-    A job that waits for a worker is not the next due job, even in the millisecond of its due time.
+    A job that waits for a worker is not the next due job.
+
+    This holds even in the millisecond of its due time.
     """
     with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
         scheduler.set("now", delay=0, target="pull", handler="scans")
@@ -235,7 +247,7 @@ def test_what_waits_beside_a_pull_queue():
     """
     `next_due_at` is the due time of an overdue job that waits for its handler's concurrency limit.
 
-    A job in a pull queue does not count, although it is due earlier.
+    A job in a pull queue is due earlier, but does not count.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -262,7 +274,7 @@ def test_pull_queues():
     """
     A queue exports its leased and its waiting jobs.
 
-    After the first hundred, all queues are exported as one.
+    All queues after the first hundred are exported as one.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")
@@ -291,7 +303,9 @@ def test_pull_queues():
 
 def test_lanes():
     """
-    Each lane has its figures, with the reason as a label if its jobs wait, and if the lane is full.
+    Each lane exports its figures.
+
+    If its jobs wait, or if it is full, the reason is a label.
     """
     with Scheduler("memory://") as scheduler:
         stats = scheduler.stats()

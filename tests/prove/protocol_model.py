@@ -3,7 +3,7 @@ Checks all executions of the protocol's model, `model/protocol.pml`.
 
 The check must find each known fault.
 
-python tests/prove/protocol_model.py [--fault NAME] [--trail]
+    python tests/prove/protocol_model.py [--fault NAME] [--trail]
 
 Needs `spin` and a C compiler. The last line has the number of states, and the number of faults found.
 """

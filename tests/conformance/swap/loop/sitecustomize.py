@@ -1,5 +1,7 @@
 """
-Makes tickwheel's event loop the default, in an interpreter that has this folder first on its path.
+Makes tickwheel's event loop the default loop of an interpreter.
+
+The interpreter must have this folder first on its path.
 """
 
 from __future__ import annotations

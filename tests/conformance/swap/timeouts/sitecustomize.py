@@ -1,5 +1,7 @@
 """
-Replaces asyncio's timeouts by tickwheel's, in an interpreter that has this folder first on its path.
+Replaces asyncio's timeouts by tickwheel's timeouts in an interpreter.
+
+The interpreter must have this folder first on its path.
 """
 
 from __future__ import annotations
