@@ -1,7 +1,7 @@
 """
 The six designs of a wheel under one load: the cost of an operation, a firing, a tick and a pause.
 
-The figures are those of `tickwheel lab compare`; here each case is repeated, and designs take turns.
+The figures are those of `tickwheel lab compare`. Here each case is repeated, and the designs take turns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ BARS = tuple(
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: every design with every size; a quick run leaves out the million.
+    Return the cases: every design with every size.
+
+    A quick run leaves out the size of a million.
     """
     sizes = SIZES[:2] if quick else SIZES
     return [
@@ -56,7 +58,9 @@ def cases(*, quick: bool) -> list[Case]:
 
 def subject(name: str) -> str:
     """
-    Return the name of a design in the benchmarks; our own is the native one.
+    Return the name of a design in the benchmarks.
+
+    The native design is tickwheel's own.
     """
     return "tickwheel" if name == "native" else name
 
@@ -84,7 +88,9 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 @cache
 def trace() -> list[Any]:
     """
-    Return the trace, several copies of which are the load.
+    Return the trace.
+
+    Several copies of it are the load.
     """
     return list(generate(TRACE))
 

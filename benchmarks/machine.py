@@ -1,5 +1,5 @@
 """
-A description of the machine on which the figures were measured.
+A description of the machine on which the figures are measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ __all__ = ["describe", "file_system", "versions"]
 
 def describe() -> dict[str, Any]:
     """
-    Return the processor, cores, memory and system, and how busy the machine was at the start.
+    Return the processor, cores, memory and system.
+
+    Return also how busy the machine was at the start.
     """
     return {
         "processor": _processor(),

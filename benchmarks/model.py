@@ -18,9 +18,9 @@ NO_LIMIT = "no bar"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    A work of a subject, which `MODULE.measure(work, subject, pending, **settings)` runs in a separate process.
+    A work of a subject. `MODULE.measure(work, subject, pending, **settings)` runs it in a separate process.
 
-    It is repeated *reps* times or, if that is None, as often as the whole run.
+    It is repeated *reps* times. If *reps* is None, it is repeated as often as the whole run.
     """
 
     module: str
@@ -94,7 +94,7 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Bar:
     """
-    A bar for a subject: a limit on one of its rows, or on the ratio of a peer's row to it.
+    A bar for a subject. It limits one row of the subject, or the ratio of a peer's row to that row.
 
     Without a limit, the figure is only shown.
 
@@ -102,10 +102,10 @@ class Bar:
         work: The work of the subject's row.
         clock: The clock of both rows.
         subject: The contender that has to meet the bar.
-        against: The peer; None for a limit on the row itself.
-        against_work: The work of the peer's row, if it has another name.
-        pending: The only number of timers that is judged; None for each of them.
-        against_pending: The number of timers in the peer's row, if it is another one.
+        against: The peer. None for a limit on the row itself.
+        against_work: The work of the peer's row, if its name differs.
+        pending: The only number of timers that is judged. None if each number is judged.
+        against_pending: The number of timers in the peer's row, if it differs.
         at_least: The smallest figure that meets the bar.
         at_most: The largest figure that meets the bar.
         inverse: True if the ratio is that of the subject to the peer, as for rates.
@@ -124,7 +124,9 @@ class Bar:
 
     def judge(self, rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """
-        Return a verdict for each number of timers that was measured, or none if a row is missing.
+        Return a verdict for each number of timers that was measured.
+
+        Return no verdict if a row is missing.
         """
         verdicts = []
         for row in self._find(rows, self.work, self.subject):

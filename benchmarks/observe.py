@@ -1,5 +1,7 @@
 """
-The cost of observability for a firing: with all of it and without any, in turns in one process.
+The cost of observability for a firing.
+
+Firings with all observers and without any take turns in one process.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ BARS = (Bar("fire, on over off, in percent", clock="cpu", at_most=103),)
 
 class Counted(SpanExporter):
     """
-    Counts spans and drops them, like an exporter that has sent them.
+    Counts spans and drops them, like an exporter that has already sent them.
     """
 
     def __init__(self) -> None:
@@ -91,7 +93,9 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
 
 def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
     """
-    Fire all jobs once, observed if there is a *tracer*, and return the CPU time of a firing in nanoseconds.
+    Fire all jobs once, and return the CPU time of a firing in nanoseconds.
+
+    The firings are observed if there is a *tracer*.
     """
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
         url = f"sqlite:///{folder}/jobs.db"

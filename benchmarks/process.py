@@ -19,7 +19,9 @@ def resident() -> int:
 
 def most_resident() -> int:
     """
-    Return the largest resident memory of this process in bytes, because that of rusage includes the parent's.
+    Return the largest resident memory of this process in bytes.
+
+    The value of rusage cannot be used, because it includes the parent's memory.
     """
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
@@ -34,7 +36,9 @@ def cpu_s(pid: int) -> float:
 
 def server_cpu_s(pid: int) -> float:
     """
-    Return the processor time of a process and its children, including ended ones, in seconds.
+    Return the processor time of a process and its children in seconds.
+
+    Children that have ended count, too.
     """
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
     return _ticks(pid, 11, 15) + sum(cpu_s(int(child)) for child in children)
@@ -49,13 +53,17 @@ def parent_of(pid: int) -> int:
 
 def _ticks(pid: int, first: int, end: int) -> float:
     """
-    Return the sum of user and system time from field 11 on, or of the reaped children.
+    Return the sum of the fields from *first* to *end*, in seconds.
+
+    These fields are user and system times: of the process, or of its children that have ended.
     """
     return sum(map(int, _stat(pid)[first:end])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
     """
-    Return the fields after the name, which may contain anything.
+    Return the fields after the process name.
+
+    The name itself may contain any character.
     """
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()

@@ -1,8 +1,9 @@
 """
 `python -m benchmarks.pythons FILE...`: prints one table of the timer benchmark's results on each Python.
 
-Each figure is how many times less CPU time an operation takes than on asyncio's loop of the same Python, with the
-nanoseconds in brackets. Ratios on one Python are valid on a busy machine; nanoseconds of two Pythons are not.
+Each figure is a ratio: the CPU time of an operation on asyncio's loop of the same Python, divided by tickwheel's. The
+nanoseconds are in brackets. Ratios on one Python are valid even on a busy machine. A comparison of the nanoseconds of
+two Pythons is not.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def print_head(document: dict[str, Any], cases: int, reps: int) -> None:
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:
     """
-    Print a table for each work, with a line for each subject and a column for each number of timers.
+    Print a table for each work.
+
+    It has a line for each subject and a column for each number of timers.
     """
     for (work, unit, clock), group in groupby(
         sorted(rows, key=lambda row: _first(rows, row)), key=lambda row: (row["work"], row["unit"], row["clock"])

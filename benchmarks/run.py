@@ -1,5 +1,7 @@
 """
-Runs each case in a new process, with interleaved repetitions, so that a slow minute of the machine affects all alike.
+Runs each case in a new process.
+
+Repetitions are interleaved, so that a slow minute of the machine affects all cases alike.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ TIMEOUT_S = 7_200
 
 def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
     """
-    Run all cases in turns, every second turn backwards, and return the medians in the order of the cases.
+    Run all cases in turns, every second turn in reverse order. Return the medians in the order of the cases.
 
     Args:
-        cases: The cases; each runs *reps* times, unless it has a number of its own.
+        cases: The cases. Each runs *reps* times, unless it has its own number.
         reps: The number of repetitions.
     """
     found: dict[tuple[str, str, int, str, str], list[float]] = defaultdict(list)
@@ -57,7 +59,7 @@ def in_fresh_process(case: Case) -> list[Measure]:
     Run one case in a separate interpreter.
 
     Raises:
-        SystemExit: If the case failed; its output comes first.
+        SystemExit: If the case failed. Its output is printed first.
     """
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(asdict(case))]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -69,7 +71,9 @@ def in_fresh_process(case: Case) -> list[Measure]:
 
 def main(text: str) -> None:
     """
-    Run as the new process: run the case in *text*, and print its results.
+    Run as the new process.
+
+    Run the case in *text*, and print the results.
     """
     case = Case(**json.loads(text))
     measures = import_module(case.module).measure(case.work, case.subject, case.pending, **case.settings)

@@ -49,7 +49,7 @@ class Native:
         machine: The processor, as the format names it.
         system: The oldest glibc or macOS on which it runs.
         libraries: The libraries with which it is linked.
-        is_stripped: True if it has no symbols; None if the format does not show it.
+        is_stripped: True if it has no symbols. None if the format does not show this.
         exports: The exported names.
     """
 
@@ -96,7 +96,9 @@ def read_macho(data: bytes) -> Native:
 
 def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
     """
-    Return the faults of the wheel's files: missing, stray, or different from RECORD.
+    Return the faults of the wheel's files.
+
+    A file may be missing, stray, or different from RECORD.
     """
     source = ROOT / "src"
     wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
@@ -116,7 +118,7 @@ def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
 
 def faults_of_native(native: Native, platform: str) -> list[str]:
     """
-    Return the properties of *native* that do not fit the *platform* of the wheel's tag.
+    Return those properties of *native* that do not fit the *platform* of the wheel's tag.
     """
     if match := re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", platform):
         machine, allowed = ELF_MACHINES[match[3]], ELF_LIBRARIES
@@ -136,7 +138,9 @@ def faults_of_native(native: Native, platform: str) -> list[str]:
 
 def check(path: Path) -> list[str]:
     """
-    Print a line about the wheel at *path*, and return its faults.
+    Print a line about the wheel at *path*.
+
+    Return the faults of the wheel.
     """
     *_, python, abi, platforms = path.stem.split("-")
     with zipfile.ZipFile(path) as wheel:
@@ -161,7 +165,9 @@ def check(path: Path) -> list[str]:
 
 def main() -> int:
     """
-    Check every named wheel, and return the number of faulty ones.
+    Check every named wheel.
+
+    Return the number of faulty wheels.
     """
     bad = 0
     for argument in sys.argv[1:]:

@@ -5,7 +5,7 @@ Collects the pages of the documentation site and builds it, with warnings as err
 
 The pages are those of docs/, those of the project's root, a page for each public module, and those that scripts make
 from the code. Nothing is fetched during the build. Each version has its own folder in the site, and the folders of
-other versions stay. The folder with all of them is published, and each page links to the other versions.
+other versions stay. The folder with all versions is published, and each page links to its other versions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def missing_members(inventory: Path) -> list[str]:
 
     A class is on the page of one of its names. The result leaves out members from other projects, members that the
     class's docstring lists as attributes, fields in its signature, members that the page of a protocol documents, and
-    tests of a suite, whose names may say everything.
+    tests of a suite, which may need no docstring.
     """
     *_, compressed = inventory.read_bytes().split(b"\n", 4)
     listed = {line.split()[0] for line in zlib.decompress(compressed).decode().splitlines()}
@@ -101,7 +101,7 @@ def missing_members(inventory: Path) -> list[str]:
 
 def folded(pages: Path) -> list[str]:
     """
-    Return the *pages* that show the keyword arguments of a function as `**fields` in place of their names.
+    Return those *pages* that show the keyword arguments of a function as `**fields` instead of by name.
     """
     texts = {page.name: re.sub("<[^>]+>", "", page.read_text("utf-8")) for page in sorted(pages.glob("*.html"))}
     return [name for name, text in texts.items() if "**fields: Unpack" in text]
@@ -116,7 +116,7 @@ def fields(kind: type) -> set[str]:
 
 def members(kind: type) -> set[str]:
     """
-    Return the names of the public members that a class has from us.
+    Return the names of the public members that a class has from tickwheel.
     """
     public = (name for name in dir(kind) if not name.startswith("_"))
     return {name for name in public if is_ours(next((base for base in kind.__mro__ if name in vars(base)), object))}
@@ -139,7 +139,7 @@ def module_pages() -> dict[str, str]:
     """
     Return the text of a page for each public module.
 
-    A name that several modules export is on the page of the one with the shortest name, from which users import it.
+    A name that several modules export is on the page of the module with the shortest name. Users import it from there.
     """
     shown: set[int] = set()
     pages = {}
@@ -177,7 +177,7 @@ def module_pages() -> dict[str, str]:
 @functools.cache
 def constants(module: ModuleType) -> dict[str, str]:
     """
-    Return the string below each constant of a module that has one.
+    Return the docstring of each constant of a module that has one.
     """
     body = ast.parse(inspect.getsource(module)).body
     return {
@@ -189,7 +189,9 @@ def constants(module: ModuleType) -> dict[str, str]:
 
 def docstring_of(name: str, thing: object) -> str:
     """
-    Return the string below a constant, in the module of ours that defines it; empty if there is none.
+    Return the docstring of a constant, from the module of tickwheel that defines it.
+
+    Return "" if there is none.
     """
     for each in sorted(sys.modules):
         if each.startswith("tickwheel") and each != "tickwheel._core":
@@ -201,7 +203,9 @@ def docstring_of(name: str, thing: object) -> str:
 
 def linked(folder: Path, above: str, link: re.Match[str]) -> str:
     """
-    Return a link out of docs/ as one inside the site: to a page that is there now, or to a copy of the file.
+    Return a link out of docs/ as a link inside the site.
+
+    The new link leads to a page of the site, or to a copy of the file.
     """
     name = link[1]
     if not (ROOT / name).is_file() or (folder / name).is_file():
@@ -214,7 +218,7 @@ def linked(folder: Path, above: str, link: re.Match[str]) -> str:
 
 def written(name: str) -> str:
     """
-    Return the text of a page that the script *name* prints.
+    Return the text of the page that the script *name* prints.
     """
     command = [sys.executable, "-P", str(Path(__file__).with_name(f"{name}.py"))]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
@@ -222,7 +226,9 @@ def written(name: str) -> str:
 
 def source_folders() -> dict[str, str]:
     """
-    Return the folder of the repository that has the file of each page; pages made from the code are left out.
+    Return the folder in the repository that has the file of each page.
+
+    Pages that are made from the code are left out.
     """
     folders = {page.relative_to(DOCS).with_suffix("").as_posix(): "docs" for page in DOCS.rglob("*.md")}
     del folders["README"], folders["site/index"]
@@ -279,7 +285,9 @@ def versions(site: Path) -> dict[str, list[str]]:
 
 def publish(site: Path) -> None:
     """
-    List the versions in *site* for their pages to read, and let its root lead to the newest.
+    Write the list of versions in *site*, which the pages read.
+
+    Let the root of the site lead to the newest version.
     """
     listed = versions(site)
     newest = next(iter(listed))
@@ -290,7 +298,9 @@ def publish(site: Path) -> None:
 
 class Pages(http.server.SimpleHTTPRequestHandler):
     """
-    Serve the site as a host of pages would, with its own page for an address that is not there.
+    Serve the site as a web host does.
+
+    A missing address gets the site's own 404 page.
     """
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -311,7 +321,9 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 def main() -> int:
     """
-    Build, and serve if asked to; return Sphinx's exit code.
+    Build the site, and serve it if requested.
+
+    Return the exit code of Sphinx.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where the versions go")

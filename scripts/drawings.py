@@ -1,5 +1,5 @@
 """
-Write the drawings of docs/explanation, and the pages of wheels that turn: from wheels that hold what is drawn.
+Write the drawings of docs/explanation, and the pages of wheels that turn, from the contents of real wheels.
 
     python scripts/drawings.py docs/explanation
 """
@@ -66,7 +66,9 @@ def beside(top: int, head: str, *lines: str) -> str:
 
 def ring(left: float, top: float, radius: float, view: Any, labels: Mapping[int, str]) -> str:
     """
-    Return a ring as its wheel shows it, with the entries of each occupied slot inside and *labels* outside.
+    Return a ring as its wheel shows it.
+
+    The entries of each occupied slot are inside, and *labels* are outside.
     """
     inner = radius * 0.66
     parts = []
@@ -96,7 +98,7 @@ def ring(left: float, top: float, radius: float, view: Any, labels: Mapping[int,
 
 def heap() -> str:
     """
-    Draw a heap of seven.
+    Draw a heap of seven entries.
     """
     wheel = HeapWheel()
     for deadline in (180, 240, 200, 360, 300, 260, 420):
@@ -126,7 +128,7 @@ def place(index: int) -> tuple[float, int]:
 
 def single() -> str:
     """
-    Draw one ring.
+    Draw a single ring.
     """
     wheel = SingleWheel(tick=1, slots=8)
     wheel.advance(10 * SECOND)
@@ -147,7 +149,7 @@ def single() -> str:
 
 def rounds() -> str:
     """
-    Draw one ring that is gone around several times.
+    Draw a ring of rounds, around which a pointer goes several times.
     """
     wheel = RoundsWheel(tick=1, slots=8)
     wheel.advance(10 * SECOND)
@@ -167,7 +169,7 @@ def rounds() -> str:
 
 def hierarchical() -> str:
     """
-    Draw three wheels.
+    Draw the three rings of a hierarchical wheel.
     """
     wheel = HierarchicalWheel(tick=1, slots=8)
     wheel.advance(SECOND)
@@ -188,7 +190,7 @@ def hierarchical() -> str:
 
 def cascading() -> str:
     """
-    Draw the counter.
+    Draw the counter of a cascading wheel.
     """
     parts = [text(20, 24, "The 32 bits of the counter, and the ring that looks at each", "n", anchor="start")]
     left = 56.0
@@ -208,7 +210,7 @@ def cascading() -> str:
 
 def native() -> str:
     """
-    Draw four levels of the native wheel, and what has begun.
+    Draw four levels of the native wheel, and the slots that have begun.
     """
     wheel = NativeWheel()
     for us in (70, 75, 90):
@@ -239,7 +241,9 @@ def native() -> str:
 
 def watch(design: str) -> str:
     """
-    Return the page that begins with a *design* beside the heap, as the entries of a cache expire.
+    Return the page that begins with a *design* beside the heap.
+
+    In its film the entries of a cache expire.
     """
     load = Load("cron-herd", seconds=7_200, size=14, seed=3)
     operations = list(itertools.islice(generate(load), 400))
@@ -250,7 +254,9 @@ def watch(design: str) -> str:
 
 def turning() -> str:
     """
-    Return the native wheel as an animation: timers drop in, wait, are put in order, and fire.
+    Return the native wheel as an animation.
+
+    Timers drop in, wait, are sorted, and fire.
     """
     delays_us = (3_000, 90_000, 45_000, 160_000, 120_000, 121_000, 122_000, 30_000)
     operations = [TraceOperation(at * 4_000, "S", f"timer {at}", delay) for at, delay in enumerate(delays_us)]

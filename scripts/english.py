@@ -1,8 +1,8 @@
 """
-Count sentence patterns that stop a native reader, per package; the counts are kept in a file and may only fall.
+Count sentence patterns that stop a native reader, per package. The counts are in a file and may only fall.
 
     python scripts/english.py            fail if any count is larger than in scripts/english.txt
-    python scripts/english.py --write    write the counts of now
+    python scripts/english.py --write    write the present counts
     python scripts/english.py --list so_many src/tickwheel/engine
 
 `scripts/prose.py` reads words. This script reads the syntax around them: docstrings, documented constants, comments and
@@ -91,7 +91,9 @@ READERS = {".py": texts_of_python, ".rs": texts_of_rust, ".md": texts_of_page}
 
 def package_of(path: Path) -> str:
     """
-    Return the folder that a file is counted in: two levels below `src` and `crates`, else one.
+    Return the folder in which a file is counted.
+
+    It is two levels below `src` and `crates`, and one level below other folders.
     """
     parts = path.relative_to(ROOT).parts[:-1]
     return "/".join(parts[: 3 if parts[:1] in {("src",), ("crates",)} else 1]) or "."
@@ -99,7 +101,7 @@ def package_of(path: Path) -> str:
 
 def findings() -> Iterator[tuple[str, str, Path, int]]:
     """
-    Yield package, pattern, file and line of each match.
+    Yield the package, pattern, file and line of each match.
     """
     for path in sorted({path for place in PLACES for path in ROOT.glob(place)}):
         for line, text in READERS[path.suffix](path.read_text("utf-8")):

@@ -23,7 +23,9 @@ The service adds those of the process that `prometheus_client` has, such as `pro
 
 def main() -> None:
     """
-    Print the page, from a scheduler with an example of each kind.
+    Print the page.
+
+    The metrics are from a scheduler with an example of each kind.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay="1h", target="log")

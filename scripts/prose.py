@@ -3,9 +3,8 @@ Check the English of pages, docstrings, comments and messages, with proselint an
 
     python scripts/prose.py [FILE...]
 
-Code is not read: neither the fences of a page and names in backticks, nor anything but the comments and strings of a
-source file.
-Each finding is a line of output; the exit code is 1 if there are any.
+Code is not read. In a page this means code blocks and names in backticks. In a source file, only comments and strings
+are read. Each finding is a line of output. The exit code is 1 if there are any findings.
 """
 
 from __future__ import annotations
@@ -59,7 +58,9 @@ DIRECTIVE = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[\w, -]+\])")
 
 def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
     """
-    Return a rule of the house: where *pattern* is found, *remedy* is advised.
+    Return a rule of the house.
+
+    Where *pattern* is found, *remedy* is advised.
     """
     engine = Fancy(RegexOptions(case_insensitive=not is_cased, multi_line=True))
     return Check(types.ExistenceSimple(pattern.replace(" ", GAP)), engine, f"house.{name}", f"'{{}}': write {remedy}")
@@ -95,14 +96,16 @@ TERMS = {
 
 def blank(text: str) -> str:
     """
-    Return as many spaces, on as many lines.
+    Return blanks with the length and the line ends of *text*.
     """
     return re.sub(r"[^\n]", " ", text)
 
 
 def prose_of_page(text: str) -> str:
     """
-    Return a page without code, tags and the addresses of links, all else in its place.
+    Return a page in which code, tags and the addresses of links are blank.
+
+    All other text keeps its place.
     """
     for code in (r"^```.*?^```", r"``[^`]+``|`[^`\n]+`", r"\]\([^)\n]*\)", r"<[^>\n]+>"):
         text = re.sub(code, lambda match: blank(match[0]), text, flags=re.MULTILINE | re.DOTALL)
@@ -111,7 +114,9 @@ def prose_of_page(text: str) -> str:
 
 def prose_of_python(text: str) -> str:
     """
-    Return the comments of a Python file, and the strings that have several words, each in its place.
+    Return the comments of a Python file, and those strings that have several words.
+
+    Each keeps its place.
     """
     lines = text.splitlines(keepends=True)
     begins = [0]
@@ -132,7 +137,9 @@ def prose_of_python(text: str) -> str:
 
 def prose_of_source(form: re.Pattern[str], text: str) -> str:
     """
-    Return those groups of *form* in a source file that have several words, each in its place.
+    Return the groups of *form* in a source file that have several words.
+
+    Each keeps its place.
     """
     parts, done = [], 0
     for match in form.finditer(text):
@@ -186,7 +193,7 @@ def unexplained(text: str) -> Iterator[tuple[int, str]]:
 
 def findings(path: Path) -> Iterator[tuple[int, str]]:
     """
-    Yield line and message of each finding in a file.
+    Yield the line and the message of each finding in a file.
     """
     text = "\n" + READERS[path.suffix](path.read_text("utf-8")) + "\n"
     found = [

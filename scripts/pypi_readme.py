@@ -1,5 +1,5 @@
 """
-Make the addresses in README.md absolute: the page on PyPI has no files beside it. For a release only.
+Make the addresses in README.md absolute, because the page on PyPI has no files beside it. For a release only.
 
     python scripts/pypi_readme.py https://HOST/OWNER/NAME TAG [README.md]
 """
@@ -15,7 +15,9 @@ LINK = re.compile(r"(!?)(\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)")
 
 def absolute(text: str, home: str, tag: str) -> str:
     """
-    Return *text* with links to the pages and pictures of *tag* in the repository at *home*.
+    Return *text* with absolute links.
+
+    They lead to pages and pictures at *tag* in the repository at *home*.
     """
     return LINK.sub(lambda link: f"{link[1]}{link[2]}({home}/{'raw' if link[1] else 'blob'}/{tag}/{link[3]})", text)
 

@@ -1,5 +1,5 @@
 """
-Write the project's addresses into pyproject.toml, by the repository that releases it. For a release only.
+Write the project's addresses, in the repository that releases it, into pyproject.toml. For a release only.
 
     python scripts/pypi_urls.py https://HOST/OWNER/NAME TAG [pyproject.toml]
 """

@@ -1,15 +1,15 @@
 """
-Write tests/full_only.txt, which lists what `make test` leaves to `make test-full`, from the durations of a run.
+Write tests/full_only.txt from the durations of a run: the tests that `make test` leaves to `make test-full`.
 
     python -P scripts/quick_set.py LOG...
 
     python -P scripts/quick_set.py --mutants
 
-lists instead the faults that tests have to find, and which of the two finds each.
+lists instead the faults that tests have to find, and which of the two commands finds each.
 
-`make test-times` runs every test and this. A log has a JSON line for each test: its name, its seconds of CPU, how many
-it lasted, and the seconds of CPU of the shared fixtures that it was the first to request. What no log mentions stays
-listed as it is: the log of a run of the quick set adds to the list.
+`make test-times` runs every test, and then this program. A log has a JSON line for each test. The line has the test's
+name, its seconds of CPU, its seconds by the clock, and the seconds of CPU of the shared fixtures that it was the first
+to request. Tests in no log keep their lines, so the log of a quick run only adds to the list.
 """
 
 from __future__ import annotations
@@ -216,14 +216,14 @@ def names(rows: tuple[str, ...]) -> set[str]:
 
 def always() -> tuple[str, ...]:
     """
-    Return the beginnings of the names of tests that are always quick.
+    Return the beginnings of the names of tests that are always in the quick set.
     """
     return tuple(f"tests/{row}" for rows in ALWAYS.values() for row in rows)
 
 
 def lasts(costs: dict[str, tuple[float, float]], dear: set[str]) -> list[str]:
     """
-    Return the cheapest test of each file all of whose tests are *dear*, if it may stay.
+    Return the cheapest test of each file whose tests are all *dear* (too costly), if this test is cheap enough to stay.
     """
     files: dict[str, list[str]] = defaultdict(list)
     for name in costs:
@@ -234,7 +234,9 @@ def lasts(costs: dict[str, tuple[float, float]], dear: set[str]) -> list[str]:
 
 def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> list[str]:
     """
-    Return the list: the forms and their smoke tests, and what is dear of the rest, as one line where all cases are.
+    Return the lines of the list: the forms of stores and their smoke tests, and all other costly tests.
+
+    If all cases of a test are costly, they have one line.
     """
     guarded = always()
     forms = set().union(*map(names, FORMS.values()))
@@ -264,7 +266,7 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
 
 def list_mutants() -> None:
     """
-    Print for each fault whether `make test` finds it, or only `make test-full`.
+    Print for each fault which command finds it: `make test`, or only `make test-full`.
     """
     files = sorted({f"tests/{row.partition('::')[0]}" for row in MUTANTS})
     command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
@@ -281,7 +283,9 @@ def list_mutants() -> None:
 
 def main() -> None:
     """
-    Read the logs, write the list, and print how much CPU is left in the quick set.
+    Read the logs and write the list.
+
+    Print how much CPU is left in the quick set.
     """
     if sys.argv[1:] == ["--mutants"]:
         list_mutants()

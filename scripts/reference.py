@@ -1,5 +1,5 @@
 """
-Write the page `reference` of the site: every public name of every public module, with its docstring's first sentence.
+Write the page `reference` of the site: all public names, with the first sentences of their docstrings.
 
     python scripts/reference.py > reference.md
 """
@@ -25,7 +25,9 @@ SHOWN_MAX = 80
 
 def sentence(thing: object, constant: str = "") -> str:
     """
-    Return the first line of a docstring, fit for a cell of a table; of a *constant*, what is said of it, or its value.
+    Return the first line of a docstring, in a form for a cell of a table.
+
+    For a *constant*, return its documentation or its value.
     """
     if constant:
         return constant.strip().partition("\n")[0].replace("|", "\\|")
@@ -40,7 +42,7 @@ def sentence(thing: object, constant: str = "") -> str:
 @cache
 def stub() -> dict[str, dict[str, ast.FunctionDef]]:
     """
-    Return the methods of native classes, by class and name, as their stub declares them.
+    Return the methods of native classes, by class and name, as their stub file declares them.
     """
     (path,) = (Path(folder) / "_core.pyi" for folder in tickwheel.__path__)
     classes = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
@@ -49,7 +51,7 @@ def stub() -> dict[str, dict[str, ast.FunctionDef]]:
 
 def signature(owner: type, name: str, method: object) -> str:
     """
-    Return what a method takes and returns, with types and defaults.
+    Return the arguments and the result of a method, with types and defaults.
     """
     node = stub().get(owner.__name__, {}).get(name)
     if node is None:

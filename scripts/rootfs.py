@@ -1,12 +1,12 @@
 """
-Follow the steps of the Containerfile with debootstrap and chroot, without a container engine, and try what they make.
+Follow the steps of the Containerfile with debootstrap and chroot, without a container engine, and try the result.
 
     sudo python -P scripts/rootfs.py build/rootfs
 
-Debian's image is a debootstrap of the same suite from the mirror that this machine's apt uses; the one with Rust is
-that with this machine's compiler copied in. The other steps are read from the Containerfile. At the end a container's
-life is lived once: it refuses to start without a token, runs as the user of the file, imports every extra, answers its
-health check, sets a job, and ends by SIGTERM with exit code 0.
+Debian's image is a debootstrap of the same suite, from the mirror that this machine's apt uses. The image with Rust is
+the same with this machine's compiler copied in. The other steps are read from the Containerfile. At the end a container
+is run once. It refuses to start without a token, runs as the user of the file, imports every extra, answers its health
+check, sets a job, and ends by SIGTERM with exit code 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ START_MAX_S = 60.0
 @dataclass
 class Stage:
     """
-    One stage of the file: its folder, and what its instructions have set.
+    One stage of the file, with its folder and the settings that its instructions have made.
     """
 
     folder: Path
@@ -70,7 +70,9 @@ class Stage:
 
 def instructions() -> list[tuple[str, str]]:
     """
-    Return the Containerfile's instructions in order, continued lines joined.
+    Return the Containerfile's instructions in order.
+
+    Continued lines are joined.
     """
     text = re.sub(r"\\\n", " ", CONTAINERFILE.read_text("utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -79,7 +81,9 @@ def instructions() -> list[tuple[str, str]]:
 
 def run(command: list[str], **options: object) -> None:
     """
-    Run a command, and end with its exit code if that is not 0.
+    Run a command.
+
+    If its exit code is not 0, end with this code.
     """
     subprocess.run(command, check=True, **options)  # type: ignore[call-overload]
 
@@ -95,7 +99,7 @@ def mirror() -> str:
 
 def base(folder: Path, suite: str) -> None:
     """
-    Make a minimal Debian in *folder*, once.
+    Make a minimal Debian in *folder*, unless it exists.
     """
     if (folder / "etc" / "debian_version").exists():
         return
@@ -106,7 +110,7 @@ def base(folder: Path, suite: str) -> None:
 
 def end(folder: Path) -> None:
     """
-    Unmount what a stage has mounted.
+    Unmount everything that a stage has mounted.
     """
     if (folder / "proc" / "self").exists():
         run(["umount", str(folder / "proc")])
@@ -114,7 +118,7 @@ def end(folder: Path) -> None:
 
 def begin(work: Path, image: str, name: str) -> Stage:
     """
-    Begin a stage from a substitute of its image.
+    Begin a stage, from a substitute of its image.
     """
     suite = next(word for word in re.split(r"[:-]", image) if word in {"bookworm", "trixie", "forky"})
     base(work / "base", suite)
@@ -141,7 +145,7 @@ def begin(work: Path, image: str, name: str) -> Stage:
 
 def context() -> list[str]:
     """
-    Return the files that .dockerignore leaves for the builder.
+    Return the files that .dockerignore does not exclude from the builder.
     """
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
     listing = subprocess.run(["git", "ls-files", *kept], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -167,7 +171,9 @@ def copy(stage: Stage, words: list[str], stages: dict[str, Stage]) -> None:
 
 def build(work: Path) -> Stage:
     """
-    Follow all instructions, and return the last stage.
+    Follow all instructions.
+
+    Return the last stage.
     """
     stages: dict[str, Stage] = {}
     stage: Stage | None = None
@@ -197,7 +203,7 @@ def build(work: Path) -> Stage:
 
 def live(stage: Stage) -> None:
     """
-    Run through a container's life once.
+    Run a container from start to end, once.
     """
     entry = json.loads(stage.settings["ENTRYPOINT"])
     refused = subprocess.run(stage.command(entry, user=stage.user), capture_output=True, text=True, check=False)
@@ -227,7 +233,9 @@ def live(stage: Stage) -> None:
 
 def main() -> int:
     """
-    Build the root file system in the given folder, and run it.
+    Build the root file system in the given folder.
+
+    Then run it.
     """
     for tool in ("debootstrap", "chroot", "rustc"):
         if shutil.which(tool) is None or os.getuid():

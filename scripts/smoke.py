@@ -1,5 +1,5 @@
 """
-Use a little of everything that an installed tickwheel without extras has: timers, a loop, a cache, jobs on disk.
+Try each part of an installed tickwheel without extras: timers, a loop, a cache, and jobs on disk.
 
     python -P scripts/smoke.py
 """
@@ -19,7 +19,7 @@ from tickwheel.scheduler import Outcome, Scheduler
 
 def timers() -> None:
     """
-    Fire one timer on a thread, and cancel another.
+    Fire one timer on a thread, and cancel another one.
     """
     fired = threading.Event()
     wheel = tickwheel.TimerWheel()
@@ -31,7 +31,7 @@ def timers() -> None:
 
 async def loop() -> bool:
     """
-    Return whether a timeout ended a wait on the loop.
+    Return True if a timeout ended a wait on the loop.
     """
     try:
         async with aio.timeout(0.001):
@@ -43,7 +43,7 @@ async def loop() -> bool:
 
 def jobs() -> None:
     """
-    Set jobs in a file, run one and cancel another.
+    Set jobs in a file, run one of them and cancel another.
     """
     ran = threading.Event()
     with tempfile.TemporaryDirectory() as folder:

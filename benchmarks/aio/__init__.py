@@ -1,5 +1,5 @@
 """
-asyncio on the wheel, compared with asyncio's own loop, uvloop and rloop.
+asyncio on a loop of tickwheel, compared with asyncio's own loop, uvloop and rloop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: works by numbers of timers by installed loops.
+    Return the cases: every work with every number of timers on every installed loop.
     """
     here = [name for name in LOOPS if is_here(name)]
     chunks = {"chunks": 100 if quick else 300}

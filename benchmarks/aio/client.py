@@ -25,7 +25,9 @@ def allow_files(connections: int) -> None:
 
 def ask(port: int, connections: int, requests: int) -> None:
     """
-    Run the client: connect, warm up with a request on each connection, and send requests until *requests* are answered.
+    Run the client.
+
+    It connects, warms up with a request on each connection, and sends requests until *requests* are answered.
     """
     allow_files(connections)
     poll = select.epoll()
@@ -43,7 +45,7 @@ def ask(port: int, connections: int, requests: int) -> None:
 
 def answer_all(poll: select.epoll, sockets: dict[int, socket.socket], under_way: int, requests: int) -> None:
     """
-    Send a request on every connection, and again after each answer, until *requests* answers have arrived.
+    Send a request on every connection, and another one after each answer, until *requests* answers have arrived.
     """
     for peer in sockets.values():
         peer.send(MESSAGE)

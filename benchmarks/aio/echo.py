@@ -1,5 +1,7 @@
 """
-An echo server with a timeout for every request, and its client, with many connections on loopback.
+An echo server with a timeout for every request, and its client.
+
+They use many connections on loopback.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ CONDITIONS = {
 
 class Echo(asyncio.Protocol):
     """
-    A connection, which echoes data, and closes after a long silence.
+    A connection that echoes data.
+
+    It closes after a long silence.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, served: list[int]) -> None:
@@ -64,7 +68,7 @@ def run(loop: asyncio.AbstractEventLoop, connections: int, requests: int, found:
 
 async def serve(loop: asyncio.AbstractEventLoop, connections: int, requests: int) -> tuple[float, float]:
     """
-    Return requests per second, and CPU nanoseconds per request.
+    Return the number of requests per second, and the CPU nanoseconds per request.
     """
     served = [0]
     server = await loop.create_server(lambda: Echo(loop, served), "127.0.0.1", 0, backlog=4096)

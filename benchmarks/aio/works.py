@@ -1,5 +1,7 @@
 """
-The works that only loops have: a batch of timers due at once, and timeouts in which nothing happens.
+The works that only loops have.
+
+They are a batch of timers due at once, and timeouts in which nothing happens.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ CONDITIONS = {
 
 def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Let a batch of timers become due while the loop is held up, and time the turns in which they are called.
+    Let a batch of timers become due while the loop is held up.
+
+    Time the turns in which they are called.
     """
     yield None
     draw = random.Random(SEED)
@@ -65,7 +69,7 @@ def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[M
 
 async def timeouts(subject: str, chunks: int, found: list[Measure]) -> None:
     """
-    Time entering and leaving timeouts.
+    Measure the time for entering and leaving timeouts.
     """
     gc.collect()
     gc.disable()

@@ -1,5 +1,7 @@
 """
-TTL caches: tickwheel, which expires entries actively, compared with cachebox, cachetools, theine and a plain dict.
+TTL caches: tickwheel compared with cachebox, cachetools, theine and a plain dict.
+
+In tickwheel, a thread removes expired entries.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: works by sizes by installed subjects.
+    Return the cases: every work with every size for every installed subject.
 
     A quick run leaves out theine and cachetools at a million entries.
     """
@@ -80,7 +82,9 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 
 def operations(subject: str, keys: list[str]) -> list[Measure]:
     """
-    Fill a cache, measure its size, and time lookups and sets.
+    Fill a cache and measure its size.
+
+    Then time lookups and sets.
     """
     draw = random.Random(SEED)
     cache = contenders.make(subject, len(keys))
@@ -104,7 +108,7 @@ def operations(subject: str, keys: list[str]) -> list[Measure]:
 
 def expire(subject: str, keys: list[str]) -> Measure:
     """
-    Let the lifetimes of all entries end, and remove the entries in one call.
+    Let the lifetimes of all entries end. Then remove the entries in one call.
 
     The lifetime is longer than the fill, so that no entry expires before that call. Our cache is lazy here, because its
     thread would remove entries before the call.
@@ -141,7 +145,7 @@ def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
 
 def timed(work: Callable[[], object]) -> int:
     """
-    Return the nanoseconds of CPU that the call takes, in all threads.
+    Return the nanoseconds of CPU that the call takes, in all threads together.
     """
     before = time.process_time_ns()
     work()

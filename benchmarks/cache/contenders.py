@@ -1,5 +1,7 @@
 """
-The contenders: caches with a maximum number of entries that live for an hour, made as their users make them.
+The contenders.
+
+They are caches with a maximum number of entries that live for an hour, made as their users make them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ LIFE_S = 3600.0
 
 class DictCache(dict[Any, Any]):
     """
-    A common home-made cache: a dict of (deadline, value) that reads the clock, without a limit, an order or callbacks.
+    A common home-made cache: a dict of (deadline, value) that reads the clock.
+
+    It has no limit, no order and no callbacks.
     """
 
     def __init__(self, life_s: float) -> None:
@@ -41,7 +45,9 @@ class DictCache(dict[Any, Any]):
 
 class TheineCache:
     """
-    A cache of theine, which has methods in place of item access.
+    A cache of theine.
+
+    theine has methods in place of item access.
     """
 
     def __init__(self, size: int, life_s: float) -> None:
@@ -60,7 +66,7 @@ class TheineCache:
 
 def tickwheel_cache(size: int, life_s: float) -> Any:
     """
-    Make our cache with active expiry: a thread removes due entries.
+    Make a cache of tickwheel in which a thread removes due entries.
     """
     return import_module("tickwheel.cache").TTLCache(size, life_s, wheel=import_module("tickwheel").TimerWheel())
 

@@ -1,5 +1,7 @@
 """
-The durable scheduler on SQLite and PostgreSQL, compared with a bare loop of the same SQL and three peers.
+The durable scheduler on SQLite and PostgreSQL.
+
+It is compared with a bare loop of the same SQL and with three peers.
 """
 
 from __future__ import annotations

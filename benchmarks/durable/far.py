@@ -1,5 +1,7 @@
 """
-Jobs far ahead in random order: what sets, moves and cancels of random keys at random due times write and read.
+Jobs far ahead in random order.
+
+The bytes that sets, moves and cancels of random keys at random due times write and read.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ _FILL_CACHE_KIB: Final = 2_097_152
 
 def instants(seed: int, count: int) -> list[int]:
     """
-    Return *count* random instants in the next 30 days, none of them soon.
+    Return *count* random instants in the next 30 days.
+
+    None of them is soon.
     """
     draw = random.Random(seed)
     now = time.time_ns() // 1_000_000
@@ -75,16 +79,18 @@ def instants(seed: int, count: int) -> list[int]:
 
 def chosen(pending: int, count: int) -> list[int]:
     """
-    Return the numbers of the pending jobs to move and of those to cancel, in random order, at most *count* of each.
+    Return the numbers of the pending jobs to move, and of those to cancel.
+
+    Both are in random order and have at most *count* numbers.
     """
     return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
 
 
 def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
     """
-    Make the file with *pending* jobs, in pages as random sets leave them, and remove it from the page cache.
+    Make the file with *pending* jobs, in pages as random sets leave them. Remove the file from the page cache.
 
-    Return the jobs with *numbers*, in that order.
+    Return the jobs with *numbers*, in the order of *numbers*.
     """
     found = dict.fromkeys(numbers)
     store = SqliteStore(path)
@@ -114,7 +120,9 @@ def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
 
 def _forget(path: Path) -> None:
     """
-    Remove the file from the page cache. No store may have it open, because a close releases SQLite's locks.
+    Remove the file from the page cache.
+
+    No store may have the file open, because closing the file releases SQLite's locks.
     """
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -147,7 +155,9 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
 
 def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Measure the server at *url*, with *pending* jobs spread over the same days.
+    Measure the server at *url*.
+
+    It has *pending* jobs, which are spread over the same days.
     """
     network.fill(url, pending, first=time.time_ns() // 1_000_000 + _SOON_MS, span=SPAN_MS - _SOON_MS)
     packed(url)
@@ -158,7 +168,9 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def packed(url: str) -> None:
     """
-    Rewrite the table of jobs with full pages, and then its log.
+    Rewrite the table of jobs with full pages.
+
+    Then rewrite its log.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
@@ -167,9 +179,9 @@ def packed(url: str) -> None:
 
 def _singles(url: str, empty: str, keys: list[str]) -> Measure:
     """
-    Set single jobs from one thread, in turns into the file at *url* and into an *empty* one, and compare the rates.
+    Set single jobs from one thread, in turns into the file at *url* and into an *empty* file. Compare the rates.
 
-    The first set into each is not counted.
+    The first set into each file is not counted.
     """
     seconds = [instant / 1000 for instant in instants(SEED + 5, len(keys))]
     taken = {url: 0.0, empty: 0.0}
@@ -197,7 +209,7 @@ def _far_row(job: Job) -> tuple[object, ...]:
 
 def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> None:
     """
-    Set jobs with *keys* in batches, set half of the jobs in *there* to other due times, and cancel the other half.
+    Set jobs with *keys* in batches. Then set half of the jobs in *there* to other due times, and cancel the other half.
     """
     half = len(there) // 2
     with Scheduler(url) as scheduler:
@@ -235,9 +247,9 @@ def _cascade(meter: Meter, path: Path) -> None:
 
 def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
     """
-    Do the same with the store's statements alone, a thousand jobs in each transaction.
+    Do the same as `_by_scheduler` with only the store's statements, a thousand jobs in each transaction.
 
-    A single thread has all jobs in lists and knows what each key has. It looks the keys up as the store does, and
+    A single thread has all jobs in lists and knows the job of each key. It looks up the keys as the store does, but
     ignores the result. SQLite moves the log into the file in the commit that takes the log past its limit.
     """
     now = time.time_ns() // 1_000_000
@@ -273,7 +285,9 @@ def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
 
 def _in_order(meter: Meter, path: Path, pending: int, keys: list[str]) -> None:
     """
-    Do the same with a prototype that writes in order, a thousand jobs in each transaction, and bring one day near.
+    Do the same as `_by_scheduler` with a prototype that writes in order, a thousand jobs in each transaction.
+
+    Then bring one day near.
     """
     draw = random.Random(SEED + 1)
     now = time.time_ns() // 1_000_000

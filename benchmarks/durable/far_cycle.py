@@ -1,5 +1,7 @@
 """
-Far jobs from their set to their acknowledgement, compared with jobs that are due at once.
+Far jobs from their set to their acknowledgement.
+
+They are compared with jobs that are due at once.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ NEAR_CYCLE: Final = "near set+fire+settle"
 
 def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Set far jobs among *pending* ones and fire as many overdue ones; then do the same with jobs that are due now.
+    Set far jobs among *pending* jobs, and fire as many overdue jobs. Then do the same with jobs that are due now.
 
     As many pending jobs as there are *keys* came due while no process ran. They are fired in place of the new jobs,
     which are due in days.
@@ -38,7 +40,7 @@ def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def _cycle(url: str, keys: list[str], seconds: list[float]) -> float:
     """
-    Set all jobs while no process fires, then fire due jobs until they are settled.
+    Set all jobs while no process fires. Then fire due jobs until they are settled.
 
     Return both rates, in jobs per second.
     """

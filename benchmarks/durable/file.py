@@ -1,5 +1,5 @@
 """
-Jobs that are set, fired and settled on SQLite, by the scheduler and by a bare loop of the same SQL.
+Jobs that are set, fired and settled on SQLite: by the scheduler, and by a bare loop of the same SQL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ YEAR_MS = 31_536_000_000
 
 def drawn(count: int) -> list[str]:
     """
-    Return *count* random keys, which are the same each time.
+    Return *count* random keys.
+
+    The keys are the same each time.
     """
     draw = random.Random(SEED)
     return [f"{draw.getrandbits(64):016x}" for _ in range(count)]
@@ -71,7 +73,9 @@ def fill(path: Path, pending: int) -> None:
 
 class connected:  # noqa: N801 - a context manager, used as a verb
     """
-    A connection as the store opens it, closed at the end.
+    A connection as the store opens it.
+
+    It is closed at the end of the block.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +99,7 @@ class connected:  # noqa: N801 - a context manager, used as a verb
 
 def bare(path: Path, keys: list[str], size: int, ahead: Sequence[int] = ()) -> None:
     """
-    Set, claim and settle the jobs, *size* in each transaction, with nothing but the statements of the store.
+    Set, claim and settle the jobs, *size* in each transaction, with only the statements of the store.
 
     A single thread has all jobs in a list, and knows that they are new, due and adjacent. It checks no request, encodes
     and decodes no payload, calls no handler, notifies no caller, and guards against nothing that could go wrong.
@@ -188,7 +192,9 @@ class _BareLoop:
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
     """
-    Run the jobs with the scheduler until all are settled, and return the duration in seconds.
+    Run the jobs with the scheduler until all are settled.
+
+    Return the duration in seconds.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)

@@ -1,5 +1,7 @@
 """
-The path of one job in counts: the functions of Python that run from its set until it is settled, and their files.
+The path of one job in counts.
+
+These are the Python functions that run from the job's set until it is settled, and their files.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _INLINE: Final = ("<genexpr>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp
 
 def path_of_a_job(url: str) -> list[Measure]:
     """
-    Set one job with a delay, let it fire, and count the calls of tickwheel's functions in all threads.
+    Set one job with a delay and let it fire.
+
+    Count the calls of tickwheel's functions in all threads.
     """
     calls: Counter[str] = Counter()
     ended = threading.Event()

@@ -1,5 +1,7 @@
 """
-The cost of the history for a one-time job that succeeds, of which it keeps nothing by default.
+The cost of the history for a one-time job that succeeds.
+
+By default the history records nothing about such a job.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ ROUNDS: Final = 16
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Set, fire and settle *keys* in rounds that keep the default history, none, or all, in turns.
+    Set, fire and settle *keys* in rounds. The rounds record the default history, none, and all, in turns.
 
     The result for each kind is the lower quartile of its rounds, because other processes only add to the time.
     """

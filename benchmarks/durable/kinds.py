@@ -1,5 +1,7 @@
 """
-The cost of a job by its kind: plain, with a column, a condition, a hook or a span, in bulk verbs, and recurring.
+The cost of a job by its kind.
+
+A job may be plain, have a column, a condition, a hook or a span, be set in bulk, or recur.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def in_bare(work: str) -> str:
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Measure cycles of all kinds in turns, then bulk verbs on jobs an hour ahead, then jobs that recur each second.
+    Measure cycles of all kinds in turns, then bulk verbs on jobs an hour ahead, and then jobs that recur each second.
 
     Each result is the processor time of this process for one job. It is the lower quartile of the rounds, because other
     processes only add to the time. On SQLite a cycle by bare SQL is part of each turn, and each result is also given in
@@ -122,7 +124,9 @@ def _cycle(url: str, kind: _Kind, keys: list[str]) -> float:
 
 def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]:
     """
-    Yield bulk verbs and their costs: sets, sets where four of five keys already have a job, moves, and cancels.
+    Yield bulk verbs and their costs.
+
+    They are sets, sets where four of five keys already have a job, moves, and cancels.
     """
     known = [key if number % 5 else f"{key}/new" for number, key in enumerate(keys)]
 
@@ -152,7 +156,9 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
 
 def _series(url: str, keys: list[str]) -> float:
     """
-    Let a job for each key recur each second, and return the cost of a run, including the wait for the next second.
+    Let a job for each key recur each second.
+
+    Return the cost of a run, including the wait for the next second.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -172,7 +178,9 @@ def _series(url: str, keys: list[str]) -> float:
 @contextmanager
 def _metered(jobs: int) -> Iterator[list[float]]:
     """
-    Yield a list that gets, at the end, this process's processor time for each of *jobs*, in ns.
+    Yield a list.
+
+    At the end it gets the processor time of this process for each of *jobs*, in ns.
     """
     found: list[float] = []
     gc.collect()

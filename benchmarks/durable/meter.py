@@ -1,5 +1,7 @@
 """
-Counts the bytes that a process writes and reads during repeated work, from the kernel's accounting.
+Counts the bytes that a process writes and reads during repeated work.
+
+The counts are from the kernel's accounting.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Meter:
 
     def weigh(self, more: int) -> None:
         """
-        Measure the size of the file for each of its jobs and of *more* jobs; the files of a server are not measured.
+        Measure the size of the file for each of its jobs and of *more* jobs.
+
+        The files of a server are not measured.
         """
         if self._path is not None:
             size = self._path.stat().st_size / (self._pending + more)
@@ -54,7 +58,9 @@ class Meter:
 
     def _move_log(self) -> None:
         """
-        Move the log into the file, because that work has to be done at some time, and must not seem to be saved.
+        Move the log into the file.
+
+        This work has to be done at some time, so a measurement must include it.
         """
         if self._path is not None:
             with closing(sqlite3.connect(self._path)) as connection:

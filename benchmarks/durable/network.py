@@ -27,14 +27,16 @@ FROM generate_series(1, %s) AS number
 
 def key_of(number: int) -> str:
     """
-    Return the key of the job of that *number*, from 1 on.
+    Return the key of job number *number*. Numbers begin at 1.
     """
     return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
 def fill(url: str, pending: int, *, first: int | None = None, span: int = 0) -> None:
     """
-    Make the tables with *pending* jobs due in a year, or at random times in the *span* ms after *first*.
+    Make the tables with *pending* jobs.
+
+    The jobs are due in a year, or at random times in the *span* ms after *first*.
     """
     ahead = f"(random() * {span})::bigint" if span else "number"
     start = time.time_ns() // 1_000_000 + _YEAR_MS if first is None else first

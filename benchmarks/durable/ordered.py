@@ -1,5 +1,5 @@
 """
-A prototype of a store's layout that writes in order; the decision "the wheel on disk" has the results.
+A prototype of a store's layout that writes in order. The decision "the wheel on disk" has the results.
 
 | what | where it is written |
 |---|---|
@@ -9,7 +9,8 @@ A prototype of a store's layout that writes in order; the decision "the wheel on
 | a cancel | as a key without a place, and such a record |
 | a day that comes near | sorted into the table of near jobs, at once |
 
-It keeps its runs, and a filter of the keys in them, in memory. One process writes; nothing is listed and nothing fires.
+The prototype keeps its runs, and a filter of their keys, in memory. One process writes. Nothing is listed, and nothing
+fires.
 """
 
 from __future__ import annotations
@@ -72,12 +73,14 @@ ORDER BY due_at, generation
 
 class _Filter:
     """
-    A filter of the keys in a run: it has sixteen bits for each key, one of which the key sets.
+    A filter of the keys in a run.
+
+    It has sixteen bits for each key. A key sets one of them.
     """
 
     def __init__(self, keys: Iterable[str], size: int) -> None:
         """
-        Make a filter of *size* *keys*.
+        Make a filter of *keys*, with room for *size* keys.
         """
         self._mask = (1 << (size * _BITS_A_KEY).bit_length()) - 1
         self._bits = bytearray((self._mask + 1) // 8)
@@ -87,7 +90,7 @@ class _Filter:
 
     def within(self, keys: Iterable[str]) -> list[str]:
         """
-        Return those of the *keys* that may be in the run.
+        Return those *keys* that may be in the run.
         """
         bits, mask = self._bits, self._mask
         places = ((key, zlib.crc32(key.encode()) & mask) for key in keys)
@@ -104,7 +107,9 @@ class _Run:
 
 class OrderedWheel:
     """
-    Far jobs in a file. The caller begins and commits, and may give another connection in between.
+    Far jobs in a file.
+
+    The caller begins and commits, and may pass a different connection between commits.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -127,7 +132,9 @@ class OrderedWheel:
 
     def cancel(self, keys: Sequence[str], generation: int) -> None:
         """
-        Cancel the jobs of *keys*; *generation* is a new one.
+        Cancel the jobs of *keys*.
+
+        *generation* is a new generation.
         """
         before = self._find(keys)
         self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
@@ -135,7 +142,7 @@ class OrderedWheel:
 
     def cascade(self, day: int) -> None:
         """
-        Sort the jobs of *day* into the near ones.
+        Sort the jobs of *day* into the table of near jobs.
         """
         self.connection.execute(_CASCADE, {"day": day})
         self.connection.execute("DELETE FROM far WHERE day = ?", (day,))

@@ -1,5 +1,7 @@
 """
-The same work with other schedulers: jobs due now are set, run and removed, with each scheduler's bulk calls.
+The same work with other schedulers.
+
+Jobs that are due now are set, run and removed, with the bulk calls of each scheduler.
 """
 
 from __future__ import annotations
@@ -55,10 +57,10 @@ class _Counter:
 
     def wait(self) -> None:
         """
-        Wait for the last run.
+        Wait until all expected runs have ended.
 
         Raises:
-            RuntimeError: If it does not come.
+            RuntimeError: If they do not end in time.
         """
         if not self.done.wait(_PATIENCE_S):
             message = f"{self.left} jobs never ran"
@@ -70,7 +72,9 @@ _RUNS: Final = _Counter()
 
 def count_one(*_arguments: Any) -> None:
     """
-    Count a run; this is the function of the jobs.
+    Count a run.
+
+    This is the function of the jobs.
     """
     _RUNS.run()
 

@@ -1,5 +1,7 @@
 """
-A PostgreSQL server with fsync on, in a temporary folder, which runs as long as a case.
+A PostgreSQL server with fsync on, in a temporary folder.
+
+It runs for the duration of a case.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 @contextmanager
 def postgres(*settings: str) -> Iterator[str]:
     """
-    Start a server on a Unix socket with these additional *settings*, yield the URL of an empty database, and stop it.
+    Start a server on a Unix socket, with these additional *settings*.
+
+    Yield the URL of an empty database. At the end, stop the server.
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root

@@ -1,5 +1,7 @@
 """
-The cost of one job at a time: single verbs of a caller that waits for each, and firings with pauses between them.
+The cost of one job at a time.
+
+These are single verbs of a caller that waits for each, and firings with pauses between them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ _TABLE: Final = "CREATE TABLE bare (key TEXT PRIMARY KEY, due_at BIGINT, payload
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Set, move and cancel *keys* one by one, in turns with bare inserts; then fire some of them with pauses between them.
+    Set, move and cancel *keys* one by one, in turns with bare inserts.
+
+    Then fire some of the keys, with pauses between them.
 
     The result for a verb is the lower quartile of the rounds, because other processes only add to the time.
     """
@@ -62,7 +66,9 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
 @contextmanager
 def _bare(url: str) -> Iterator[Callable[[str], object]]:
     """
-    Yield a function that inserts one row and commits it, into a table on the same server or in a new SQLite file.
+    Yield a function that inserts one row and commits it.
+
+    The row goes into a table on the same server, or into a new SQLite file.
     """
     if url.startswith("postgresql:"):
         with psycopg.connect(url, autocommit=True) as server:
@@ -81,7 +87,7 @@ def _bare(url: str) -> Iterator[Callable[[str], object]]:
 
 def _round(call: Callable[[str], object], keys: list[str]) -> tuple[float, float]:
     """
-    Return the time of a call in ns, as CPU time of the process and by the clock.
+    Return the time of a call in ns: the CPU time of the process, and the time by the clock.
     """
     gc.collect()
     begin, at = time.process_time_ns(), time.perf_counter_ns()
@@ -92,7 +98,9 @@ def _round(call: Callable[[str], object], keys: list[str]) -> tuple[float, float
 
 def _sparse(scheduler: Scheduler, keys: list[str]) -> list[Measure]:
     """
-    Return the cost and the number of commits of each firing, including the waits between firings.
+    Return the cost of each firing, including the waits between firings.
+
+    Return also the number of commits.
     """
     first = time.time() + _AHEAD_S
     scheduler.set_many(

@@ -1,5 +1,7 @@
 """
-Jobs that wait: their lateness, the first firing after a restart, their size, and the cost of scanning for them.
+Jobs that wait.
+
+Measured are their lateness, the first firing after a restart, their size, and the cost of scanning for them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _PATIENCE_S: Final = 120
 
 def lateness(url: str, keys: list[str]) -> list[Measure]:
     """
-    Fire a job in each millisecond, and record the lateness of each call of the handler.
+    Fire a job in each millisecond.
+
+    Record the lateness of each call of the handler.
     """
     late: list[float] = []
 
@@ -49,7 +53,9 @@ def lateness(url: str, keys: list[str]) -> list[Measure]:
 
 def restart(url: str, pending: int) -> list[Measure]:
     """
-    Set a job while no process runs, and measure the time until a new process fires it.
+    Set a job while no process runs.
+
+    Measure the time until a new process fires it.
     """
     store = Scheduler(url)
     store.set("overdue", delay=0, handler="first")
@@ -67,7 +73,9 @@ def restart(url: str, pending: int) -> list[Measure]:
 
 def first_firing(url: str) -> None:
     """
-    Run as the new process: print the time until the first firing, and the memory in bytes at the start and then.
+    Run as the new process.
+
+    Print the time until the first firing, and the memory in bytes at the start and at that time.
     """
     import threading  # noqa: PLC0415 - part of the child alone
 
@@ -86,7 +94,9 @@ def first_firing(url: str) -> None:
 
 def _look_up(url: str) -> float:
     """
-    Return the median time of a scan for jobs due within the horizon but not overdue, in ms.
+    Return the median time of a scan in ms.
+
+    The scan is for jobs that are due within the horizon but not overdue.
     """
     store = open_store(url)
     until = store.now_ms() + 10_000

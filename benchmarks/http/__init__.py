@@ -1,5 +1,7 @@
 """
-Jobs set over HTTP, one by one and in bulk, compared with a bare ASGI application that accepts the same bodies.
+Jobs set over HTTP, one by one and in bulk.
+
+They are compared with a bare ASGI application that accepts the same bodies.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
 @contextmanager
 def serving(subject: str, path: Path) -> Iterator[tuple[int, int]]:
     """
-    Start a server on the file at *path*, and yield its port and process; the server is stopped at the end.
+    Start a server on the file at *path*. Yield its port and process.
+
+    The server is stopped at the end.
     """
     command = [sys.executable, "-m", "benchmarks.http.servers", subject, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

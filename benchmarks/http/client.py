@@ -2,7 +2,8 @@
 The client: `python -m benchmarks.http.client PORT KIND CONNECTIONS REQUESTS RATE`.
 
 It is one process with a selector and plain sockets, so that it takes less CPU than any server. It prints the duration
-in seconds and, if there is a rate, how late answers came, counted from the time when each request was to be sent.
+in seconds. If there is a rate, it also prints the lateness of the answers, counted from the time when each request
+should have been sent.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Connection:
 
     def is_answered(self) -> bool:
         """
-        Read the available data, and return True if the answer is complete.
+        Read the available data. Return True if the answer is complete.
 
         Raises: RuntimeError: If the answer is not a success.
         """
@@ -82,7 +83,9 @@ class _Load:
 
     def run(self, bodies: list[bytes], at: Callable[[int], float]) -> float:
         """
-        Send each of *bodies* at its time, or as soon as a connection is free; return the duration in seconds.
+        Send each of *bodies* at its time, or as soon as a connection is free.
+
+        Return the duration in seconds.
         """
         begin = time.perf_counter()
         sent = done = 0
@@ -105,7 +108,9 @@ class _Load:
 
 def main(port: int, kind: str, connections: int, count: int, rate: float) -> None:
     """
-    Warm up, send *count* requests, *rate* per second or (0) as fast as they are answered, and print the results.
+    Warm up, send *count* requests, and print the results.
+
+    Send *rate* requests per second. If it is 0, send each when the last one is answered.
     """
     source = _requests(kind)
     bodies = [next(source) for _ in range(count)]

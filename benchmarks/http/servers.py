@@ -1,5 +1,7 @@
 """
-The servers: `python -m benchmarks.http.servers NAME [FILE]` prints the port, and serves until it is stopped.
+The servers.
+
+`python -m benchmarks.http.servers NAME [FILE]` prints the port, and serves until it is stopped.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
 
 def bare() -> None:
     """
-    Run an ASGI application that decodes the same bodies, and answers them.
+    Run an ASGI application that decodes the same bodies and answers them.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)

@@ -1,5 +1,7 @@
 """
-The service's page in Chromium while many jobs are pending and many fire: the lengths of its frames and tasks.
+The service's page in Chromium while many jobs are pending and many fire.
+
+The lengths of the page's frames and tasks are measured.
 """
 
 from __future__ import annotations
@@ -119,7 +121,9 @@ def fill(path: Path, pending: int) -> None:
 
 def chromium(folder: str) -> Any:
     """
-    Start the browser, with its profile in *folder*.
+    Start the browser.
+
+    Its profile is in *folder*.
     """
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
@@ -165,7 +169,9 @@ def work_ms(browser: Any) -> float:
 
 def stats(browser: Any) -> dict[str, Any]:
     """
-    Return the service's stats, requested through the page.
+    Return the service's stats.
+
+    The page requests them.
     """
     found: dict[str, Any] = browser.execute_async_script(
         "fetch('/v1/stats').then((answer) => answer.json()).then(arguments[0])"

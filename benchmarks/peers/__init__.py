@@ -1,7 +1,8 @@
 """
-Timers of other languages, each in a small program in this folder, compared with ours, all pinned to one core.
+Timers of other languages compared with tickwheel's.
 
-If a toolchain or a library is not available, the other peers are measured, and the conditions name the reason.
+Each is in a small program in this folder, and all are pinned to one core. If a toolchain or a library is not available,
+the other peers are measured, and the conditions name the reason.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ CONDITIONS = {
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Build the programs and return the cases; programs that cannot be built are named in the conditions.
+    Build the programs and return the cases.
+
+    Programs that cannot be built are named in the conditions.
     """
     subjects = ["tickwheel"]
     for subject, peer in PEERS.items():
@@ -94,10 +97,10 @@ def cases(*, quick: bool) -> list[Case]:
 
 def measure(work: str, subject: str, pending: int) -> list[Measure]:
     """
-    Run one case on one core: ours in this process, a peer's in a process of its own.
+    Run one case on one core. Tickwheel's timers run in this process, a peer's timers in a separate process.
 
     Raises:
-        SystemExit: If the peer's program failed; its output comes first.
+        SystemExit: If the peer's program failed. Its output is printed first.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if subject == "tickwheel":
@@ -113,7 +116,9 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 
 def measures(figures: dict[str, float], pending: int) -> list[Measure]:
     """
-    Return the figures that a program has printed, with their units; sizes of a few pages are left out.
+    Return the figures that a program has printed, with their units.
+
+    Sizes of only a few pages are left out.
     """
     found = [Measure(work, value, *UNITS[work]) for work, value in figures.items()]
     return [measure for measure in found if measure.unit != "bytes" or pending >= SIZES[1]]

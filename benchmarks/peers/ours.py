@@ -1,7 +1,8 @@
 """
-The works for `TimerWheel`; the other programs in this folder have the same works for their timers.
+The works for `TimerWheel`.
 
-The wheel runs on its own thread, and the garbage collector is on.
+The other programs in this folder have the same works for their timers. The wheel runs on its own thread, and the
+garbage collector is on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Step = Callable[[], object]
 
 def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Measure the size of a population; after a second, set and cancel another timer, and move those that wait.
+    Measure the size of *count* pending timers.
+
+    After a second, set and cancel another timer, and move the pending timers.
     """
     draw = random.Random(SEED)
     delays = [draw.uniform(LATEST_S / 4, LATEST_S) for _ in range(count)]
@@ -80,9 +83,9 @@ def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
 
 def each(make: Callable[[int], Step], size: int) -> float:
     """
-    Return the CPU nanoseconds of one operation, measured over a window of steps of *size* each.
+    Return the CPU nanoseconds of one operation.
 
-    The time to make the steps does not count.
+    It is measured over a window of steps of *size* operations each. The time to make the steps does not count.
     """
     chunk = 0
     figure = 0.0
@@ -97,7 +100,9 @@ def each(make: Callable[[int], Step], size: int) -> float:
 
 def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set that number of timers for one instant, and wait until the last one was called.
+    Set *count* timers for one instant.
+
+    Wait until the last one was called.
     """
     spent = []
     for _ in range(max(3, min(20, 500_000 // count))):
@@ -116,7 +121,9 @@ def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
 
 def lateness(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set short timers of whole milliseconds at a steady pace, and record how late each is called.
+    Set short timers of whole milliseconds at a steady pace.
+
+    Record how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []

@@ -1,7 +1,8 @@
 """
-The programs of the peers: how each is built and started.
+The programs of the peers.
 
-Everything that is built or fetched goes into `target/peers`.
+For each, the steps to build it and the command to start it. Everything that is built or fetched goes into
+`target/peers`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Program:
     Attributes:
         tools: Programs that have to be on the PATH.
         steps: The commands that build it.
-        folder: Where the commands run: a folder of this package, which is copied if Go would write its sums there.
+        folder: The folder in which the commands run. It is in this package, and is copied if Go would write its
+            checksums there.
     """
 
     tools: Command
@@ -46,7 +48,7 @@ class Peer:
 
     Attributes:
         program: The program that has to be built for it.
-        command: The command to start; the work and the number of timers are appended.
+        command: The command to start. The work and the number of timers are appended.
     """
 
     program: Program
@@ -55,7 +57,9 @@ class Peer:
 
 def go(name: str, *, modfile: str) -> Program:
     """
-    Return the program of a Go file, with its own list of modules, so that a missing module stops no other peer.
+    Return the program of a Go file, with a separate list of modules.
+
+    So a missing module stops no other peer.
     """
     build = ("go", "build", "-mod=mod", f"-modfile={modfile}", "-tags", name, "-o", str(OUT / name), ".")
     return Program(("go",), (build,), OUT / "go")
@@ -63,7 +67,7 @@ def go(name: str, *, modfile: str) -> Program:
 
 def java(name: str) -> Program:
     """
-    Return the program of a Java class, with its own list of libraries.
+    Return the program of a Java class, with a separate list of libraries.
     """
     out = OUT / name
     fetch = ("mvn", "-q", "-B", "-f", f"{name}.xml", "dependency:copy-dependencies", f"-DoutputDirectory={out}")
@@ -74,7 +78,7 @@ def java(name: str) -> Program:
 
 def on_java(name: str, tick_ms: int) -> Peer:
     """
-    Return the peer of a Java class with this length of a tick.
+    Return the peer of a Java class with ticks of *tick_ms*.
     """
     place = OUT / name
     return Peer(java(name), (*JVM, "-cp", f"{place}:{place}/*", "Bench", name.capitalize(), str(tick_ms)))
@@ -101,7 +105,9 @@ PEERS: dict[str, Peer] = {
 @cache
 def missing(program: Program) -> str:
     """
-    Build a program, and return the reason why it cannot be run, or "" if it can.
+    Build a program.
+
+    Return the reason why it cannot be run, or "" if it can.
     """
     for tool in program.tools:
         if not shutil.which(tool):
@@ -120,7 +126,7 @@ def missing(program: Program) -> str:
 
 def cause(output: str) -> str:
     """
-    Return the line of a failed command's output that gives the reason.
+    Return the line that gives the reason in the output of a failed command.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "without a word")

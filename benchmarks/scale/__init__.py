@@ -1,5 +1,7 @@
 """
-The durable scheduler as it grows: owners, lanes, jobs that come and go, pending jobs, and the cost of each store.
+The durable scheduler as it grows.
+
+Measured are owners, lanes, a steady rate of jobs, pending jobs, and the cost of each store.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
-Lateness of ten healthy lanes beside one lane with very many due jobs, after a start and after `kill -9` of an owner.
+Lateness of ten healthy lanes beside one lane with very many due jobs.
+
+It is measured after a start, and after `kill -9` of an owner.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def measure(subject: str, count: int, seconds: float) -> list[Measure]:
     """
     For each of `KINDS`, run two owners beside *count* due jobs of one handler, each for *seconds*.
 
-    Meanwhile jobs of the other lanes come one by one. The first owner starts after an orderly stop, and is killed.
+    Meanwhile jobs of the other lanes become due one by one. The first owner starts after a clean stop, and is then
+    killed.
     """
     found: list[Measure] = []
     with SUBJECTS[subject]() as (url, _):
@@ -70,7 +73,9 @@ def measure(subject: str, count: int, seconds: float) -> list[Measure]:
 
 def own(url: str, kind: str, report: str) -> None:
     """
-    Run as an owner until standard input ends; write to the file *report* when it owned all shards, and each firing.
+    Run as an owner until standard input ends.
+
+    Write to the file *report* the time when the owner had all shards, and each firing.
     """
     name = f"owner-{os.getpid()}"
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name))
@@ -102,7 +107,9 @@ def _register(scheduler: Scheduler, kind: str) -> None:
 
 def _beside(url: str, client: Scheduler, kind: str, seconds: float) -> list[Measure]:
     """
-    Run the two owners; a lateness counts from the due time, or from when the owner had all shards if that was later.
+    Run the two owners.
+
+    A lateness counts from the due time, or from the time when the owner had all shards if that was later.
     """
     found: list[Measure] = []
     missing: set[str] = set()
@@ -138,7 +145,9 @@ def _owner(url: str, kind: str, report: Path) -> Iterator[subprocess.Popen[bytes
 
 def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> set[str]:
     """
-    Set jobs of all lanes in turn until the owner has owned all shards for *seconds*, and return their keys.
+    Set jobs of all lanes in turn until the owner has had all shards for *seconds*.
+
+    Return the keys of the jobs.
     """
     keys: list[str] = []
     give_up = until = time.monotonic() + _PATIENCE_S + seconds
@@ -158,7 +167,9 @@ def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> s
 
 def _read(report: Path, missing: set[str]) -> tuple[float, list[float]]:
     """
-    Take the jobs that fired out of *missing*; return the bytes of memory, if reported, and how late the jobs were.
+    Remove the jobs that fired from *missing*.
+
+    Return the bytes of memory, if they are in *report*, and the lateness of the jobs.
     """
     resident, owned, fired = 0.0, 0.0, []
     for line in report.read_text("ascii").splitlines():

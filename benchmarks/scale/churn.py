@@ -1,5 +1,7 @@
 """
-Jobs that come and go at a steady rate: whether the database and the process stop growing.
+A steady rate of jobs that are set, moved, cancelled and fired.
+
+The question is whether the database and the process stop growing.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ SETS_AT_ONCE: Final = RATE // _TURNS
 
 def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]:
     """
-    Set, move, cancel and fire for *seconds*, and compare the end with the end of the first fifth.
+    Set, move, cancel and fire for *seconds*.
+
+    Compare the sizes at the end with those at the end of the first fifth.
     """
     draw = random.Random(SEED)
     later: deque[list[str]] = deque()

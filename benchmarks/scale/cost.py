@@ -1,5 +1,7 @@
 """
-The cost of pending jobs and of a steady rate of jobs on each store: bytes kept and written, and processor time.
+The cost of pending jobs, and of a steady rate of jobs, on each store.
+
+Measured are bytes kept and written, and processor time.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ CALLS: Final = 10
 @dataclass(frozen=True, slots=True)
 class _Meter:
     """
-    A store under measurement: its URL, and functions for bytes kept and written, and the server's processor seconds.
+    A store under measurement.
+
+    It has a URL, and functions for the bytes kept and written and the processor seconds of the server.
     """
 
     url: str
@@ -91,7 +95,9 @@ STORES: Final = {"tickwheel": _sqlite, "tickwheel-postgres": _postgres, "tickwhe
 
 def measure(subject: str, pending: int, seconds: int) -> list[Measure]:
     """
-    Set *pending* jobs for days far ahead, and then set and fire `RATE` jobs per second at the same time.
+    Set *pending* jobs for days far ahead.
+
+    Then set `RATE` jobs per second and fire them at the same time.
     """
     with STORES[subject]() as meter:
         client = Scheduler(meter.url)
@@ -133,7 +139,9 @@ def _steady(meter: _Meter, seconds: int) -> list[Measure]:
 
 def _fire(scheduler: Scheduler, seconds: int) -> int:
     """
-    Set `RATE` jobs per second that are due within a second, wait until all have fired, and return their number.
+    Set `RATE` jobs per second that are due within a second. Wait until all have fired.
+
+    Return the number of these jobs.
     """
     size = RATE // CALLS
     before, begin = scheduler.stats()["pending"], time.monotonic()

@@ -1,5 +1,7 @@
 """
-The cost of very many lanes that make no progress: an owner's start and memory, and the lateness of a healthy lane.
+The cost of very many lanes that make no progress.
+
+Measured are an owner's start and memory, and the lateness of a healthy lane.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ SUBJECTS: Final = {"tickwheel-redis": redis_server, "tickwheel-redis-partitions"
 
 def measure(subject: str, count: int) -> list[Measure]:
     """
-    Set a due job for each of *count* pull queues without workers, start an owner, and fire the jobs of a handler.
+    Set a due job for each of *count* pull queues without workers.
+
+    Start an owner, and fire the jobs of a handler.
     """
     with SUBJECTS[subject]() as (url, _):
         client = Scheduler(url)  # the client is not started, so it fires nothing

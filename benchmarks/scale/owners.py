@@ -1,5 +1,7 @@
 """
-The cost of a job for clients and server if the store has more owners, each of which is a node of its own.
+The cost of a job for clients and server if the store has more owners.
+
+Each owner is a separate node.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ SUBJECTS: Final = {
 
 def measure(subject: str, rounds: int, jobs: int, counts: Sequence[int]) -> list[Measure]:
     """
-    Measure the store of *subject* with each of *counts* as number of owners, in turns.
+    Measure the store of *subject* with each number of owners in *counts*, in turns.
     """
     costs: dict[int, list[tuple[float, float]]] = {count: [] for count in counts}
     with SUBJECTS[subject]() as (url, servers):
@@ -74,9 +76,9 @@ def own(url: str) -> None:
 
 def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[float, float]:
     """
-    Set and fire all jobs once, and return the CPU time of a job in ns.
+    Set and fire all jobs once.
 
-    Of the setter and the owners, and of the servers.
+    Return the CPU time of a job in ns: that of the setter and the owners, and that of the servers.
     """
     with ExitStack() as stack:
         store = open_store(url)
@@ -98,7 +100,9 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
 
 def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> list[int]:
     """
-    Start *count* owners, which *stack* stops, and return their processes once they have shared all shards.
+    Start *count* owners. *stack* stops them.
+
+    Return their processes once they share all shards.
     """
     nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
     while not _is_shared(Counter(each.owner for each in setter.shards()), count):
@@ -108,7 +112,7 @@ def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> lis
 
 def _is_shared(owned: Counter[str | None], count: int) -> bool:
     """
-    Return True if *count* nodes have all shards, and none has two more than another.
+    Return True if *count* nodes have all shards, and no node has two shards more than another.
     """
     return None not in owned and len(owned) == count and max(owned.values()) - min(owned.values()) <= 1
 
@@ -116,7 +120,9 @@ def _is_shared(owned: Counter[str | None], count: int) -> bool:
 @contextmanager
 def _owner(url: str) -> Iterator[int]:
     """
-    Start an owner, and yield its process; the owner stops at the end.
+    Start an owner, and yield its process.
+
+    The owner stops at the end.
     """
     command = [sys.executable, "-c", f"from benchmarks.scale.owners import own; own({url!r})"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)

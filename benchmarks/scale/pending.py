@@ -1,5 +1,7 @@
 """
-Many waiting jobs: the rate of sets, their size, the first firing, and the time of a list and a cancel.
+Many waiting jobs.
+
+Measured are the rate of sets, the size of a job, the first firing, and the time of a list and a cancel.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ LOOKS: Final = 50
 
 def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     """
-    Set *count* jobs, list them, and cancel one part of them page by page, and another part by a drain.
+    Set *count* jobs and list them.
+
+    Cancel one part of them page by page, and another part by a drain.
     """
     with_none = size_of()
     client = Scheduler(url)  # the client is not started, so it fires nothing
@@ -67,7 +71,7 @@ def _request(number: int, count: int, at: float) -> SetRequest:
 
 def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> list[Measure]:
     """
-    Return the time of a first page, as the median of several.
+    Return the time of a first page: the median of several pages.
     """
     times = []
     for prefix in prefixes:
@@ -80,7 +84,9 @@ def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> 
 
 def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
     """
-    Return the number of jobs changed per second, and the cost of one for this process.
+    Return the number of jobs changed per second.
+
+    Return also the cost of one change for this process.
     """
     begin, cpu = time.perf_counter(), time.process_time()
     count = change()

@@ -1,5 +1,7 @@
 """
-Redis servers that log their commands, in temporary folders; each runs as long as a case.
+Redis servers that log their commands, in temporary folders.
+
+Each runs for the duration of a case.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _PATIENCE_S: Final = 60.0
 @contextmanager
 def redis_server() -> Iterator[tuple[str, list[int]]]:
     """
-    Start a server, and yield the URL of an empty database and the process; the server is stopped at the end.
+    Start a server. Yield the URL of an empty database, and the process.
+
+    The server is stopped at the end.
     """
     with _server() as (port, pid):
         yield f"redis://127.0.0.1:{port}/0", [pid]
@@ -32,7 +36,9 @@ def redis_server() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def redis_cluster() -> Iterator[tuple[str, list[int]]]:
     """
-    Start a cluster of three masters, and yield its URL and the processes; they are stopped at the end.
+    Start a cluster of three masters. Yield its URL and the processes.
+
+    They are stopped at the end.
     """
     with ExitStack() as stack:
         own = ("--cluster-enabled", "yes")
@@ -52,7 +58,7 @@ def redis_cluster() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def redis_partitions() -> Iterator[tuple[str, list[int]]]:
     """
-    Do the same for a store with a partition on each master.
+    Start the same cluster for a store with a partition on each master.
     """
     with redis_cluster() as (url, processes):
         yield f"{url}?partitions={MASTERS}", processes
@@ -61,7 +67,7 @@ def redis_partitions() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def _server(*settings: str) -> Iterator[tuple[int, int]]:
     """
-    Start a server with *settings*, and yield its port and process.
+    Start a server with *settings*. Yield its port and process.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         port = _free_port()

@@ -1,5 +1,7 @@
 """
-Single jobs from a process that owns no shard: the number of queries that the owners make, and their cost.
+Single jobs from a process that owns no shard.
+
+Measured are the number of queries that the owners make, and the cost of these queries.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _JOBS_TO_BEGIN: Final = 50
 
 def measure(subject: str, seconds: int) -> list[Measure]:
     """
-    Set a job each `EACH_S` for *seconds*, with each number of owners in `COUNTS` in turn.
+    For *seconds*, set a job every `EACH_S`.
+
+    Each number of owners in `COUNTS` is used in turn.
     """
     with SUBJECTS[subject]() as (url, servers):
         return [each for count in COUNTS for each in _trickle(subject, url, servers, count, round(seconds / EACH_S))]
@@ -70,7 +74,9 @@ def _set(setter: Scheduler, jobs: int) -> None:
 
 def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return a function that counts the transactions of all sessions; the count lags by up to a second.
+    Return a function that counts the transactions of all sessions.
+
+    The count lags by up to a second.
     """
     connection: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
     stack.callback(connection.close)
@@ -86,7 +92,7 @@ def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
 
 def _commands(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return a function that counts all commands, including those of scripts.
+    Return a function that counts all commands, including commands in scripts.
     """
     client = redis.Redis(port=urlsplit(url).port or 0)
     stack.callback(client.close)

@@ -1,8 +1,8 @@
 """
-The contenders: each has the same few methods, and runs a work as its users would.
+The contenders. Each has the same few methods, and runs a work as its users would.
 
-A work is a generator. It calls `timers.call_later(delay, callback)` and the like, and yields where it lets time pass:
-None for one turn of a loop, a number for that many seconds, or an Event to wait until it is set.
+A work is a generator. It calls `timers.call_later(delay, callback)` and similar methods. To let time pass, it yields:
+None for one turn of a loop, a number for that number of seconds, or an Event to wait until the event is set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Contender:
 
     def drive(self, work: Work) -> None:
         """
-        Run *work* to its end, and let time pass where it yields; this version is for contenders with their own thread.
+        Run *work* to its end, and let time pass when it yields.
+
+        This version is for contenders with their own thread.
         """
         for wait in work:
             if isinstance(wait, Event):
@@ -44,7 +46,9 @@ class Contender:
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Give `handles[place]` a new time for each place; this version cancels and sets again, as asyncio's users do.
+        Give `handles[place]` a new time for each place.
+
+        This version cancels the timer and sets a new one, as users of asyncio do.
         """
         timers = self.timers
         for place, when in zip(places, whens, strict=True):
@@ -71,7 +75,7 @@ class Contender:
 
     def set_from_outside(self, delay: float, callback: Callable[[], object]) -> None:
         """
-        Set a timer from another thread than the one that waits for timers.
+        Set a timer from a thread other than the one that waits for timers.
         """
         self.timers.call_later(delay, callback)
 
@@ -109,7 +113,7 @@ class LoopContender(Contender):
 
     def start(self) -> None:
         """
-        Run the loop in a thread of its own.
+        Run the loop in a separate thread.
         """
         Thread(target=self.loop.run_forever, daemon=True).start()
 
@@ -121,7 +125,9 @@ class LoopContender(Contender):
 
     def now(self) -> float:
         """
-        Return the loop's time; rloop's clock begins with the loop, and uvloop's stops during a turn.
+        Return the loop's time.
+
+        The clock of rloop begins with the loop. The clock of uvloop stops during a turn.
         """
         return self.loop.time()
 
@@ -142,7 +148,9 @@ class HeapTimer:
 
     def cancel(self) -> None:
         """
-        Leave the tuple in the heap, where it is dropped when it is due.
+        Leave the tuple in the heap.
+
+        It is dropped when it is due.
         """
         self.callback = None
 
@@ -186,7 +194,7 @@ class HeapTimers:
 
 class HeapContender(Contender):
     """
-    A plain heap, run by hand.
+    A plain heap, whose due timers are run explicitly.
     """
 
     def __init__(self) -> None:
@@ -194,7 +202,7 @@ class HeapContender(Contender):
 
     def drive(self, work: Work) -> None:
         """
-        Run due timers wherever the work yields.
+        Run due timers each time the work yields.
         """
         for wait in work:
             if isinstance(wait, float | int):
@@ -237,7 +245,9 @@ class WheelOnLoopContender(LoopContender):
 
     def drive(self, work: Work) -> None:
         """
-        Run the work on the loop; the wheel is made at the first step.
+        Run the work on the loop.
+
+        The wheel is made at the first step.
         """
         self.loop.run_until_complete(self._with_wheel(work))
 
@@ -251,7 +261,7 @@ class WheelOnLoopContender(LoopContender):
 
     def start(self) -> None:
         """
-        Make the wheel, and run the loop in a thread of its own.
+        Make the wheel, and run the loop in a separate thread.
         """
         self.drive(iter([None]))
         super().start()

@@ -1,9 +1,9 @@
 """
 The works of single operations, which are measured while a given number of timers waits in the background.
 
-Each chunk is timed as a whole, by the process's CPU clock (all threads) and by the wall clock; the median chunk counts.
-The garbage collector is off during measurements, for all contenders alike. Between chunks a loop gets a turn, which is
-not timed, unless the work says otherwise.
+Each chunk is timed as a whole, by the process's CPU clock (all threads) and by the wall clock. The median chunk counts.
+The garbage collector is off during measurements, for all contenders. Between chunks a loop gets a turn, which is not
+timed unless the work says otherwise.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def timed(step: Callable[[], object]) -> tuple[int, int]:
 
 def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[Measure]:
     """
-    Return the median chunk by both clocks, for one operation.
+    Return the time of one operation in the median chunk, by both clocks.
     """
     cpu, wall = (statistics.median(clock) / size for clock in zip(*chunks, strict=True))
     return [Measure(work, cpu, "ns", "cpu"), Measure(work, wall, "ns", "wall")]
@@ -84,7 +84,9 @@ def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[M
 
 def filled(contender: Contender, pending: int, draw: random.Random) -> list[object]:
     """
-    Set *pending* timers that are due in half an hour to two hours, and return their handles.
+    Set *pending* timers that are due in half an hour to two hours.
+
+    Return their handles.
     """
     delays = [draw.uniform(1800, 7200) for _ in range(pending)]
     gc.collect()
@@ -148,7 +150,10 @@ def call_later_cancel(contender: Contender, pending: int, chunks: int, found: li
 
 def reschedule(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Move pending timers: to later, as traffic on a connection does; to any time; and timers not used for a long time.
+    Move pending timers.
+
+    They move to a later time, as traffic on a connection does, or to any time. Some timers were not used for a long
+    time.
     """
     yield None
     draw = random.Random(SEED)
@@ -191,7 +196,7 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
 
 def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Set a batch of timers for one instant and let it fire, while others wait.
+    Set a batch of timers for one instant, and let it fire while other timers wait.
     """
     yield None
     draw = random.Random(SEED)
@@ -221,7 +226,9 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
 
 def fill(contender: Contender, pending: int, _chunks: int, found: list[Measure]) -> Work:
     """
-    Set all timers, by a loop of calls and, if there is one, by a bulk call; both sets are pending at the end.
+    Set all timers, by a loop of calls and, if there is one, by a bulk call.
+
+    The timers of both are pending at the end.
     """
     yield None
     draw = random.Random(SEED)

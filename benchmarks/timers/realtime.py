@@ -1,5 +1,7 @@
 """
-Works on the real clock: how late timers are, whether any is early, and what an idle driver costs.
+Works on the real clock.
+
+Measured are the lateness of timers, whether any is early, and the cost of an idle driver.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ CONDITIONS = {
 
 def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
     """
-    Set *count* short timers at a steady pace, and record how late each is called.
+    Set *count* short timers at a steady pace.
+
+    Record how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []
@@ -61,7 +65,9 @@ def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
 
 def by_hand(count: int, found: list[Measure]) -> None:
     """
-    Set *count* timers on a clock that jumps, and compare each firing with its deadline.
+    Set *count* timers on a clock that jumps.
+
+    Compare each firing with its deadline.
     """
     draw = random.Random(SEED)
     clock = ManualClock(start_ns=draw.randrange(2**50))
@@ -86,7 +92,7 @@ def by_hand(count: int, found: list[Measure]) -> None:
 
 def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> None:
     """
-    Count how often a waiting driver wakes up without a timer, and with one that is due at the end.
+    Count the wake-ups of a waiting driver: without a timer, and with a timer that is due at the end.
     """
     contender.start()
     contender.set_from_outside(0.001, do_nothing)
@@ -103,7 +109,9 @@ def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> Non
 
 def switches() -> int:
     """
-    Return how often all threads except this one have gone to sleep, which equals their number of wake-ups.
+    Return how often all threads except this one have gone to sleep.
+
+    This equals the number of their wake-ups.
     """
     own = str(threading.get_native_id())
     total = 0

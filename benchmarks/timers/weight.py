@@ -1,5 +1,7 @@
 """
-The size of many timers in bytes, the time of a full collection, and the longest pause while timers come and go.
+The size of many timers in bytes, and the time of a full collection.
+
+Also the longest pause while timers are set and cancelled.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ CONDITIONS = {
 
 def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Measure the size of *pending* timers with their handles, and the time of a full garbage collection.
+    Measure the size of *pending* timers with their handles.
+
+    Measure also the time of a full garbage collection.
     """
     yield None
     draw = random.Random(SEED)
@@ -67,7 +71,7 @@ def collections(work: str) -> list[Measure]:
 
 def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Measure the size of *pending* timers that are known by their ids, if the subject has ids.
+    If the subject has ids, measure the size of *pending* timers that are known by their ids.
     """
     yield None
     timers = contender.timers
@@ -85,7 +89,9 @@ def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Wo
 
 def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Set and cancel timers while others wait, and return the longest turn.
+    Set and cancel timers while other timers wait.
+
+    Return the longest turn.
     """
     yield None
     draw = random.Random(SEED)
