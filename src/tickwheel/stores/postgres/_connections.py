@@ -36,6 +36,9 @@ __all__ = ["Connection", "Connections"]
 
 _T = TypeVar("_T")
 
+_NO_TRANSACTION: Final = 0
+"""The status of a connection without a transaction, as a number of libpq; the driver's enum costs four calls."""
+
 
 @cache
 def _dumpers() -> list[tuple[type[Array], Any]]:
@@ -102,6 +105,29 @@ def _timeouts(seconds: float) -> dict[str, str]:
         "lock_timeout": str(int(seconds * _LOCK * 1000)),
         _IDLE: str(int(seconds * 1000)),
     }
+
+
+class _Lending:
+    """
+    A context with a lent connection. Each statement enters one, and a generator would cost as much as a short one.
+    """
+
+    __slots__ = ("_call_s", "_connection", "_connections")
+
+    def __init__(self, connections: Connections, call_s: float) -> None:
+        self._connections = connections
+        self._call_s = call_s
+
+    def __enter__(self) -> Connection:
+        self._connection = self._connections.lend(self._call_s)
+        return self._connection
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            if error is not None:
+                self._connections.raise_translated(error, self._connection)
+        finally:
+            self._connections.take_back(self._connection)
 
 
 class Connections:
@@ -320,31 +346,31 @@ class Connections:
         """
         return self.writing() if self._is_pooled else self._lent()
 
-    @contextmanager
-    def _lent(self, call_s: float = 0.0) -> Iterator[Connection]:
+    def _lent(self, call_s: float = 0.0) -> _Lending:
+        return _Lending(self, call_s)
+
+    def lend(self, call_s: float) -> Connection:
         with self._lock:
             self.lifetime.check()
             connection: Any = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
+        connection.left_s = max(call_s, self._call_s)
         with self._lock:
             self._busy.add(connection)
-        try:
-            connection.left_s = max(call_s, self._call_s)
-            with self.translated(connection):
-                yield connection
-        finally:
-            with self._lock:
-                self._busy.discard(connection)
-                # Ctrl-C or a signal's handler may raise anything in a call. A connection that is not idle is not lent
-                # again.
-                is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
-                if is_idle and not self.lifetime.is_closed:
-                    self._idle.append(connection)
-                else:
-                    if connection.closed:  # the server ended it or is silent: idle connections are probably lost, too
-                        self._close_idle()
-                    connection.close()
+        return connection  # type: ignore[no-any-return]
+
+    def take_back(self, connection: Connection) -> None:
+        with self._lock:
+            self._busy.discard(connection)
+            # Ctrl-C or a signal's handler may raise anything in a call. A connection that is not idle is not lent
+            # again.
+            if connection.pgconn.transaction_status == _NO_TRANSACTION and not self.lifetime.is_closed:
+                self._idle.append(connection)
+            else:
+                if connection.closed:  # the server ended it or is silent: idle connections are probably lost, too
+                    self._close_idle()
+                connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
@@ -365,7 +391,12 @@ class Connections:
     def translated(self, connection: Connection) -> Iterator[None]:
         try:
             yield
-        except (self._psycopg.Error, UnicodeError, OverflowError) as error:
+        except Exception as error:
+            self.raise_translated(error, connection)
+            raise
+
+    def raise_translated(self, error: BaseException, connection: Connection) -> None:
+        if isinstance(error, (self._psycopg.Error, UnicodeError, OverflowError)):
             raise store_error(error, self._url, is_connected=not connection.closed) from error
 
     def close(self) -> None:
