@@ -424,6 +424,22 @@ def test_the_owner_reads_filters_when_it_opens(store, clock, monkeypatch):
     assert not any("FROM tickwheel_filter" in each for each in statements)
 
 
+def test_a_job_set_alone_meets_its_key_in_a_run(store, monkeypatch):
+    """
+    A set of one job, which looks its key up in a statement of its own, finds a key that was moved to a run.
+    """
+    small(monkeypatch, 20, 8)
+    day = store.now_ms() + DAY_MS
+    store.apply([model.Set(model.Job(f"job {i:03}", 0, day + i)) for i in range(100)])
+    merge_all(store)
+    assert runs(store)
+    (again,) = store.apply([model.Set(model.Job("job 050", 0, day))])
+    (new,) = store.apply([model.Set(model.Job("job 050 again", 0, day))])
+    assert [again.outcome, new.outcome] == [model.Outcome.REPLACED, model.Outcome.CREATED]
+    assert sum(store.count().values()) == 101
+    assert is_sound(store.path)
+
+
 def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
     """
     A job gets another due time but keeps its number and slot.
