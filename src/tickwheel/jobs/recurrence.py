@@ -66,6 +66,7 @@ FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overl
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
@@ -295,8 +296,7 @@ class Recurrence:
         is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
         if is_same and self.next_at is None and self.expires_ms is None and self.ended is None:
             return self
-        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
-        return replace(after, next_at=None, expires_ms=None, ended=None)
+        return replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at, next_at=None, expires_ms=None, ended=None)
 
     def named(self, key: str, due_at: int) -> int:
         """
@@ -498,7 +498,7 @@ class Recurrence:
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms
         facts |= {name: value for name, value in more.items() if value is not None}
-        return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return _JSON.encode(facts)
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -508,23 +508,27 @@ class Recurrence:
         """
         try:
             facts = json.loads(text)
+            _check_numbers(facts)
             state = {name: facts.pop(name) for name in _STATE if name in facts}
             if not FIELDS.issuperset(facts):
                 raise ValueError  # noqa: TRY301  as for whatever else cannot be read
-            _check_numbers(state)
             if "ended" in state:
                 state["ended"] = Ended(*state["ended"])
                 _check_numbers(state["ended"]._asdict())
-            rule = _rule_of(json.dumps(facts))
+            if "exclude" in facts:
+                facts["exclude"] = tuple(facts["exclude"])
+            rule = _rule_of(tuple(facts.items()))
             return replace(rule, **state) if state else rule
         except (ValueError, TypeError, LookupError, AttributeError, RecurrenceError):
             raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None
 
 
 @lru_cache(maxsize=4096)
-def _rule_of(text: str) -> Recurrence:
-    facts = json.loads(text)
-    _check_numbers(facts)
+def _rule_of(items: tuple[tuple[str, Any], ...]) -> Recurrence:
+    """
+    Return the recurrence of the fields *items*, whose numbers are checked: otherwise 1.0 would find the entry of 1.
+    """
+    facts = dict(items)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
     overlap = DstOverlap(facts["dst_overlap"]) if "dst_overlap" in facts else None
     rule: Rule
@@ -533,12 +537,12 @@ def _rule_of(text: str) -> Recurrence:
     elif "time" in facts:
         step = Step.of(facts["every"])
         if step is None:
-            raise ValueError(text)
+            raise ValueError(items)
         at, anchor_on = time.fromisoformat(facts["time"]), date.fromisoformat(facts["anchor_on"])
         rule = Dates(step, at, anchor_on, facts["tz"], gap, overlap)
     else:
         if facts["every_ms"] < 1:
-            raise ValueError(text)
+            raise ValueError(items)
         rule = Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
     more = {name: facts[name] for name in _MORE if name in facts}
     exclude = tuple(Exclusion.parse(each, rule.tz) for each in facts.get("exclude", ()))
