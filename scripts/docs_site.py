@@ -42,7 +42,11 @@ WRITTEN = ("api", "metrics", "reference")
 SOURCES = "sources.json"
 """The file in the staged site from which `conf.py` learns where each page can be edited."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
-INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|integrations\.django\.apps)")
+JOBS = "errors|firing_record|incidents|model|recurrence|rule_text"
+"""The modules of `jobs` that users import."""
+INSIDE = re.compile(
+    rf"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|jobs\.(?!({JOBS})$)|integrations\.django\.apps)"
+)
 """Modules that users do not import: commands, and the inner modules of the lab, the service and the scheduler."""
 FORWARD = (
     '<!doctype html><meta charset="utf-8"><title>tickwheel</title><meta http-equiv="refresh" content="0; url={0}/">\n'

@@ -1,7 +1,3 @@
-"""
-Internal: the status of a counted attempt.
-"""
-
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,7 +1,3 @@
-"""
-Internal: requests to change all jobs that match a filter, and their answers.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

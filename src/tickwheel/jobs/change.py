@@ -1,7 +1,3 @@
-"""
-Internal: the fields of `change`, for a store and for a service.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

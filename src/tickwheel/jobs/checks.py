@@ -1,5 +1,5 @@
 """
-Internal: validates and converts callers' values.
+Validates and converts callers' values.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
 TypeError for a wrong type. Delays end at 100 years, because a job that never fires would hold its key and its row

@@ -1,5 +1,5 @@
 """
-Internal: the columns of a job, declared once from the fields of `Job`. A codec adapts some values to tables.
+The columns of a job, declared once from the fields of `Job`. A codec adapts some values to tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,3 @@
-"""
-Internal: the declaration of a manifest's recurring jobs, and its answer.
-"""
-
 from __future__ import annotations
 
 import json

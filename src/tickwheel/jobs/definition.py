@@ -1,5 +1,5 @@
 """
-Internal: the part of a recurring job that the caller sets. The state in its `series` is ignored.
+The part of a recurring job that the caller sets. The state in its `series` is ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,3 @@
-"""
-Internal: the answer to the question why a job has not run yet.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,7 +1,3 @@
-"""
-Internal: the history of jobs in a store.
-"""
-
 from __future__ import annotations
 
 from typing import Final, NamedTuple

@@ -1,7 +1,3 @@
-"""
-Internal: lanes, which are jobs that share a handler, a queue or a receiver.
-"""
-
 from __future__ import annotations
 
 import re

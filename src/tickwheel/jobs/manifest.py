@@ -1,5 +1,5 @@
 """
-Internal: manifests, which are named lists of recurring jobs that are declared together.
+Manifests, which are named lists of recurring jobs that are declared together.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Internal: the message id of a run, so that receivers can recognise a repeated message.
+The message id of a run, so that receivers can recognise a repeated message.
 
 All attempts of a run have the same id, even if the generation or the due time changes between them. The job then keeps
 the id in `sent_as`, unless the run was never tried.

@@ -1,7 +1,3 @@
-"""
-Internal: the figures of a node and its lanes for one minute or quarter of an hour.
-"""
-
 from __future__ import annotations
 
 import json

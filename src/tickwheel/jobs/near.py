@@ -1,7 +1,3 @@
-"""
-Internal: suggestions for misspelled names.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

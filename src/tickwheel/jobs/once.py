@@ -1,5 +1,5 @@
 """
-Internal: the marks of idempotent requests, so that a store recognises a repeated write.
+The marks of idempotent requests, so that a store recognises a repeated write.
 
 A service creates a `Repeat` for each request with an idempotency key. The store keeps the answer to each marked write
 in the transaction of the write, so a repeat gets the kept answer, even after a crash or on another node.

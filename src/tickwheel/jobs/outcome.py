@@ -1,7 +1,3 @@
-"""
-Internal: the outcomes of writes.
-"""
-
 from __future__ import annotations
 
 from enum import StrEnum

@@ -1,7 +1,3 @@
-"""
-Internal: the pause of a job, or of a scope (all jobs of a handler, of a queue or of a target, or all jobs).
-"""
-
 from __future__ import annotations
 
 from collections.abc import Container

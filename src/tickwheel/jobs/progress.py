@@ -1,7 +1,3 @@
-"""
-Internal: the progress of a running attempt, as noted by its handler.
-"""
-
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Self

@@ -1,7 +1,3 @@
-"""
-Internal: the query of a list of jobs, and a page of the list.
-"""
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,3 @@
-"""
-Internal: the decorator of the scheduler's value classes.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,7 +1,3 @@
-"""
-Internal: requests of recurring jobs, with the rule, the first run and the next runs.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence

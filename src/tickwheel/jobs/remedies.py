@@ -1,5 +1,5 @@
 """
-Internal: error messages for values that JSON cannot represent, with an alternative and its decoding.
+Error messages for values that JSON cannot represent, with an alternative and its decoding.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Internal: requests of callers, and the resulting writes.
+Requests of callers, and the resulting writes.
 
 The functions that parse a caller's arguments raise an `InvalidJobError` that names the value and the remedy, an
 `InvalidDelayError` for NaN, and a TypeError for a wrong type or an unknown name.

@@ -1,7 +1,3 @@
-"""
-Internal: the retry policy of a job, and the waits between its attempts.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
 """
-Internal: converts a job to a row of `columns.ALL` and back, for every store on a server or in a file.
+Converts a job to a row of `columns.ALL` and back, for every store on a server or in a file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Internal: the rules by which a write changes a job, written once for all stores. A rule reads no clock and no table.
+The rules by which a write changes a job, written once for all stores. A rule reads no clock and no table.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Internal: the rules by which a set changes an existing series, and by which other writes change a recurrence.
+The rules by which a set changes an existing series, and by which other writes change a recurrence.
 
     the series of the key    the same rule and payload       another rule or payload
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept

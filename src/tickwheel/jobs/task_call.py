@@ -1,7 +1,3 @@
-"""
-Internal: the call of a task as data, which `Task.of` returns and `set` takes.
-"""
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,7 +1,3 @@
-"""
-Internal: the traceback of an exception and the function that raised it, as texts of limited size.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,5 @@
 """
-Internal: operations on many jobs, as data. A backend runs them by its writer, on the caller's connection, or by HTTP.
+Operations on many jobs, as data. A backend runs them by its writer, on the caller's connection, or by HTTP.
 """
 
 from __future__ import annotations
