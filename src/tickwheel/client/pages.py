@@ -1,7 +1,3 @@
-"""
-Walks a list and changes its jobs. The next page is read while the previous page is written.
-"""
-
 from __future__ import annotations
 
 import itertools
@@ -65,10 +61,7 @@ def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
 
 
 def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
-    """
-    Cancel every pending job under *prefix*; blocks. *on_progress* gets the number cancelled since its last call.
-    """
-
+    # *on_progress* gets the number cancelled since its last call
     def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:
         return client.submit(CancelJobs([job.key for job in jobs]))
 

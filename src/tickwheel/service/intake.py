@@ -82,9 +82,6 @@ def _generation(etag: str) -> int:
 
 
 def incoming_trace(call: Request) -> str | None:
-    """
-    Return the `traceparent` of a request, or None if it is missing or invalid by W3C Trace Context.
-    """
     trace = call.header(b"traceparent")
     try:
         return check_trace(trace)

@@ -1,7 +1,3 @@
-"""
-The page and the API inside another ASGI application, behind that application's authentication and under any prefix.
-"""
-
 from __future__ import annotations
 
 import inspect

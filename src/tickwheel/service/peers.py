@@ -160,9 +160,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
 
 
 def _address_towards(server: str | None) -> str:
-    """
-    Return the address from which this machine reaches *server*, or loopback if *server* is on this machine or unknown.
-    """
+    # loopback if *server* is on this machine or unknown
     try:
         family, kind, _, _, place = socket.getaddrinfo(server or "localhost", 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

@@ -135,10 +135,6 @@ def _late() -> bytes:
 
 
 class _Protocol(HttpToolsProtocol):
-    """
-    A connection that knows since when it has been idle or waiting for a complete request, and the size of the head.
-    """
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waits_since: float | None = self.loop.time()

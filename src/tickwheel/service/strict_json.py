@@ -78,9 +78,7 @@ def decode_part(
     place: str = "",
     check_names: Callable[[bytes, Any], None] | None = None,
 ) -> Part:
-    """
-    Decode *body*, the value at *place* of a whole body. *check_names* refuses a repeated name.
-    """
+    # *place* is the place of this value in a whole body
     try:
         value = decoder.decode(body)
         (check_names or _check_names)(body, value)

@@ -55,9 +55,7 @@ def is_bounded(call: Request) -> bool:
 
 
 def check_key(call: Request, key: str) -> str:
-    """
-    Return *key* if the token of *call* may access it. Otherwise raise `forbidden`, whether or not the job exists.
-    """
+    # refused even if there is no such job, so that the answer reveals nothing
     scope: TokenScope | None = call.scope.get(TOKEN_SCOPE)
     if scope is not None and not key.startswith(scope.prefix):
         what = f"the key {show(key)} is out of reach"

@@ -1,7 +1,3 @@
-"""
-Time limits of calls to a server, derived from the length of a lease.
-"""
-
 from __future__ import annotations
 
 import math

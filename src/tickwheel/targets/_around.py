@@ -1,7 +1,3 @@
-"""
-Middleware around the call of a handler, and the check for errors that end a job.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -69,9 +69,6 @@ class Pace:
         self._earliest = 0.0
 
     def enter(self, name: str, now: float) -> float | None:
-        """
-        Return the seconds until the message *name* may be sent, or None if it may be sent now.
-        """
         if self._limit is None:
             return None
         if now - self._refused_at > _FORGET_S and self._last_turn < now:

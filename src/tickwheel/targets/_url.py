@@ -1,7 +1,3 @@
-"""
-Parses the URL of a target into the target's kind, our options and the library's options. See `UrlForm`.
-"""
-
 from __future__ import annotations
 
 import math

@@ -76,9 +76,7 @@ class Floors:
 
     @contextmanager
     def doubted(self) -> Iterator[None]:
-        """
-        Reset all watermarks if the block raises, because jobs unknown to this process may have become pending.
-        """
+        # after an error, jobs unknown to this process may have become pending
         try:
             yield
         except BaseException:

@@ -573,9 +573,7 @@ class PostgresStore:
         self._held, self._owned = held, frozenset(shard for shard, _ in held)
 
     def _surely_owned(self) -> frozenset[int]:
-        """
-        Return the shards that this process certainly owns. Writes to all other shards must be notified to their owners.
-        """
+        # the owners of all other shards must be notified of writes
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
     def _notify(self, shards: Collection[int], number: str = "", *, is_soon: bool = True) -> None:

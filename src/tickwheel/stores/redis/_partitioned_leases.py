@@ -1,7 +1,3 @@
-"""
-The leases of one node in all partitions of a store.
-"""
-
 from __future__ import annotations
 
 import math

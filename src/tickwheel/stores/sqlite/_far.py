@@ -134,9 +134,7 @@ class Sorter:
         self._place = _FRONT
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
-        """
-        Do the work that is due at *now* (ms), in a few short commits. Do nothing if the disk is full.
-        """
+        # does nothing if the disk is full
         self._bring_near(connections, now, reserve)
         for _ in range(_SWEPT):
             with connections.reading() as connection:

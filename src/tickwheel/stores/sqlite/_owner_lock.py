@@ -1,7 +1,3 @@
-"""
-The lock of a file's owner: only its holder fires the jobs.
-"""
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,3 @@
-"""
-The table `tickwheel_scope`: paused scopes, and lists of unroutable jobs by name.
-"""
-
 from __future__ import annotations
 
 import sqlite3
