@@ -196,9 +196,7 @@ class Transport:
         params: Mapping[str, Any] | None,
     ) -> tuple[int, Any, float]:
         """
-        Send a request once. Return its status, its document, and the delay that the service requests before a retry.
-
-        Without an answer, the status is 0 and the document is the reason.
+        Send a request once. Return its status (0: no answer), its document or the reason, and the requested delay.
         """
         import httpx  # noqa: PLC0415  an extra, loaded on first use
 

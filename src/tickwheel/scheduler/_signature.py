@@ -150,11 +150,7 @@ def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _evaluated(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """
-    Return the annotation of *parameter* as a type; Any without an annotation.
-
-    Each annotation is evaluated separately, because names in other annotations may exist for type checkers only.
-    """
+    # evaluated one by one, because names in other annotations may exist for type checkers only
     if parameter.annotation is parameter.empty:
         return Any
 

@@ -368,11 +368,6 @@ class Migration:
 
 
 def _as_resumed(job: Job, pause: Pause, firing: Sequence[Write]) -> list[Write]:
-    """
-    Return the writes that resume a paused *job*, apply *firing*, and pause it again.
-
-    A paused job cannot begin. If *firing* is refused because the lease was lost, the last write pauses the job again. A
-    dead letter stays unchanged.
-    """
+    # a paused job cannot begin; if *firing* is refused, the last write pauses the job again
     again = SetPause(job.key, pause.by, pause.note, job.generation)
     return [Resume(job.key, job.generation), *firing, again]

@@ -31,11 +31,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def on_stop_signal(call: Callable[[int, None], object]) -> None:
-    """
-    Call *call* on the running loop for every signal that stops the process.
-
-    Call this in the main thread. The handlers are Python's own, because event loops on Windows have no signal handlers.
-    """
+    # call this in the main thread; the handlers are Python's own, because event loops on Windows have none
     loop = asyncio.get_running_loop()
 
     def pass_on(number: int, _frame: object) -> None:

@@ -303,10 +303,7 @@ class BatchBody(Body, frozen=True):
 
 
 class BatchOutline(BatchBody, frozen=True, kw_only=True):
-    """
-    A batch whose items are not decoded yet.
-    """
-
+    # the items are not decoded yet
     items: Annotated[tuple[Raw, ...], Meta(max_length=10_000)]  # type: ignore[assignment]
 
 
@@ -339,10 +336,7 @@ class ManifestBody(Body, frozen=True):
 
 
 class ManifestOutline(ManifestBody, frozen=True, kw_only=True):
-    """
-    A manifest whose jobs are not decoded yet.
-    """
-
+    # the jobs are not decoded yet
     jobs: Annotated[tuple[Raw, ...], Meta(max_length=MANIFEST_MAX)]  # type: ignore[assignment]
 
 

@@ -17,10 +17,6 @@ __all__ = ["AddressError", "CertificateError", "PublicBindError", "TokenFileErro
 
 
 class PublicBindError(TickwheelError, ValueError):
-    """
-    The service was not started: other machines could reach it without a token.
-    """
-
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(
@@ -30,10 +26,6 @@ class PublicBindError(TickwheelError, ValueError):
 
 
 class CertificateError(TickwheelError, ValueError):
-    """
-    The service was not started: the certificate for HTTPS cannot be used.
-    """
-
     def __init__(self, path: str, what: str) -> None:
         self.path = path
         super().__init__(
@@ -42,10 +34,6 @@ class CertificateError(TickwheelError, ValueError):
 
 
 class TraceUrlError(TickwheelError, ValueError):
-    """
-    The service was not started: `trace_url` is not an address for links to traces.
-    """
-
     def __init__(self, url: str) -> None:
         self.url = url
         super().__init__(
@@ -55,10 +43,6 @@ class TraceUrlError(TickwheelError, ValueError):
 
 
 class AddressError(TickwheelError, OSError):
-    """
-    The service cannot listen on the address.
-    """
-
     is_transient = True
 
     def __init__(self, host: str, port: int, cause: OSError) -> None:
@@ -71,10 +55,6 @@ class AddressError(TickwheelError, OSError):
 
 
 class TokenFileError(TickwheelError, ValueError):
-    """
-    The file of tokens cannot be read.
-    """
-
     def __init__(self, path: str, what: str) -> None:
         self.path = path
         super().__init__(

@@ -47,11 +47,7 @@ _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 class Guard:
     def __init__(self, options: ServiceOptions, rejections: Rejections, *, is_mounted: bool = False) -> None:
-        """
-        Admit requests by *options*, and count rejected requests in *rejections*.
-
-        If *is_mounted*, the surrounding application has already checked the Host header and the caller.
-        """
+        # if *is_mounted*, the surrounding application has already checked the Host header and the caller
         self._is_mounted = is_mounted
         self._rejections = rejections
         self._tokens = options.tokens
@@ -130,9 +126,7 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return the author of *call* for the history.
-
-    The author is the name of the token. Without tokens the author is "page from ADDRESS", "page" or "http".
+    Return the author of *call*: the name of the token, or else "page from ADDRESS", "page" or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 

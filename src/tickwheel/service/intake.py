@@ -48,9 +48,7 @@ _CLOSE: Final = {"connection": "close"}
 
 def job_key(raw: bytes) -> str:
     """
-    Decode the percent-encoded key in *raw*, a part of the raw path.
-
-    The raw path is needed, because the decoded path of the server hides invalid UTF-8.
+    Decode the percent-encoded key in *raw*, because the decoded path of the server hides invalid UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:

@@ -25,9 +25,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode bodies to the type *whole*, whose field *name* is a tuple of *item*.
-
-        *outline* is the same type, except that its field is a tuple of `Raw`.
+        Decode bodies to *whole*, whose field *name* is a tuple of *item*; *outline* has a tuple of `Raw`.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)

@@ -224,12 +224,7 @@ def _tried(request: SetRequest, count: int) -> RunsDocument:
 
 
 def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
-    """
-    Return *jobs* with up to *count* runs each.
-
-    One request skips a limited number of excluded ranges. The limit is divided equally among the jobs, and a job that
-    uses up its share gets fewer runs.
-    """
+    # the limit of excluded ranges is divided equally among the jobs; a job that uses up its share gets fewer runs
     passes = range(count + _PASSES_MAX // max(1, len(jobs)))
     return [_schedule(job, runs_found(job, count, passes)) for job in jobs]
 

@@ -171,11 +171,7 @@ class CeleryTarget(BlockingTaskTarget):
 
 
 def _check_compression(name: str | None) -> None:
-    """
-    Raise an ImportError if the compression's library is missing here, or a ValueError if kombu does not know the name.
-
-    Otherwise kombu's transports would report a broken connection.
-    """
+    # otherwise kombu's transports would report a broken connection
     if name is None:
         return
     try:

@@ -190,11 +190,7 @@ class _Connection:
             self._lost.set_result(None)
 
     async def note(self, error: Exception) -> None:
-        """
-        Receive an error of the client. If the error refuses a subject, the messages sent on the subject fail with it.
-
-        Any other error is raised by the call that fails. Without this callback, the client would log the contents.
-        """
+        # without this callback, the client would log the contents of the error
         found = _REFUSED.search(str(error))
         refusal = self._refusals.get(found[1]) if found else None
         if refusal is not None and not refusal.done():

@@ -351,11 +351,7 @@ def _address(url: str) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """
-    Return the seconds of a Retry-After header, at most a day, or None if the header is invalid.
-
-    A time that is not in the future also gives None, because one of the clocks may be wrong.
-    """
+    # a time that is not in the future counts as invalid, because one of the clocks may be wrong
     if value is None:
         return None
     from email.utils import parsedate_to_datetime  # noqa: PLC0415  few receivers ask for a wait

@@ -153,11 +153,7 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
-        """
-        Return a mapping from shard to epoch, for the epochs that *writes* name and the owner holds.
-
-        The second value is True if the rows of these leases are already locked.
-        """
+        # the second value is True if the rows of these leases are already locked
         epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:
             return {}, True

@@ -529,11 +529,7 @@ class PostgresStore:
 
     @contextmanager
     def _same_server(self) -> Iterator[None]:
-        """
-        Refuse a caller's transaction once, with a transient error, if the server has changed.
-
-        Generations must first be raised above the old server's generations, which needs a transaction of our own.
-        """
+        # generations must first be raised above the old server's generations, in a transaction of our own
         try:
             yield
         except ServerMovedError:

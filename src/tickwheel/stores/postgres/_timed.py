@@ -95,12 +95,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
 
 def ready(fileno: int, events: int, timeout_s: float) -> int:
-    """
-    Return which of the *events* have occurred at a descriptor, as numbers of `selectors`, which the driver uses.
-
-    A plain poll is used, because a selector costs three times as much. A statement waits several times, mostly for
-    events that have already occurred.
-    """
+    # events are numbers of `selectors`; a plain poll costs a third of a selector
     timeout_s = max(timeout_s, 0.0)
     if _poll is None:
         with selectors.SelectSelector() as selector:

@@ -161,12 +161,8 @@ class Connections:
         self._pool.shutdown(wait=False)
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
-        """
-        Return the result of *ask* on the node that holds the store.
-
-        A node that redirects has not executed the call, so it is safe to repeat it. With gevent, *ask* runs in a small
-        pool of threads, so that other greenlets run while one waits for *ask*.
-        """
+        # a node that redirects has not executed the call, so it is safe to repeat it; with gevent, other greenlets run
+        # while a thread of a small pool runs *ask*
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()
             return self._pool.submit(self._redirected_here, ask).result()

@@ -37,12 +37,7 @@ class Route:
     is_searched = False
 
     def __init__(self, redis: Any, location: str, call_s: float) -> None:
-        """
-        Parse *location* with the driver's module *redis*, without connecting.
-
-        A server that does not answer within *call_s* counts as unreachable: an owner must not wait until its lease
-        ends.
-        """
+        # *call_s* limits each wait, because an owner must not wait until its lease ends
         self._redis = redis
         # The pool is used only to parse the URL. It would count every connection ever made against a limit.
         pool = redis.ConnectionPool.from_url(
