@@ -310,7 +310,7 @@ class Recurrence:
 
     def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is its time to live, if any.
+        Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is the run's time to live.
 
         The series continues from that run if a policy makes up for instants that pass during the wait, or if instants
         were missed before the run began.

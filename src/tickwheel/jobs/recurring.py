@@ -37,7 +37,7 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Maximum number of cron lines in exclusions. A line costs about 40 microseconds per instant, an excluded day 4."""
+"""Maximum number of cron lines in exclusions. A line costs about 40 microseconds per instant; a day about 4."""
 _PASSES_MAX = 1_000
 """Maximum number of excluded ranges that a set skips. Skipping takes about 50 ms, which may block an event loop."""
 _OF_SERIES: Final = {

@@ -45,7 +45,7 @@ _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
 """Seconds between two requests to a service that does not answer."""
 _MISFIT_S: Final = 30.0
-"""Delay before a job whose payload does not fit the handler here may be leased again."""
+"""Delay until a job may be leased again after its payload did not fit the handler here."""
 _AHEAD_S: Final = 0.1
 """Maximum time that a leased firing waits for its handler's rate limit."""
 

@@ -36,7 +36,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
     ("expires_at", "expiries", Int8s, None),
     ("trace", "traces", Texts, None),
 )
-"""The columns that may have one value for all rows: the names of this value and of the array, and their form."""
+"""The columns that may have one value for all rows: the names of the value and of the array, type, and conversion."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _SECOND: Final = itemgetter(1)
 _LAST: Final = itemgetter(-1)

@@ -75,7 +75,7 @@ _SOON_MS: Final = 60_000
 """Notifications of jobs that are due in more than this time, in ms, may be sent a second later."""
 
 _UNNAMED: Final = (-1,)
-"""Takes the place of the locked jobs of a takeover of unknown outcome; no job has this generation."""
+"""A generation that no job has, for the jobs that a takeover of unknown outcome may have locked."""
 
 _TRIES: Final = 10
 """Maximum number of repeats of a batch when other writers create jobs of the same keys."""
