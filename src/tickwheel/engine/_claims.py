@@ -49,7 +49,7 @@ _RETRY_S: Final = 0.5
 
 class Sampler:
     """
-    Samples on demand, in its own thread, if the store has its own clock. Then calls *on_sample*. `ask` is thread-safe.
+    Samples the store's own clock on demand, in a separate thread, and calls *on_sample*. `ask` is thread-safe.
     """
 
     def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
@@ -104,8 +104,8 @@ _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
 An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
-`_ALONG_MAX`. So few attempts are counted early, because a crash would waste them. This time is long enough for the
-slots of jobs that are up to 134 ms apart to be begun before the timer's thread sleeps, so it wakes once for each job.
+`_ALONG_MAX`. The limit keeps early counts few, because a crash wastes them. The time is long enough to begin the slots
+of jobs that are up to 134 ms apart before the timer's thread sleeps, so that thread wakes once for each job.
 """
 
 SLOT_BITS: Final = 4
@@ -206,13 +206,10 @@ class ClaimBatcher:
         self._lock = resources.runtime.lock()
         self._slots: dict[int, list[StagedJob]] = {}
         self._openings: dict[int, Timer] = {}
-        """The timers of slots."""
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
-        """
-        Number of unfinished writes of bursts for each handler. Later begins of a handler must not overtake its bursts.
-        """
+        """Number of unfinished burst writes per handler. Later begins of a handler must not overtake its bursts."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
         """Heap of begun jobs, sorted by fire time, so that they fire in order even if a timer is late."""
         self._numbers = count()
@@ -465,7 +462,7 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries*, if they are a burst or must wait for an earlier burst of one of the handlers.
+        Return the handlers of *entries* if these are a burst, or must wait for an earlier burst of a handler.
 
         Otherwise return an empty set, because a few entries may overtake the bursts of other handlers.
         """
@@ -478,7 +475,7 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Divide the entries according to the store's answers. It is called on the thread that commits.
+        Divide the entries according to the store's answers. Called on the thread that commits.
 
         An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
         """
@@ -513,7 +510,7 @@ class ClaimBatcher:
 
     def fire(self, entries: Sequence[StagedJob]) -> None:
         now = self._clock.earliest()
-        if self._is_stopped:  # they are given back, whether due or not
+        if self._is_stopped:  # the entries are given back, whether due or not
             now = float("inf")
         elif self._clock.clock_step:
             entries = self._without_early(entries, now)
@@ -552,7 +549,7 @@ class ClaimBatcher:
 
     def _hand_over(self, until: float) -> None:
         """
-        Pass on jobs that are due by *until*, in order. If two threads call it at once, one does the work of both.
+        Pass on jobs that are due by *until*, in order. If two threads call this at once, one does the work of both.
         """
         with self._lock:
             self._reached = max(self._reached, until)

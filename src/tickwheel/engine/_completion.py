@@ -1,11 +1,11 @@
 """
 Acknowledges finished attempts, in batches.
 
-The store refuses an acknowledgement if the job was set again or its shard has another owner. This is counted, and not
-retried. If the store cannot write a batch, each acknowledgement is written alone, so that one does not delay others. If
-that fails, too, its text is written in ASCII, which every database accepts.
+The store refuses an acknowledgement if the job was set again or its shard has another owner. Refusals are counted, and
+not retried. If the store cannot write a batch, each acknowledgement is written alone, so that one does not delay
+others. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
 
-A single acknowledgement is written at once. Others gather during its commit, for at least 5 ms from its start, and
+A single acknowledgement is written at once. Others gather during that commit, for at least 5 ms from its start, and
 share the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. Each of n
 partitions pauses n times as long, so that together they commit as often as one.
 """
@@ -151,8 +151,8 @@ _RETRY_S: Final = 0.5
 """Retry delay, in seconds, for an acknowledgement that the store did not answer."""
 _LATER_S: Final = 5.0
 """
-Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. It is long because there may
-be many, each with its own commit.
+Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. The delay is long because
+there may be many such acknowledgements, each with its own commit.
 """
 
 
@@ -325,7 +325,7 @@ class Completer:
 
     def _part(self, batch: list[StagedJob]) -> None:
         """
-        Write each acknowledgement of *batch* alone, as one may be impossible to write. Then go on with later batches.
+        Write each acknowledgement of *batch* alone, because one may be impossible to write.
         """
         for entry in batch:
             self._post([entry], is_again=True, is_alone=True)

@@ -159,7 +159,7 @@ class Dispatcher:
             self._spans.draw(entries)
         now = self._clock.now()
         for entry in entries:
-            if entry.phase is not begun:  # it was withdrawn, or a stop took it back
+            if entry.phase is not begun:  # withdrawn, or taken back by a stop
                 continue
             entry.ready_at = now
             call = self._call_of(entry)
@@ -280,7 +280,7 @@ class Dispatcher:
     def _ask_to_stop(self, entry: StagedJob) -> None:
         entry.is_stopped = True
         call = entry.call
-        assert call is not None  # it runs
+        assert call is not None  # the entry runs
         if call.is_async:
             self._of_tasks.stop(entry)
             return

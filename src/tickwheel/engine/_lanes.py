@@ -108,10 +108,7 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""
-Maximum width of a lane whose acknowledgements may be urgent. A wider lane ends enough attempts at once to fill a
-commit.
-"""
+"""Maximum width of a lane whose acknowledgements may be urgent. A wider lane ends enough at once to fill a commit."""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""
@@ -364,9 +361,6 @@ class Lanes:
 
     @property
     def has_changed(self) -> bool:
-        """
-        True if `next` may return entries.
-        """
         return bool(self._changed or self._idle)
 
     def next(self, count: int) -> list[StagedJob]:
@@ -375,7 +369,7 @@ class Lanes:
             while len(admitted) < count and (lane := self._next_lane()) is not None:
                 while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):
                     entry = lane.waiting.popleft()
-                    if entry.phase is Phase.STAGED:  # it was not moved or cancelled while it waited
+                    if entry.phase is Phase.STAGED:  # not moved or cancelled while waiting
                         self._enter(entry, lane)
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)

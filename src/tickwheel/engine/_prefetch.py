@@ -7,8 +7,8 @@ the next scan earlier. The store announces the writes of other processes, which 
 overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as it has room. The lane rejoins the others when its cursor has caught up. If the still lanes of a
-target (see `_lanes`) together have no room, they are read in the same way, as one lane with the name of the target.
+this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. If the still lanes of
+a target (see `_lanes`) together have no room, they are read in the same way, as one lane with the name of the target.
 If a worker asks for jobs of one of these still lanes, this lane rejoins the other lanes, which are then read again from
 the cursor of the still lanes.
 """
@@ -296,9 +296,6 @@ class Prefetcher:
     def _has_quick(self) -> bool:
         """
         Return True if the quick lanes should be regrouped, so that new ones are read separately from still lanes.
-
-        This is so if the set of quick lanes has changed, the still lanes of some target have no room, and the last
-        regrouping is more than two seconds ago.
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
@@ -357,7 +354,7 @@ class Prefetcher:
                 if clock_step != self._clock_step:
                     shard.checked = (0, 0)
             self._claims.forget()
-            self._staged.drop_all()  # they were filed by the old time
+            self._staged.drop_all()  # staged by the old time
         self._clock_step = clock_step
         self.adjuster.stepped()
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
@@ -524,9 +521,6 @@ class Prefetcher:
         return more, soonest
 
     def _take_news(self, shards: Mapping[int, ShardProgress], until: int) -> None:
-        """
-        Stage changes of other processes during a long scan, which takes a second or more for a million rows.
-        """
         if self._has_news and self._shares.lanes:
             self._has_news = False
             self._look_into(shards, list(shards), until, 0, with_changes=True, to=_end(until))

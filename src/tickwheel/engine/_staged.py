@@ -216,7 +216,8 @@ class StagedJobs:
         """
         Return True if *lane* has no room for another job, which is due now if *is_due*.
 
-        If *lane* is the name of a target, return True if its still lanes have no room for a job of another lane.
+        If *lane* is the name of a target, return True if the still lanes of this target have no room for a job of
+        another lane.
         """
         free = self.free if is_due else self.free_for_later
         if is_target(lane):

@@ -1,7 +1,3 @@
-"""
-One job in memory, its states, and the queues in which it waits.
-"""
-
 from __future__ import annotations
 
 import math

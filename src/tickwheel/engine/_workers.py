@@ -1,5 +1,5 @@
 """
-The worker threads of sync handlers, and the queue of a pool: it holds due jobs, and gives places to lanes.
+The worker threads of sync handlers, and the queue that holds a pool's due jobs and gives places to lanes.
 
 A place is a thread, a task or a process. A lane is a handler or a receiver; see `lane_of`. A lane gets at most three
 quarters of the places, so that hanging jobs of one lane leave room for all others (a bulkhead). Lanes with waiting jobs
@@ -11,8 +11,8 @@ which are not moving (see `_lanes`), take at most three quarters of places and l
 
 An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
 leaked attempts. The lanes with leaked attempts share a limit of `leaked_max` running attempts, leaked ones included,
-and each of these lanes has at most three quarters of it; further attempts wait until a leaked attempt ends. So a place
-is lost without replacement only if a lane without leaked attempts begins to leak.
+and each of these lanes has at most three quarters of that limit; further attempts wait until a leaked attempt ends. So
+a place is lost without replacement only if a lane without leaked attempts begins to leak.
 """
 
 from __future__ import annotations

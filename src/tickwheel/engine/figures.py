@@ -1,7 +1,3 @@
-"""
-Counters of firings (in total, and by target and handler), the distribution of lateness, and the last firings.
-"""
-
 from __future__ import annotations
 
 import logging
@@ -175,7 +171,7 @@ class Figures:
             except Exception:  # noqa: BLE001  an error of a tracer must not stop the figures
                 _log.exception("the tracer raised when it was asked for a trace")
                 continue
-            if int(trace[-2:], 16) & 1:  # its provider has kept it
+            if int(trace[-2:], 16) & 1:  # the tracing provider has kept the trace
                 found.append({"lateness_ms": late_ms, "fired_at": fired_at, "trace": trace})
         return found
 

@@ -37,7 +37,7 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
     """
-    Return the pending jobs of callers' writes and the keys that no longer have one, without the indexes *begun*.
+    Return the pending jobs of callers' writes, and the keys without one. Leave out the writes at the indexes *begun*.
     """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []

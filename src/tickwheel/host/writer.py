@@ -11,8 +11,8 @@ Writes that arrive during a commit share the next one, and so one flush to the d
 If a store allows two writers, one thread writes for callers and another for the scheduler.
 
 If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
-two switches of threads cost more than a commit. It takes the writer thread's turn, and writes in an empty context, as
-that thread does. If several callers met in the last commit, the writer thread collects their writes.
+two switches of threads cost more than a commit. The caller's thread takes the writer thread's turn, and writes in an
+empty context, as that thread does. If several callers met in the last commit, the writer thread collects their writes.
 
 In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
 the acknowledgement: see `Writer.post_and_write`.
@@ -232,8 +232,8 @@ class Writer:
         """
         Queue *writes* of the scheduler itself, ahead of the callers', without waiting for room.
 
-        All stay together in one commit. One call of *done* receives all answers, without a future, lock or wake-up. A
-        small batch overtakes a large one, unless *in_turn* is True.
+        The *writes* stay together in one commit. One call of *done* receives all answers, without a future, lock or
+        wake-up. A small batch overtakes a large one, unless *in_turn* is True.
         """
         if self._pid != os.getpid():
             self._refuse_process()
@@ -539,7 +539,7 @@ def _keep(promise: Promise[list[Answer]], result: list[Answer] | Exception) -> N
 
 
 def _may_pass_soon(error: Exception) -> bool:
-    if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait
+    if isinstance(error, StoreFullError):  # the store stays full, and cancels, which need no room, must not wait
         return False
     return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
 
