@@ -180,9 +180,6 @@ class AsideTests(StoreTests):
                 assert rig.counts() == (0, 0, 0)
 
     def test_ends(self) -> None:
-        """
-        After an attempt of a claimed job, its retry, next run or dead letter is in the shard of its key.
-        """
         with self.rig() as rig:
             for lease in beside(rig):
                 for key in ("{k} again", "{k} next", "{k} dead"):

@@ -119,9 +119,6 @@ class CancelTests(StoreTests):
             assert rig.do(Cancel("key", stops=True)).outcome is Outcome.CANCELLED
 
     def test_request_to_stop(self) -> None:
-        """
-        The owner can read a request to stop or to withdraw until it has answered the request.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             counted = rig.get("key")

@@ -31,9 +31,6 @@ class RelativeTests(StoreTests):
                 rig.cancel("dead")
 
     def test_an_interval_begins_there(self) -> None:
-        """
-        If the store's clock moves the first run of an interval, later runs keep their distance to it.
-        """
         with self.rig() as rig:
             for guess in _GUESSES:
                 text = json.dumps(_TEXT | {"anchor_at": guess + _WAIT}, sort_keys=True, separators=(",", ":"))
