@@ -5,10 +5,10 @@ A cron line can be read in two ways, both long established:
 
 * literal: the line fires whenever the wall clock shows a matching time. A time inside a gap never shows and is skipped;
   a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
-* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at the
-  gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled. A gap may omit a
-  whole day (Pacific/Apia, 30 December 2011). The job's misfire rule decides whether the runs of that day are made up
-  for at the end of the gap, or left out.
+* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap, the line fires
+  at the gap's end; inside an overlap, at the first of the two times. So a nightly job is neither lost nor doubled. A
+  gap may omit a whole day (Pacific/Apia, 30 December 2011). The job's misfire rule decides whether the runs of that day
+  are made up for at the end of the gap, or left out.
 
 "Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is its rule for all other
 jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps instead.

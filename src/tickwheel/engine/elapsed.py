@@ -27,7 +27,7 @@ from tickwheel.jobs.model import Job
 __all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
-"""Number of ranges of one clock step. Above it, ranges whose last due time has passed are dropped."""
+"""Number of ranges of one clock step. Above this number, ranges whose last due time has passed are dropped."""
 
 
 class _Runs:

@@ -9,8 +9,8 @@ To test a target, write a subclass, which pytest collects. It provides a real re
         def make_receiver(self):
             return MyReceiver(...)         # a `Receiver`
 
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.target_suite")` makes it explain
-its assertions. It runs on the real clock, as its receivers do.
+The suite imports no test library. `pytest.register_assert_rewrite("tickwheel.testing.target_suite")` makes pytest
+explain the suite's assertions. The suite runs on the real clock, as its receivers do.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
     """
     Run random *operations*, and compare each answer with the model's. The *seed* repeats the run.
 
-    The invariants are checked after each *check_every* operations. Only 1 locates a divergence exactly. A
+    The invariants are checked after each *check_every* operations. Only the value 1 locates a divergence exactly. A
     DivergenceError has the shortest list of operations that shows the difference.
     """
     kinds: Counter[str] = Counter()

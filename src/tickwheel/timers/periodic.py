@@ -240,8 +240,8 @@ class Periodic(TimerProxy):
         """
         Fire every *interval* seconds, for the first time one interval from now. Return False if the series is over.
 
-        During a firing, too, the interval counts from now. A paused series stays paused. A series that followed the
-        wall clock no longer does. On an error nothing changes.
+        The interval counts from now, even during a firing. A paused series stays paused. A series that followed the
+        wall clock no longer follows it. After an error, nothing has changed.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.

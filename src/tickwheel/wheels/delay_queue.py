@@ -61,7 +61,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def offer(self, item: T, delay: Seconds) -> int:
         """
-        Add *item*, which can be taken in *delay* seconds, and return its id. It costs O(log n).
+        Add *item*, which can be taken in *delay* seconds, and return its id. Costs O(log n).
         """
         deadline = min(self._clock.monotonic_ns() + to_delay(delay), NEVER)
         with self._changed:
@@ -75,7 +75,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def cancel(self, id: int) -> bool:
         """
-        Remove the item with this id. Return True if it was in the queue. Then no thread will take it.
+        Remove the item with this id. Return True if the item was in the queue; then no thread will take it.
         """
         with self._changed:
             return self._heap.cancel(id)
