@@ -72,7 +72,7 @@ class Driver(Protocol):
         Wait until the stopped driver runs no callback, at most *timeout* seconds.
 
         Returns:
-            True if no callback is running. Inside a callback of the driver it returns False immediately.
+            True if no callback is running. Inside a callback of the driver, the result is False immediately.
         """
 
     def after_fork(self) -> None:

@@ -40,7 +40,7 @@ Values: TypeAlias = "tuple[object, Any, Values | None]"
 
 class Timers(Protocol):
     """
-    A source of time and timers for a context: a TimerWheel.
+    A source of time and timers for a context, such as a TimerWheel.
     """
 
     def time(self) -> float:

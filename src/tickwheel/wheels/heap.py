@@ -15,9 +15,9 @@ asyncio, Go and `java.util.concurrent.DelayQueue` use binary heaps. Tests compar
 | `next_expiration` | O(1)     | the root                                                  |
 | `advance`         | O(log n) | for each entry that expires; O(1) if none is due          |
 
-A heap without positions cannot find an entry, so a cancelled entry stays in it as a tombstone until it reaches the top
-(asyncio, `sched`, rloop). A server that sets and cancels a timeout of 60 s per request then holds one tombstone for
-each request of the last 60 s. With positions, a cancel frees the entry at once.
+A heap without positions cannot find an entry, so a cancelled entry stays in the heap as a tombstone until the entry
+reaches the top (asyncio, `sched`, rloop). A server that sets and cancels a timeout of 60 s per request then holds one
+tombstone for each request of the last 60 s. With positions, a cancel frees the entry at once.
 
 The idea: J. W. J. Williams, "Algorithm 232: Heapsort", 1964, with the positions of Sedgewick's `IndexMinPQ`.
 
