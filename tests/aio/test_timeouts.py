@@ -181,9 +181,7 @@ def test_nan_is_refused(runner):
 @pytest.mark.parametrize("when", [math.inf, None])
 def test_a_due_timeout_can_be_moved_by_the_end_of_another(runner, when):
     """
-    Two timeouts are due at once.
-
-    Code that handles the cancellation of the first timeout can still move the second.
+    If two timeouts are due at once, code that handles the cancellation of the first timeout can still move the second.
     """
 
     async def main():

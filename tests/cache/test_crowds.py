@@ -99,9 +99,9 @@ def test_a_key_inserted_during_a_comparison_is_found(cache):
 
 def test_keys_removed_during_a_comparison_are_not_found(cache):
     """
-    All keys with one hash are removed while the first of them is compared.
+    If all keys with one hash are removed while the first of them is compared, the lookup compares no further key.
 
-    The lookup neither compares nor finds the remaining keys.
+    It finds nothing.
     """
     compared = []
 

@@ -149,9 +149,7 @@ def test_an_interrupt_in_a_callback_reaches_the_caller():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    A TLRU value has already expired when it is set.
-
-    The callback reports the value that it replaces, but not the new value.
+    If a TLRU value has already expired when it is set, the callback reports only the value that it replaces.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

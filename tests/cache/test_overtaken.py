@@ -215,9 +215,7 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    Threads change the source, remove keys and take them.
-
-    No take returns a value that was removed before that take began.
+    While threads change the source, remove keys and take them, no take returns a value removed before the take began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -236,9 +236,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    A loop is stopped and closed without cancelling its tasks.
-
-    Threads that wait for its loads then load the keys themselves.
+    If a loop is closed without cancelling its tasks, threads that wait for its loads load the keys themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []
@@ -275,9 +273,9 @@ def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypa
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    A loop is closed while one of its tasks waits for a load.
+    If a loop is closed while one of its tasks waits for a load, the task ends without an error.
 
-    The task ends without an error, and the key can be loaded.
+    The key can then be loaded.
     """
 
     async def never(_key):

@@ -49,9 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    A service on SQLite is killed, paused, cut off and refused.
-
-    No job is lost, runs twice or runs early.
+    If a service on SQLite is killed, paused, cut off and refused, no job is lost, runs twice or runs early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -164,9 +162,7 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    A service has a slow link to PostgreSQL, which is cut and closed.
-
-    No job is lost, runs twice or runs early.
+    If a service has a slow link to PostgreSQL, which is cut and closed, no job is lost, runs twice or runs early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]

@@ -57,9 +57,7 @@ def test_what_is_exported_makes_the_same_jobs(run):
 
 def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
-    A job's first run would be on an excluded Sunday in Tokyo.
-
-    The job is exported with its original phase.
+    If a job's first run would be on an excluded Sunday in Tokyo, the job is exported with its original phase.
     """
     year = year_like(2049)
     line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
@@ -102,9 +100,7 @@ def test_a_run_that_is_retried_is_exported_with_its_full_time():
 
 def test_a_delayed_start_is_exported(run):
     """
-    The first run of a cron line is delayed, or next runs were skipped.
-
-    A copy of the job begins at the same time.
+    If the first run of a cron line is delayed, or next runs were skipped, a copy of the job begins at the same time.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout

@@ -57,9 +57,7 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    A load is ended by Ctrl-C or SIGTERM.
-
-    It prints the figures of the finished part, and leaves no pending job.
+    If a load is ended by Ctrl-C or SIGTERM, it prints the figures of the finished part, and leaves no pending job.
     """
 
     def pending() -> int:
@@ -92,9 +90,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    A service refuses every request.
-
-    The command reports that no rate was sustained, and shows the reason.
+    If a service refuses every request, the command reports that no rate was sustained, and shows the reason.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)

@@ -73,9 +73,9 @@ def test_a_cycle_is_collected(ways: str, end: str) -> None:
 
 def test_a_handle_outlives_its_engine() -> None:
     """
-    A wheel is collected while one of its handles is still referenced.
+    If a wheel is collected while one of its handles is referenced, the handle says that it was cancelled.
 
-    The handle says that it was cancelled, and its methods do no harm.
+    Its methods do no harm.
     """
     server = Server("method")
     timer = server.timers[0]
@@ -111,9 +111,7 @@ def test_reachable_objects_stay() -> None:
 
 def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() -> None:
     """
-    A callback drops the last reference to its engine and collects garbage.
-
-    The other callbacks of the turn are still called.
+    If a callback drops the last reference to its engine and collects garbage, the turn's other callbacks still run.
     """
     clock = ManualClock()
     log: list[str] = []

@@ -110,9 +110,7 @@ def test_memory_is_flat_under_churn() -> None:
 
 def test_many_cancelled_timers_free_their_memory() -> None:
     """
-    A hundred thousand one-hour timers are cancelled.
-
-    Only one chunk of entries stays allocated.
+    If a hundred thousand one-hour timers are cancelled, only one chunk of entries stays allocated.
     """
     engine = Engine()
     one = engine.call_later(3600, nothing)

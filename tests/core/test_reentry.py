@@ -131,9 +131,7 @@ def test_a_weak_reference_may_do_anything(action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_clock_may_do_anything(action: str) -> None:
     """
-    A clock acts on the engine at each reading.
-
-    The engine stays intact.
+    If a clock acts on the engine at each reading, the engine stays intact.
     """
     acting = False
 
@@ -175,9 +173,7 @@ def test_the_wake_may_do_anything(action: str) -> None:
 
 def test_a_delay_that_acts_when_it_is_read() -> None:
     """
-    The `__float__` of a number closes the engine.
-
-    The call that reads the number has the result of a call on a closed engine.
+    If the `__float__` of a number closes the engine, the call has the same result as on a closed engine.
     """
     engine = Engine(ManualClock())
 
@@ -227,9 +223,7 @@ def test_a_payload_is_never_compared() -> None:
 
 def test_a_wheels_payload_acts_when_it_is_dropped() -> None:
     """
-    The `__del__` of a payload uses the wheel.
-
-    It finds the wheel consistent, however the payload has left it.
+    If the `__del__` of a payload uses the wheel, it finds the wheel consistent, however the payload has left it.
     """
     wheel = Wheel()
     ran: list[str] = []

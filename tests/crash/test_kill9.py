@@ -31,9 +31,9 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 )
 def test_nothing_is_lost(run_proof, capsys, every, where):
     """
-    The owner or the server is killed about every second.
-
     Every acknowledged job fires, and no settled job fires again.
+
+    In the test, the owner or the server is killed about every second.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")

@@ -349,9 +349,7 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    A pool makes a coroutine for a loop that has been closed.
-
-    The coroutine is closed and reported.
+    If a pool makes a coroutine for a loop that has been closed, the coroutine is closed and reported.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

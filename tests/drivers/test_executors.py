@@ -208,9 +208,7 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    A pool is closed while a driver waits for room in it.
-
-    The driver gets an error and continues.
+    If a pool is closed while a driver waits for room in it, the driver gets an error and continues.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -229,9 +227,9 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    A move of a manual clock waits for room in a pool.
+    While a move of a manual clock waits for room in a pool, callbacks in the pool may close and make wheels.
 
-    Meanwhile, callbacks in the pool may close and make wheels, and set the wall clock.
+    They may also set the wall clock.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -335,9 +333,7 @@ def test_restarted_in_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    A timer is due again, and waits for a worker, while its call still runs.
-
-    The callback is called again each time.
+    If a timer is due again, and waits for a worker, while its call still runs, the callback is called again each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -359,9 +355,7 @@ def test_restarted_and_due_before_the_call_ends(make_rig):
 
 def test_a_context_ends_waiting_timers(make_rig):
     """
-    A context ends while its timer waits for a worker.
-
-    The timer's callback is not called.
+    If a context ends while its timer waits for a worker, the timer's callback is not called.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -488,9 +482,7 @@ def test_one_pool_for_two_wheels():
 
 def test_one_of_many_moves_is_refused():
     """
-    One of several moves is refused.
-
-    The timers that were moved before it fire at their new times.
+    If one of several moves is refused, the timers that were moved before it fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

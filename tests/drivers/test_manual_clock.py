@@ -199,9 +199,7 @@ def test_a_timer_without_end():
 
 def test_a_burst_has_an_end():
     """
-    A series makes up for more firings than the limit of turns.
-
-    This does not count as an endless loop.
+    If a series makes up for more firings than the limit of turns, this does not count as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -213,9 +211,7 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    The callback of a series takes longer than the interval.
-
-    This counts as an endless loop, although time moves on.
+    If the callback of a series takes longer than the interval, this counts as an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -226,9 +222,7 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    A timer keeps setting itself at past instants, even at alternating ones.
-
-    This counts as an endless loop.
+    If a timer keeps setting itself at past instants, even at alternating ones, this counts as an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -263,9 +257,7 @@ def test_attached_once_detached_for_good():
 
 def test_moved_by_two_threads():
     """
-    Two threads move the time.
-
-    One of them waits for the other, and both moves count.
+    If two threads move the time, one of them waits for the other, and both moves count.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

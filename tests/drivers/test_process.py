@@ -239,9 +239,7 @@ os._exit(0)
 @needs_fork
 def test_a_fork_amid_everything(kind):
     """
-    A child is forked while other threads set, cancel and fire.
-
-    It never deadlocks.
+    If a child is forked while other threads set, cancel and fire, it never deadlocks.
     """
     expect(
         FORK
@@ -274,9 +272,7 @@ is_over = True
 @needs_fork
 def test_a_fork_amid_first_uses(kind):
     """
-    A child is forked while other threads use a feature for the first time.
-
-    It never deadlocks.
+    If a child is forked while other threads use a feature for the first time, it never deadlocks.
     """
     expect(
         FORK
@@ -334,9 +330,9 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    A child is forked inside a callback in a pool.
+    If a child is forked inside a callback in a pool, it does not run the callbacks that waited in the pool.
 
-    It runs only the callbacks of a new wheel, not those that waited in the pool.
+    It runs only callbacks of a new wheel.
     """
     expect(
         FORK
@@ -406,9 +402,9 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    The interpreter is ending, and imports fail.
+    While the interpreter ends and imports fail, all methods still work in a finalizer.
 
-    All methods still work in a finalizer, and bad arguments raise the usual errors.
+    Bad arguments raise the usual errors.
     """
     expect(
         f"""

@@ -90,9 +90,7 @@ def test_a_series_continues(rig: Rig) -> None:
 
 def test_a_key_is_forgotten(rig: Rig) -> None:
     """
-    The expiry of a key is refused.
-
-    The key is no longer pending, leaves nothing behind, and can be set again.
+    If the expiry of a key is refused, the key is no longer pending, leaves nothing behind, and can be set again.
     """
     wheel = rig.wheel()
     wheel.set("key", "value", 1)

@@ -271,9 +271,9 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_key_that_cannot_move_back(make_rig):
     """
-    A hot key cannot move back, because its home shard is full.
+    If a hot key cannot move back, because its home shard is full, its wheel is closed when the key expires.
 
-    Its wheel is closed when the key expires. Until then it counts towards `hot_max`.
+    Until then it counts towards `hot_max`.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -292,9 +292,7 @@ def test_a_hot_key_that_cannot_move_back(make_rig):
 
 def test_the_number_of_hot_wheels_is_limited(make_rig):
     """
-    Many keys become hot one after another.
-
-    There are never more than `hot_max` wheels for hot keys.
+    If many keys become hot one after another, there are never more than `hot_max` wheels for hot keys.
     """
     rig = make_rig(2, hot_share=0.25, hot_max=2)
     for key in range(12):
@@ -346,9 +344,7 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    A key becomes due while it moves to another shard.
-
-    It expires once: at its new time if it has one, otherwise now.
+    If a key becomes due while it moves to another shard, it expires once: at its new time if it has one, otherwise now.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -365,9 +361,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    A hot key becomes due while it moves back.
-
-    It expires once.
+    If a hot key becomes due while it moves back, it expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -395,9 +389,9 @@ def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
 
 def test_a_blocked_shard_holds_up_no_other():
     """
-    A callback blocks one shard.
+    While a callback blocks one shard, keys of other shards expire.
 
-    Keys of other shards expire. Keys of the blocked shard can be set and cancelled.
+    Keys of the blocked shard can be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -487,9 +481,7 @@ class Load:
 @pytest.mark.realtime
 def test_shards_are_added_under_load():
     """
-    Four threads set keys while shards are added.
-
-    No key is lost, repeated, early or out of order.
+    If four threads set keys while shards are added, no key is lost, repeated, early or out of order.
     """
     load = Load()
     load.run()

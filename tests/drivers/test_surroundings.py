@@ -126,9 +126,7 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    The loop has its own time.
-
-    A timer fires before a later timeout of the loop, with few wake-ups.
+    If the loop has its own time, a timer fires before a later timeout of the loop, with few wake-ups.
     """
 
     async def main() -> None:
@@ -151,9 +149,7 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    A test has replaced `time` of a loop or of the loop's class.
-
-    A wheel that is made on that loop uses the replacement.
+    If a test has replaced `time` of a loop or of its class, a wheel on that loop uses the replacement.
     """
     now = [50.0]
 
@@ -204,9 +200,7 @@ def test_a_loop_on_the_systems_clock():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    A cancellation comes while a block waits for its coroutines.
-
-    It propagates once the coroutines have ended.
+    If a cancellation comes while a block waits for its coroutines, it propagates once the coroutines have ended.
     """
 
     async def main() -> None:

@@ -238,9 +238,7 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    A callback is running when a `with` block of its wheel is left.
-
-    The block waits until the callback has ended.
+    If a callback is running when a `with` block of its wheel is left, the block waits until the callback has ended.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -260,9 +258,7 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    A callback closes and joins its own wheel.
-
-    The join returns False at once, because the callback is still running.
+    If a callback closes and joins its own wheel, the join returns False at once, because the callback is still running.
     """
     answers: list[bool] = []
     signal = threading.Event()
@@ -337,9 +333,7 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_timer_may_fire_before_its_set_returns():
     """
-    A thread that switches often sets thousands of timers without a delay.
-
-    Each fires once.
+    If a thread that switches often sets thousands of timers without a delay, each fires once.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

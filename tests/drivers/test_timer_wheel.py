@@ -297,9 +297,7 @@ def test_a_wheel_of_limited_span():
 
 def test_many_moves_on_a_wheel_of_limited_span():
     """
-    One of many moves is longer than the design can hold.
-
-    No timer is moved.
+    If one of many moves is longer than the design can hold, no timer is moved.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

@@ -32,9 +32,7 @@ class Server:
 @pytest.mark.parametrize("fails", ["start", "stop"])
 def test_all_are_stopped(fails):
     """
-    A server fails to start or to stop.
-
-    All servers are still stopped, and all folders are deleted.
+    If a server fails to start or to stop, all servers are still stopped, and all folders are deleted.
     """
     made = []
 

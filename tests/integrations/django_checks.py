@@ -200,9 +200,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_leave_transactions_alone(self) -> None:
         """
-        A test moves the clock inside a transaction.
-
-        The connection stays open, however old it is.
+        If a test moves the clock inside a transaction, the connection stays open, however old it is.
         """
         clock = ManualClock()
         handlers = type(jobs)()

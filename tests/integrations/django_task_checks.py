@@ -172,9 +172,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_this_process_lacks(self) -> None:
         """
-        This process lacks a task.
-
-        The task waits, without using an attempt, for a process of another release.
+        If this process lacks a task, the task waits, without using an attempt, for a process of another release.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)

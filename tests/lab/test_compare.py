@@ -204,9 +204,7 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
 
 def test_a_ring_that_is_too_short() -> None:
     """
-    A ring is too short for the load.
-
-    The comparison ends with an error that names the design and a sufficient size.
+    If a ring is too short for the load, the comparison ends with an error that names the design and a sufficient size.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"

@@ -675,9 +675,7 @@ def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
 @pytest.mark.slow
 def test_no_target_at_all(records, prometheus, until):
     """
-    No service of any store is left to scrape.
-
-    An alert fires that does not depend on the name of any store.
+    If no service of any store is left to scrape, an alert fires that does not depend on the name of any store.
     """
     for each in records.values():
         each.result()

@@ -548,9 +548,7 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    A delay is set just after the server's clock was set back.
-
-    The new clock does not judge this delay.
+    If a delay is set just after the server's clock was set back, the new clock does not judge this delay.
     """
     doctored, at = behind
     if before_s is not None:

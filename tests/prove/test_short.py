@@ -74,9 +74,7 @@ def test_power_cuts_can_lose(proven, proof, synchronous):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_call_fails_once(seed):
     """
-    One of several hundred store calls fails, before or after its effect.
-
-    No job is lost or run twice.
+    If one of several hundred store calls fails, before or after its effect, no job is lost or run twice.
     """
     from each_call import prove  # noqa: PLC0415 - a program of this folder
 
@@ -89,9 +87,7 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    The client's clock is moved by an hour or a day, either way.
-
-    A store with its own clock fires all jobs normally.
+    If the client's clock is moved by an hour or a day, either way, a store with its own clock fires all jobs normally.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -127,9 +123,9 @@ def test_none_is_early(proven, store):
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
 def test_clock_trips(proven, scenario):
     """
-    A clock is set back a little and then right again.
-
     Intervals, cron lines, delays and instants fire at the right times.
+
+    In the test, a clock is set back a little and then right again.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -142,9 +138,7 @@ def test_clock_trips(proven, scenario):
 @pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
 def test_clock_of_the_server(proven, kind, client):
     """
-    A node dies, and its server's clock is set back and right again.
-
-    The other node continues all jobs in time.
+    If a node dies, and its server's clock is set back and right again, the other node continues all jobs in time.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -158,9 +152,7 @@ def test_clock_of_the_server(proven, kind, client):
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
-    A standby is promoted under load.
-
-    It uses no number twice, and lacks only writes that never reached it.
+    If a standby is promoted under load, it uses no number twice, and lacks only writes that never reached it.
     """
     if mode in {"sync", "async"}:
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -174,9 +166,7 @@ def test_failover(proven, mode):
 @pytest.mark.slow
 def test_a_stopped_owner_is_refused(proven):
     """
-    An owner was suspended past the end of its lease.
-
-    Its acknowledgements are rejected, and no job is lost.
+    If an owner was suspended past the end of its lease, its acknowledgements are rejected, and no job is lost.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -191,9 +181,7 @@ def test_a_stopped_owner_is_refused(proven):
 @pytest.mark.slow
 def test_a_rolling_deployment(proven):
     """
-    Nodes of two versions replace each other.
-
-    Each job runs once, on a node that has its handler.
+    While nodes of two versions replace each other, each job runs once, on a node that has its handler.
     """
     import servers  # noqa: PLC0415 - a module of this folder
 

@@ -146,9 +146,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    The loop is closed before the scheduler is stopped.
+    If the loop is closed before the scheduler is stopped, the stop releases the async jobs.
 
-    The stop then releases the async jobs without counting an attempt. The scheduler logs this once after each start.
+    It counts no attempt. The scheduler logs this once after each start.
     """
     scheduler = AsyncScheduler(file_url)
 

@@ -78,9 +78,7 @@ def test_it_may_be_repeated(scheduler):
 
 def test_a_running_job_is_not_backfilled_again(scheduler, record, until):
     """
-    A backfill is repeated while one of its jobs runs.
-
-    That job stays as it is, and its run is not counted.
+    If a backfill is repeated while one of its jobs runs, that job stays as it is, and its run is not counted.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))

@@ -107,9 +107,7 @@ def test_a_step_back_does_not_undo_a_move(scheduler, clock, how):
 @pytest.mark.parametrize("verb", ["run_now", "move"])
 def test_moved_between_two_attempts(scheduler, clock, runs, verb):
     """
-    A one-time job is moved between two attempts.
-
-    The time between its due time and its expiry does not become shorter.
+    If a one-time job is moved between two attempts, the time from its due time to its expiry does not become shorter.
     """
     runs.ends.append(ValueError("no"))
     scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
@@ -143,9 +141,9 @@ def test_run_now_between_two_attempts(scheduler, clock, runs, end, misfire, over
 
 def test_a_run_now_that_is_retried(scheduler, clock, runs):
     """
-    A `run_now` starts a run, which fails and is retried.
+    If the run of a `run_now` fails and is retried, runs that were skipped before stay skipped.
 
-    Runs that were skipped before stay skipped, whether or not the job has `expires`.
+    This holds whether or not the job has `expires`.
     """
     for expires in (None, 600):
         runs.clear()
@@ -180,9 +178,7 @@ def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
 
 def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
-    A run was snoozed past its expiry, and is omitted.
-
-    The next run by a new rule has the whole time of `expires=`.
+    If a run was snoozed past its expiry, and is omitted, the next run by a new rule has the whole time of `expires=`.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")
@@ -196,9 +192,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
 
 def test_fewer_attempts_than_were_made(scheduler, clock, runs):
     """
-    A new policy allows fewer attempts than a run has used.
-
-    The run gets one more attempt, and the series continues.
+    If a new policy allows fewer attempts than a run has used, the run gets one more attempt, and the series continues.
     """
     runs.ends += [ValueError("no")] * 4
     scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
@@ -232,9 +226,9 @@ def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
 def test_missed_runs_that_a_retry_delays(scheduler, clock, runs, end):
     """
-    A retry delays missed runs.
+    If a retry delays missed runs, all of them still take place.
 
-    All of them take place, although `overlap="skip"` omits runs that become due during a run.
+    This holds although `overlap="skip"` omits runs that become due during a run.
     """
     runs.ends.append(end)
     scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))

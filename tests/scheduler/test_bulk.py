@@ -413,9 +413,7 @@ def scheduler_that_holds(url, make, record):
 
 def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    A job changes between the read and the write of a bulk change.
-
-    The job keeps its own change, and is counted.
+    If a job changes between the read and the write of a bulk change, the job keeps its own change, and is counted.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))

@@ -161,9 +161,7 @@ def test_recurring(make, url, events):
 @pytest.mark.parametrize("again", ["stop", "cancel", "set"])
 def test_the_outcome_of_a_run_whose_series_has_gone(make, url, until, again):
     """
-    A recurring job is stopped, cancelled or set again during a run.
-
-    The history still gets the run's outcome.
+    If a recurring job is stopped, cancelled or set again during a run, the history still gets the run's outcome.
     """
     begun, go_on = threading.Event(), threading.Event()
     scheduler = make(url).start()

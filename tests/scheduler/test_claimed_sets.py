@@ -165,9 +165,7 @@ def test_too_late_after_its_start(busy):
 
 def test_cancels_race_with_starts(start, store, record, until, engines):
     """
-    Many claimed jobs are cancelled while they start.
-
-    Each job either runs or is cancelled.
+    If many claimed jobs are cancelled while they start, each job either runs or is cancelled.
     """
     scheduler = start(record, workers=4)
     answers = {}

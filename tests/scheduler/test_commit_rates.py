@@ -127,9 +127,9 @@ def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
 @pytest.mark.parametrize("is_urgent", [False, True])
 def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
-    A lane waits for an acknowledgement.
+    If a lane waits for an acknowledgement, it is written at once.
 
-    It is written at once, together with all others that wait for the end of the pause.
+    All others that wait for the end of the pause are written with it.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))

@@ -395,9 +395,7 @@ def test_while_a_run_is_under_way(make, any_url):
 
 def test_two_at_once(make, any_url):
     """
-    Two programs declare a manifest at the same time.
-
-    The result is exactly one of the two declarations.
+    If two programs declare a manifest at the same time, the result is exactly one of the two declarations.
     """
     clients = [make(any_url) for _ in range(2)] if "memory" not in any_url else [make(any_url)] * 2
     lists = [hourly(*"abcd", payload=1), hourly(*"cdef", every=7200, payload=2)]
@@ -425,9 +423,7 @@ def test_two_at_once(make, any_url):
 
 def test_many_that_start_at_once(make, any_url):
     """
-    Many nodes declare the same manifest at once.
-
-    Each job is created once, with one generation.
+    If many nodes declare the same manifest at once, each job is created once, with one generation.
     """
     clients = [make(any_url) for _ in range(4)] if "memory" not in any_url else [make(any_url)] * 4
     barrier, answers = threading.Barrier(4), []
@@ -449,9 +445,7 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    Another declaration intervenes between two partitions.
-
-    The answer still has the outcomes of the first partitions.
+    If another declaration intervenes between two partitions, the answer still has the outcomes of the first partitions.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -539,9 +533,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    A program is killed while it declares.
+    If a program is killed while it declares, the store then has the old list or, with partitions, parts of both lists.
 
-    The store then has the old list or, with partitions, parts of both lists. The next declaration completes the change.
+    The next declaration completes the change.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr

@@ -20,9 +20,9 @@ from tickwheel.testing.faulty_store import FaultyStore
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
 def test_an_unknown_acknowledgement_loses_no_next_run(make, record, how, is_written):
     """
-    The answer to an acknowledgement is lost.
+    If the answer to an acknowledgement is lost, the next attempt or run still fires.
 
-    The next attempt or run still fires, whether the acknowledgement was written or not.
+    The acknowledgement may or may not have been written.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)
@@ -79,9 +79,7 @@ def test_an_unexpected_error_of_the_store(make, record, until):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_cancel_while_a_claim_is_in_doubt(make, record, until, is_written):
     """
-    The answer to a claim is lost, and its job is cancelled.
-
-    The job is either cancelled or fires.
+    If the answer to a claim is lost, and its job is cancelled, the job is either cancelled or fires.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)

@@ -187,9 +187,9 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    A plain function returns the coroutine of an async function.
+    If a plain function returns the coroutine of an async function, the attempt fails.
 
-    The attempt fails, because the body of the async function did not run.
+    The body of the async function did not run.
     """
     told = events(scheduler)
 

@@ -134,9 +134,9 @@ def waits(scheduler, key):
 @pytest.mark.parametrize("rule", ["cron", "every"])
 def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
     """
-    The zone is removed during a run that succeeds.
+    If the zone is removed during a run that succeeds, the success is still recorded, and the run is not repeated.
 
-    The success is still recorded, and the run is not repeated. The series continues on a node that has the zone.
+    The series continues on a node that has the zone.
     """
     scheduler, runs = make(url), []
 
@@ -351,9 +351,7 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_jobs_that_became_unroutable_before_the_start(make, url, until, caplog):
     """
-    A job became unroutable before a node started.
-
-    The node also logs that it lacks the job's handler.
+    If a job became unroutable before a node started, the node also logs that it lacks the job's handler.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")

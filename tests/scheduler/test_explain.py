@@ -223,9 +223,7 @@ def test_busy(url, make, go_on, until):
 
 def test_the_previous_run(url, make, go_on, until):
     """
-    A job was set again during its run.
-
-    The reason is that it waits for the end of that run.
+    If a job was set again during its run, the reason is that it waits for the end of that run.
     """
     scheduler = make(url).start()
     begun = hung(scheduler, "hangs", go_on)

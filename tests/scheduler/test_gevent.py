@@ -114,9 +114,7 @@ def test_a_store_of_redis_by_tls(tls, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_store_of_several_servers(group, order):
     """
-    A cluster, or a group with sentinels, loses its primary.
-
-    The scheduler finds the replica, and its jobs fire.
+    If a cluster, or a group with sentinels, loses its primary, the scheduler finds the replica, and its jobs fire.
     """
     check(order, f"{group.url}lease_s=2")
     command = [sys.executable, "-W", "ignore", str(APP), order, f"{group.url}lease_s=2&prefix=lost", "failover"]

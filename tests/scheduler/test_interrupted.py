@@ -212,9 +212,7 @@ def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
 
 def test_a_queued_job_at_an_interrupted_stop(make, file_url, record, until, fail, engines):  # noqa: PLR0917  fixtures
     """
-    A stop is interrupted while a job waits for a worker.
-
-    The job does not start after the file was released.
+    If a stop is interrupted while a job waits for a worker, the job does not start after the file was released.
     """
     scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
     go_on = threading.Event()

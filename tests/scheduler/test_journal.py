@@ -69,9 +69,7 @@ def test_deploys(file_url, make, monkeypatch):
 
 def test_death_of_the_owner(file_url, make):
     """
-    The owner of a file is killed.
-
-    The next owner records its death, and the attempts that the kill interrupted.
+    If the owner of a file is killed, the next owner records its death, and the attempts that the kill interrupted.
     """
     with subprocess.Popen([sys.executable, "-c", HANGS, file_url], stdout=subprocess.PIPE, text=True) as process:
         killed = process.stdout.readline().strip()

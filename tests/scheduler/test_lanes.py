@@ -144,9 +144,7 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    A lane is full of future jobs.
-
-    A job of this lane that is due now still runs.
+    If a lane is full of future jobs, a job of this lane that is due now still runs.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -222,9 +220,7 @@ def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
-    Many lanes have one stuck job each.
-
-    They leave room for lanes of other targets and for lanes that make progress.
+    If many lanes have one stuck job each, they leave room for lanes of other targets and for lanes that make progress.
     """
     monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # so that slow attempts on a busy machine do not count as stuck
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
@@ -276,9 +272,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    A long scan passes over the rows of a crowded lane.
-
-    A job that another process sets does not wait for the end of this scan.
+    While a long scan passes over a crowded lane, a job that another process sets does not wait for the end of the scan.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store = make_store(file_url)

@@ -258,9 +258,7 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    A key is set repeatedly while its job runs.
-
-    It never runs twice at once, and the last job that was set runs last.
+    If a key is set repeatedly while its job runs, it never runs twice at once, and the last job that was set runs last.
     """
     crowd = Crowd()
 
@@ -280,9 +278,7 @@ def test_order_within_a_key(scheduler, record):
 
 def test_a_busy_key_delays_no_other(scheduler, record, until):
     """
-    A key waits for its running job.
-
-    Meanwhile jobs of other keys fire.
+    While a key waits for its running job, jobs of other keys fire.
     """
     go_on = threading.Event()
     scheduler.handler("slow")(lambda _: go_on.wait(300))

@@ -34,9 +34,7 @@ class Silent(MemoryStore):
 
 def test_a_job_without_a_notification(make, record):
     """
-    A job appears behind the scan position without a notification.
-
-    It fires within the promised time.
+    If a job appears behind the scan position without a notification, it fires within the promised time.
     """
     store = Silent()
     scheduler = make(store).start()

@@ -198,9 +198,7 @@ def test_inline():
 
 def test_an_annotation_that_comes_too_late(make, until):
     """
-    A task with unresolvable annotations is registered after the start.
-
-    It never runs wrongly on another node.
+    If a task with unresolvable annotations is registered after the start, it never runs wrongly on another node.
     """
     scheduler = make("memory://").start()
 

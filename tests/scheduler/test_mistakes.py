@@ -188,9 +188,7 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    A manual clock passes many due times at once.
-
-    All these jobs fire, even those that were not in memory.
+    If a manual clock passes many due times at once, all these jobs fire, even those that were not in memory.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)
@@ -271,9 +269,7 @@ def test_a_start_that_was_forgotten(kind, when, caplog):
 
 def test_a_start_that_was_forgotten_until_the_program_ends():
     """
-    A program ends without a stop.
-
-    It reports jobs in memory that no scheduler will fire.
+    If a program ends without a stop, it reports jobs in memory that no scheduler will fire.
     """
     program = """
 from tickwheel.scheduler import Scheduler

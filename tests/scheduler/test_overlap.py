@@ -58,10 +58,9 @@ def fired(told, count):
 )
 def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run lasts past three due times.
+    If a run lasts past three due times, the overlap policy decides whether none, one or all of them get a run.
 
-    The overlap policy decides whether none, one or all of these due times get a run. The misfire policy does not
-    matter.
+    The misfire policy does not matter.
     """
     told = events(scheduler)
 
@@ -104,9 +103,9 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    A queued run is moved.
+    If a queued run is moved, the series moves with it and omits the due times until then.
 
-    The series moves with it and omits the due times until then. A `run_now` does not move the series.
+    A `run_now` does not move the series.
     """
     told = events(scheduler)
 

@@ -105,9 +105,7 @@ def test_each_verb_takes_few_calls(scheduler, verb):
 
 def test_ctrl_c_between_commit_and_answer(scheduler, record):
     """
-    Ctrl-C arrives between the commit and the answer.
-
-    The job was set and fires, and the scheduler continues.
+    If Ctrl-C arrives between the commit and the answer, the job was set and fires, and the scheduler continues.
     """
 
     def interrupt(event):
@@ -156,9 +154,9 @@ def test_a_finalizer_in_a_commit(scheduler, record):
 @pytest.mark.needs("signal.SIGTERM")
 def test_a_signals_handler_that_stops(make, file_url, handle):
     """
-    A SIGTERM handler stops the scheduler while the main thread sets a job.
+    If a SIGTERM handler stops the scheduler while the main thread sets a job, the job is set durably.
 
-    The job is set durably, and the caller gets its answer.
+    The caller gets its answer.
     """
     scheduler = make(file_url).start()
     scheduler.handler("h")(print)

@@ -207,9 +207,7 @@ def test_another_attempt_waits(scheduler, clock, until):
 
 def test_a_claimed_job_that_waits_for_a_worker(make, url, clock, record, until):
     """
-    A job is paused while its claimed attempt waits for a worker.
-
-    The job does not start and uses no attempt.
+    If a job is paused while its claimed attempt waits for a worker, the job does not start and uses no attempt.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -250,9 +248,7 @@ def test_a_restart(file_url, make, clock, record):
 
 def test_another_process(file_url, make, clock, record, until):
     """
-    Another process pauses a job just before its due time.
-
-    The job fires only after that process has resumed it.
+    If another process pauses a job just before its due time, the job fires only after that process has resumed it.
     """
     owner = make(file_url, clock=clock, options=SchedulerOptions(owner="owner")).start()
     owner.handler("h")(record)

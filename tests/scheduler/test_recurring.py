@@ -318,9 +318,7 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
 
 def test_cancelled_while_it_runs(scheduler, clock, record, until):
     """
-    A recurring job is cancelled during a run.
-
-    The run finishes, and no other run follows.
+    If a recurring job is cancelled during a run, the run finishes, and no other run follows.
     """
 
     @scheduler.handler("h")

@@ -234,9 +234,7 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    More jobs are resumed than fit into a scan or into memory.
-
-    They run one after another.
+    If more jobs are resumed than fit into a scan or into memory, they run one after another.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)

@@ -150,9 +150,9 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    The series is a dead letter.
+    If the series is a dead letter, setting the same rule again is logged and revives nothing.
 
-    Setting the same rule again is logged and revives nothing. Only `restart` begins a new series.
+    Only `restart` begins a new series.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)

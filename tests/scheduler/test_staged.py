@@ -98,10 +98,9 @@ def test_withdrawn_before_the_start(is_counted):
 @pytest.mark.parametrize("is_doubtful", [False, True])
 def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    A withdrawal request was read before the job was released.
+    If a withdrawal request was read before the job was released, it does not end the next try of the same attempt.
 
-    It does not end the next try of the same attempt. If it did, the end could reach the store before the claim, and the
-    job would stay in the state "running" there.
+    If it did, the end could reach the store before the claim, and the job would stay in the state "running" there.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -166,9 +165,7 @@ def test_started_before_the_withdrawal():
 
 def test_loaded_twice():
     """
-    The row of a job is read again while the job is staged, claimed or running.
-
-    The table gets no second entry.
+    If the row of a job is read again while the job is staged, claimed or running, the table gets no second entry.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job(), is_news=False)
@@ -183,9 +180,7 @@ def test_loaded_twice():
 
 def test_a_stale_row_after_a_move():
     """
-    A row was read before a move, but arrives after the move.
-
-    The old generation does not come back.
+    If a row was read before a move, but arrives after the move, the old generation does not come back.
     """
     table = StagedJobs(Runtime())
     (moved,) = stage(table, job(generation=2, due_at=5000))
@@ -459,9 +454,7 @@ def test_an_older_entry_of_a_refused_job(is_news):
 
 def test_threads_stage_at_once():
     """
-    Many threads stage jobs of one lane.
-
-    The lane keeps within its share, and no job is refused while there is room.
+    If many threads stage jobs of one lane, the lane keeps within its share, and no job is refused while there is room.
     """
     table, counts = small_table(1_000), []
     barrier = threading.Barrier(8)

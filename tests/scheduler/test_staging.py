@@ -81,9 +81,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
 
 def test_more_jobs_than_room(url, make, record, engines):
     """
-    Far more jobs are due than may be staged or running.
-
-    Each job fires once, and the limits hold.
+    If far more jobs are due than may be staged or running, each job fires once, and the limits hold.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100, running_max=50))
     scheduler.handler("h")(record)
@@ -113,9 +111,9 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    A lane has no room for a job.
+    If a lane has no room for a job, the job is staged when other jobs of the lane have run.
 
-    The job is staged when other jobs of the lane have run. Each runs once, at its due time.
+    Each runs once, at its due time.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -136,9 +134,7 @@ def test_a_refused_job_comes_again(url, make, clock, record, until, is_before): 
 
 def test_another_process_writes(file_url, make, clock, record, events):
     """
-    Another client of the same file sets, moves and cancels jobs.
-
-    The owner fires them accordingly.
+    If another client of the same file sets, moves and cancels jobs, the owner fires them accordingly.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)
@@ -159,9 +155,7 @@ def test_another_process_writes(file_url, make, clock, record, events):
 
 def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until, engines):  # noqa: PLR0917  fixtures
     """
-    An owner is idle, because there is no job to wait for.
-
-    It finds a job that a client sets for a later time.
+    If an owner is idle, because there is no job to wait for, it finds a job that a client sets for a later time.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     owner.handler("h")(record)
@@ -275,9 +269,7 @@ class CountingStore(MemoryStore):
 
 def test_a_set_within_reach_reads_nothing(make, record, until):
     """
-    A near job is set while no job is pending.
-
-    It fires without a scan of the store.
+    If a near job is set while no job is pending, it fires without a scan of the store.
     """
     store = CountingStore()
     scheduler = make(store, options=SchedulerOptions(horizon_s=HOUR)).start()
@@ -316,9 +308,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_with_an_unknown_outcome(make, record):
     """
-    A set has an unknown outcome.
-
-    The job fires if the set was written.
+    If a set has an unknown outcome, the job fires if the set was written.
     """
     store = FaultyStore()
     scheduler = make(store).start()
@@ -333,9 +323,7 @@ def test_a_set_with_an_unknown_outcome(make, record):
 
 def test_a_series_survives_an_unknown_settle(make, record):
     """
-    The acknowledgement of a run takes effect, but its answer is lost.
-
-    The recurring job continues.
+    If the acknowledgement of a run takes effect, but its answer is lost, the recurring job continues.
     """
     store = FaultyStore()
     scheduler = make(store).start()

@@ -157,9 +157,7 @@ def test_stop_releases_jobs_that_wait_for_a_worker(make, file_url, until):
 
 def test_stop_writes_waiting_acknowledgements(make, file_url, record, monkeypatch):
     """
-    A stop reaches its time limit while acknowledgements wait for the next commit.
-
-    The stop still writes them.
+    If a stop reaches its time limit while acknowledgements wait for the next commit, the stop still writes them.
     """
     monkeypatch.setattr(_completion, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
@@ -216,9 +214,7 @@ def test_stop_from_a_hook(make, url):
 
 def test_two_stops_at_once(make, url):
     """
-    Two threads stop a scheduler at once.
-
-    Both calls return when the scheduler has stopped.
+    If two threads stop a scheduler at once, both calls return when the scheduler has stopped.
     """
     scheduler = make(url).start()
     go_on, started = threading.Event(), threading.Event()
@@ -329,9 +325,9 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    An object that the interpreter destroys last calls the scheduler.
+    If an object that the interpreter destroys last calls the scheduler, the calls do not fail.
 
-    The calls neither fail nor wait for a frozen thread.
+    They do not wait for a frozen thread.
     """
     program = f"""
         import builtins, os, sys

@@ -82,9 +82,7 @@ def test_a_quicker_sample_is_kept():
 
 def test_a_store_that_was_set_back():
     """
-    The store's own clock is set back or forward.
-
-    The next sample follows it.
+    If the store's own clock is set back or forward, the next sample follows it.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -110,9 +108,7 @@ def test_a_deadline_is_not_before_its_instant():
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
     """
-    The thread is held up between its readings of two clocks.
-
-    The computed deadline is still not too late.
+    If the thread is held up between its readings of two clocks, the computed deadline is still not too late.
     """
     clock = ManualClock()
     told = StoreClock(Runtime(clock=clock))
@@ -424,9 +420,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    The server's clock is set, and a client has not noticed this.
-
-    The client still sets jobs neither early nor late.
+    If the server's clock is set, and a client has not noticed this, the client still sets jobs neither early nor late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -516,9 +510,9 @@ def test_a_job_for_now_is_due_now(make, delay):
 @pytest.mark.parametrize("start_ns", [10**13 + 1, 123_456_789_012_345, 10**15 - 7])
 def test_a_manual_clock_that_stops_at_an_instant(start_ns):
     """
-    A manual clock stops exactly at an instant.
+    If a manual clock stops exactly at an instant, a timer for that instant is then due.
 
-    A timer for that instant is then due. A nanosecond earlier it is not.
+    A nanosecond earlier it is not.
     """
     clock = ManualClock(start_ns)
     told, wheel, fired = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []

@@ -90,9 +90,9 @@ class Tripping(MemoryStore):
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_the_scheduler_continues(make, record, caplog, call):
     """
-    Any call fails twice.
+    If any call fails twice, jobs that were set at that time, and later jobs, still fire.
 
-    Jobs that were set at that time, and later jobs, still fire. The log has the traceback.
+    The log has the traceback.
     """
     store = Tripping(call)
     scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
@@ -133,9 +133,7 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    The store always rejects one acknowledgement.
-
-    It blocks neither the other acknowledgements of its batch nor later batches.
+    If the store always rejects one acknowledgement, it blocks no others, in its batch or later.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -193,9 +191,9 @@ def test_text_that_a_store_rejects(make, events):
 
 def test_stop_closes(caplog):
     """
-    The store fails while a scheduler releases its leases.
+    If the store fails while a scheduler releases its leases, the scheduler is still stopped and closed.
 
-    The scheduler is still stopped and closed. It reports the failure.
+    It reports the failure.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -253,9 +251,7 @@ def test_no_thread_to_spare(make, record, caplog, no_threads, name):
 
 def test_another_worker_cannot_be_started(make, record, no_threads):
     """
-    A worker cannot start another worker for a waiting job.
-
-    It runs its own job, and then the waiting job itself.
+    If a worker cannot start another worker for a waiting job, it runs its own job, and then the waiting job itself.
     """
     scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
     scheduler.handler("h")(record)
@@ -413,9 +409,7 @@ def test_checkpoints_continue(tmp_path):
 
 def test_later_transactions_are_still_followed(tmp_path):
     """
-    The wait for the end of one transaction fails.
-
-    The wait for the next transaction still works.
+    If the wait for the end of one transaction fails, the wait for the next transaction still works.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

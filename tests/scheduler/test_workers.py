@@ -165,9 +165,7 @@ def test_order_of_one(work):
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost(work, seed):
     """
-    Many threads put items while workers start and end.
-
-    Each item runs once.
+    If many threads put items while workers start and end, each item runs once.
     """
     counted = []
 

@@ -292,9 +292,9 @@ def test_the_same_request_is_done_once(server):
 
 def test_another_request_with_the_same_key(server):
     """
-    An idempotency key is used again for a request with another body, method, address or precondition.
+    If an idempotency key is used again for a different request, this request is refused.
 
-    This request is refused.
+    The body, method, address or precondition may differ.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -394,9 +394,9 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    A request is cut off while an equal request waits for its answer.
+    If a request is cut off while an equal request waits for its answer, the waiting one gets a 503.
 
-    The waiting request gets a 503, which asks the client to repeat it.
+    The 503 asks the client to repeat the request.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"
@@ -414,9 +414,7 @@ def test_a_request_that_was_cut_off(server, until):
 
 def test_the_same_request_at_the_same_time(server):
     """
-    Equal requests arrive together.
-
-    One of them is executed, and all get its answer.
+    If equal requests arrive together, one of them is executed, and all get its answer.
     """
     answers = []
 

@@ -169,9 +169,9 @@ def test_a_fork(client, monkeypatch):
 
 def test_a_lost_answer_is_asked_for_again(relay):
     """
-    The answer to a write is lost.
+    If the answer to a write is lost, the client sends the write again.
 
-    The client sends the write again. The service executes it once, and the client gets the first answer.
+    The service executes it once, and the client gets the first answer.
     """
     url, cuts = relay
     with contextlib.closing(Scheduler(url)) as client:

@@ -175,9 +175,7 @@ def test_unusable_answers(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    Another server refuses a request, without the fields that our service gives.
-
-    The request is not sent again.
+    If another server refuses a request, without the fields that our service gives, the request is not sent again.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -32,9 +32,7 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    Another thread of the parent was about to send a request during the fork.
-
-    The child can still use its client.
+    If another thread of the parent was about to send a request during the fork, the child can still use its client.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")

@@ -33,9 +33,7 @@ ONCE = RetryPolicy(attempts=1)
 
 def test_a_stop_waits_for_running_handlers(client, server, monkeypatch):
     """
-    A handler is still running while its client stops.
-
-    It keeps its lease, and its result counts.
+    If a handler is still running while its client stops, it keeps its lease, and its result counts.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)

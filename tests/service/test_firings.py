@@ -59,9 +59,7 @@ def test_a_firing_is_sent_once(waiting, until):
 
 def test_a_firing_that_ends_during_the_read(engines, waiting, until, monkeypatch):
     """
-    A firing ends while the firings are read.
-
-    It is sent as running, and its end is sent with the next firings.
+    If a firing ends while the firings are read, it is sent as running, and its end is sent with the next firings.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines

@@ -191,9 +191,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Several requests arrive together.
-
-    They do not count as one head that is too large, wherever a read ends.
+    If several requests arrive together, they do not count as one head that is too large, wherever a read ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

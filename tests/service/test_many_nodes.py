@@ -66,9 +66,9 @@ def fill(node, queue, **more):
 
 def test_workers_at_any_node(nodes, until):
     """
-    Each request goes to the next node, as with a load balancer.
+    If each request goes to the next node, as with a load balancer, each job runs once.
 
-    Each job runs once, and no acknowledgement is refused.
+    No acknowledgement is refused.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "once")

@@ -82,9 +82,7 @@ def test_pull_workers(proxy):
 
 def test_a_request_again(nodes, proxy):
     """
-    A request is repeated with the same idempotency key.
-
-    Every node gives the same answer, even while a node is killed.
+    If a request is repeated with one idempotency key, every node gives the same answer, even while a node is killed.
     """
     requests = [
         ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),

@@ -111,9 +111,7 @@ def test_a_late_acknowledgement(server):
 
 def test_the_same_lease_again(server):
     """
-    The answer to a lease request was lost.
-
-    Repeating the request with the same Idempotency-Key returns the same firings.
+    If the answer to a lease request was lost, a repeat with the same Idempotency-Key returns the same firings.
     """
     fire_id = put(server, "twice", "twice")
     body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
@@ -124,9 +122,7 @@ def test_the_same_lease_again(server):
 
 def test_a_worker_that_goes_away(server):
     """
-    A worker disconnects while it waits.
-
-    The next worker gets the job, as its first attempt.
+    If a worker disconnects while it waits, the next worker gets the job, as its first attempt.
     """
     for _ in range(20):
         polling(server, "gone").close()
@@ -166,9 +162,7 @@ def test_too_many_workers_wait(start):
 
 def test_a_stop_answers_waiting_workers(start, until):
     """
-    SIGTERM comes while workers wait.
-
-    Each worker gets an empty answer at once, and the process exits cleanly.
+    If SIGTERM comes while workers wait, each worker gets an empty answer at once, and the process exits cleanly.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]

@@ -123,9 +123,7 @@ async def jobs_of(service):
 
 def test_each_request_repeated_at_another_node(make):
     """
-    A request is repeated at another node, or after a restart.
-
-    It changes nothing and gets the first answer.
+    If a request is repeated at another node, or after a restart, it changes nothing and gets the first answer.
     """
 
     async def main():
@@ -144,9 +142,7 @@ def test_each_request_repeated_at_another_node(make):
 
 def test_a_request_at_two_nodes_at_once(make):
     """
-    Equal requests reach two nodes at the same moment.
-
-    One request is executed, and both get its answer.
+    If equal requests reach two nodes at the same moment, one request is executed, and both get its answer.
     """
 
     async def main():
@@ -162,9 +158,7 @@ def test_a_request_at_two_nodes_at_once(make):
 
 def test_another_request_at_another_node(make):
     """
-    A key is used again with another request.
-
-    Every node refuses this, and still answers the first request.
+    If a key is used again with another request, every node refuses this, and still answers the first request.
     """
 
     async def main():
@@ -219,10 +213,9 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    A node dies after any part of a request.
+    If a node dies after any part of a request, another node does the rest and gives the same answer.
 
-    Another node does the rest and gives the same answer. As many generations are given out as without a crash, so no
-    write was done twice.
+    As many generations are given out as without a crash, so no write was done twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))

@@ -254,9 +254,7 @@ def test_a_key_that_ends_like_an_action(guarded):
 
 def test_a_kept_answer_belongs_to_its_token(guarded):
     """
-    Another token has used an Idempotency-Key.
-
-    A request with this key does not get the other token's answer.
+    If another token has used an Idempotency-Key, a request with this key does not get the other token's answer.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200

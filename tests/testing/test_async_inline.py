@@ -85,9 +85,7 @@ def test_it_is_started_and_stopped_as_any_other(loops):
 
 def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops):
     """
-    The test calls `clock.advance`, which blocks its loop.
-
-    So an async handler runs on another loop.
+    If the test calls `clock.advance`, which blocks its loop, an async handler runs on another loop.
     """
 
     async def test():

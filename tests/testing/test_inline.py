@@ -163,9 +163,9 @@ def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, 
 
 def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
     """
-    A handler with `overlap="cancel"` moves the clock past the next run.
+    If a handler with `overlap="cancel"` moves the clock past the next run, it is not stopped.
 
-    It is not stopped. The next run follows when the handler has ended.
+    The next run follows when the handler has ended.
     """
     begun = []
 
@@ -257,9 +257,9 @@ def test_the_firing_is_not_set_after_the_handler(scheduler, manual_clock):
 
 def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
     """
-    A handler stops the scheduler.
+    If a handler stops the scheduler, the stop does not wait for the handler, which ends as usual.
 
-    The stop does not wait for the handler, which ends as usual. No job fires after the stop.
+    No job fires after the stop.
     """
     left = []
     scheduler.handler("stopping")(lambda _: left.append(scheduler.stop()))
@@ -274,9 +274,7 @@ def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
 
 def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_clock, seen):
     """
-    The clock is set while a job is paused.
-
-    The due time of the job is corrected when the job or its scope is resumed.
+    If the clock is set while a job is paused, the job's due time is corrected when it or its scope is resumed.
     """
     for key in ("job", "scope"):
         scheduler.set(key, delay=1800, handler="note", payload=key)
@@ -349,9 +347,9 @@ def two_at_once(scheduler, count):
 @pytest.mark.parametrize("move", ["advance", "jump", "jump_to_next"])
 def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monkeypatch, goes_on, move):
     """
-    Jobs set further jobs without a delay, endlessly.
+    If jobs set further jobs without a delay, endlessly, the call that moves the time raises a RuntimeError.
 
-    The call that moves the time raises a RuntimeError, as it does for timers.
+    It does the same for timers.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     fired = []
@@ -369,9 +367,7 @@ def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monke
 
 def test_a_turn_fires_each_job_that_was_due(scheduler, manual_clock, monkeypatch, seen):
     """
-    More jobs than `TURNS_MAX` are due at one instant.
-
-    All fire, and no endless loop is reported.
+    If more jobs than `TURNS_MAX` are due at one instant, all fire, and no endless loop is reported.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     for number in range(200):

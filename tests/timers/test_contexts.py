@@ -427,9 +427,9 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    Many threads cancel a context.
+    If many threads cancel a context, one of these calls returns True.
 
-    One of these calls returns True. After it, all descendants have ended.
+    After it, all descendants have ended.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -511,9 +511,7 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    A context in the middle of a chain ends.
-
-    Its parent continues, and no longer refers to it.
+    If a context in the middle of a chain ends, its parent continues, and no longer refers to it.
     """
     root = background()
     middle = with_cancel(root)

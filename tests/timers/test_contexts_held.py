@@ -56,9 +56,7 @@ def test_children_without_waits_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    A timer of a long-lived context is cancelled.
-
-    The context releases the timer's callback and arguments.
+    If a timer of a long-lived context is cancelled, the context releases the timer's callback and arguments.
     """
 
     class Callback:
@@ -169,9 +167,9 @@ def test_a_chain_is_dropped(waits):
 
 def test_threads_that_make_and_drop_children():
     """
-    Threads make and drop children.
+    If threads make and drop children, everything that waits below the root is called once.
 
-    Everything that waits below the root is called once. All other objects are freed.
+    All other objects are freed.
     """
     root = background()
     called: list[int] = []

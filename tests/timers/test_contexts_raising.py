@@ -23,9 +23,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    Callbacks raise exceptions that are not an Exception.
-
-    The first of these is raised again once all contexts have ended.
+    If callbacks raise exceptions that are not an Exception, the first is raised again once all contexts have ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []
@@ -46,9 +44,7 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    An `on_end` callback raises during a drain or close.
-
-    By then, all contexts and the wheel have ended.
+    If an `on_end` callback raises during a drain or close, all contexts and the wheel have ended.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

@@ -299,9 +299,9 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    A set or move comes before a firing of the same key in another thread.
+    If a set or move comes before a firing of the same key in another thread, this firing does nothing.
 
-    That firing does nothing: the key expires once, and not early.
+    So the key expires once, and not early.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

@@ -29,9 +29,7 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    Threads set one key in different ways.
-
-    One timer remains, with the value and the delay of one of these sets.
+    If threads set one key in different ways, one timer remains, with the value and the delay of one of these sets.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -65,9 +63,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    A set is made inside another set, while the driver is notified.
+    If a set is made inside another set, while the driver is notified, the inner set counts as the later one.
 
-    The inner set counts as the later one. Its value and its deadline stay.
+    Its value and its deadline stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -106,9 +104,9 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 @pytest.mark.parametrize("verb", ["drain", "close"])
 def test_a_callback_of_a_close_may_wait_for_other_threads(make_rig, verb):
     """
-    A drain or close runs the callback of a context.
+    While a drain or close runs the callback of a context, other threads can use the keys.
 
-    Meanwhile other threads can use the keys. The callback can wait for these threads, and can use the keys itself.
+    The callback can wait for these threads, and can use the keys itself.
     """
     rig = make_rig()
     wheel = rig.wheel

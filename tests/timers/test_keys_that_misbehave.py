@@ -112,9 +112,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
 def test_a_key_that_uses_the_wheel(make_rig, method, verb):
     """
-    A key uses the wheel while it is hashed or compared.
-
-    There is no deadlock, and no timer is lost or repeated.
+    If a key uses the wheel while it is hashed or compared, there is no deadlock, and no timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}

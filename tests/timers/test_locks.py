@@ -12,9 +12,9 @@ from tickwheel.timers import locks
 
 def test_locks_that_are_made_during_a_fork():
     """
-    Threads fork at the same time, and other threads create locks.
+    If threads fork at the same time, and other threads create locks, in each child every lock can be acquired.
 
-    In each child every lock can be acquired. No lock stays held.
+    No lock stays held.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

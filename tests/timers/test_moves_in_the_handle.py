@@ -57,9 +57,7 @@ def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
 
 def test_a_timer_that_is_moved_while_its_batch_fires() -> None:
     """
-    An earlier callback moves a due timer to a later time.
-
-    The timer fires once, at its new deadline.
+    If an earlier callback moves a due timer to a later time, the timer fires once, at its new deadline.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -120,9 +118,7 @@ def test_many_moved_timers_keep_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    Thousands of engines are made and freed.
-
-    Each timer still finds its own engine.
+    If thousands of engines are made and freed, each timer still finds its own engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

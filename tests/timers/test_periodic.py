@@ -111,9 +111,7 @@ def test_no_drift():
 )
 def test_missed(make_rig, missed, fired, left_out):
     """
-    A slow callback delays firings.
-
-    The policy decides whether they are skipped, made up for, or postponed.
+    If a slow callback delays firings, the policy decides whether they are skipped, made up for, or postponed.
     """
     rig = make_rig()
     slow = [2.5]

@@ -56,9 +56,7 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    Three other threads use a wheel on a thread.
-
-    The wheel keeps the promise.
+    If three other threads use a wheel on a thread, the wheel keeps the promise.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)
@@ -106,9 +104,7 @@ def test_a_handle_that_is_logged():
 
 def test_a_move_to_now_is_logged_before_it_fires():
     """
-    A timer fires before the call that moved it has returned.
-
-    This does not count as early.
+    If a timer fires before the call that moved it has returned, this does not count as early.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -92,9 +92,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    Other calls interrupt a check of the invariants.
-
-    The check finds no fault.
+    If other calls interrupt a check of the invariants, the check finds no fault.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -124,9 +122,7 @@ HOOKS = {"settrace": sys.gettrace, "setprofile": sys.getprofile}
 @pytest.mark.parametrize("kind", WHEELS)
 def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
     """
-    A call on a timer is interrupted by a drain or close of its wheel.
-
-    The timer still has exactly one outcome.
+    If a call on a timer is interrupted by a drain or close of its wheel, the timer still has exactly one outcome.
     """
 
     def call(clock, wheel):
@@ -147,9 +143,9 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
-    The wheel is closed while a timer is set, or set again by its callback.
+    If the wheel is closed while a timer is set, the timer is refused, or `close` returns it.
 
-    The timer is refused, or `close` returns it.
+    The same holds if the timer's callback sets it again.
     """
     known = []
 

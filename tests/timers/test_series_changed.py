@@ -247,9 +247,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    The next firing of a series already waits for a worker when the last call ends.
-
-    The series continues.
+    If the next firing of a series already waits for a worker when the last call ends, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

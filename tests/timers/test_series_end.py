@@ -116,9 +116,7 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    Another thread finds a series in the wheel while it is being set.
-
-    The series already has all parts of a handle.
+    If another thread finds a series in the wheel while it is being set, the series already has all parts of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)

@@ -170,9 +170,9 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    The clock is corrected by milliseconds during a firing.
+    If the clock is corrected by milliseconds during a firing, the series does not fire again.
 
-    The series does not fire again, even if a check follows at once.
+    This holds even if a check follows at once.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -192,9 +192,9 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    The clock skips due times.
+    If the clock skips due times, the misfire policy decides.
 
-    As the misfire policy says, they fire within a minute (once or each) or are omitted.
+    They fire within a minute (once or each), or are omitted.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -219,9 +219,9 @@ def test_skip_fires_what_is_less_than_a_minute_late(rig):
 
 def test_there_and_back_between_looks(rig):
     """
-    Between two checks, the clock is set to a wrong time and then right again, in either direction.
+    If the clock is set to a wrong time and then right again between two checks, this has no effect.
 
-    This has no effect.
+    The wrong time may be earlier or later.
     """
     series = rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.until_a_look()
@@ -272,9 +272,7 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    A wall clock stops just before the due time.
-
-    The wheel does not read it continuously.
+    If a wall clock stops just before the due time, the wheel does not read it continuously.
     """
 
     class StuckClock(ManualClock):
@@ -292,9 +290,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    The time of a check in seconds is rounded down by a nanosecond.
-
-    The checks still make progress.
+    If the time of a check in seconds is rounded down by a nanosecond, the checks still make progress.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -305,9 +301,7 @@ def test_a_clock_beyond_the_precision_of_floats():
 
 def test_a_slow_callback(rig):
     """
-    Due times pass while the callback runs.
-
-    They are omitted or, with "all", made up for.
+    If due times pass while the callback runs, they are omitted or, with "all", made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -392,9 +386,7 @@ def test_one_instant_follows_the_clock(rig):
 
 def test_one_instant_paused_over(rig):
     """
-    A series is paused while its only instant passes.
-
-    The series ends.
+    If a series is paused while its only instant passes, the series ends.
     """
     timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     timer.pause()

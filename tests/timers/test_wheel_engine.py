@@ -28,9 +28,7 @@ class TestWheelEngine(EngineSuite):
 @pytest.mark.parametrize("part", [lambda engine: engine, lambda engine: engine._filing.wheel], ids=["engine", "wheel"])
 def test_the_counts_of_a_drain_that_a_signal_interrupts(part: Callable[[WheelEngine], Any]) -> None:
     """
-    A drain counts while a signal handler sets and cancels timers.
-
-    The counts include these timers.
+    If a drain counts while a signal handler sets and cancels timers, the counts include these timers.
     """
     engine = WheelEngine(HeapWheel(), ManualClock())
     engine.call_later(1, print)

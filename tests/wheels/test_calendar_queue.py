@@ -27,9 +27,7 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    Ten thousand deadlines are spread evenly over a span of any length.
-
-    Each page holds fewer than fifty of them.
+    If ten thousand deadlines are spread evenly over a span of any length, each page holds fewer than fifty of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -42,9 +40,9 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    A quarter of the deadlines is far denser than the others.
+    If a quarter of the deadlines is far denser than the others, one page holds all of that quarter.
 
-    One page holds all of that quarter. This is the weak point of the design.
+    This is the weak point of the design.
     """
     wheel = CalendarWheel()
     for number in range(3_000):

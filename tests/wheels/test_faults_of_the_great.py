@@ -64,9 +64,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    A garbage collection runs Python code.
-
-    This code does not count as work of the call that triggered the collection.
+    If a garbage collection runs Python code, this does not count as work of the call that triggered it.
     """
 
     def called(*_: object) -> None:
@@ -92,9 +90,7 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    A deadline is one whole turn of a level ahead, in the slot of the present time.
-
-    It is neither lost nor early (tokio #8334).
+    If a deadline is one whole turn of a level ahead, in the slot of now, it is neither lost nor early (tokio #8334).
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -155,9 +151,9 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    An entry cascades into the current tick.
+    If an entry cascades into the current tick, it expires in this tick.
 
-    It expires in this tick, before entries of the tick that were inserted later.
+    It comes before entries of the tick that were inserted later.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)
@@ -197,9 +193,7 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    An item is offered just before a thread that calls take sleeps.
-
-    The thread sees the item (tokio #6682, RussellLuo #5).
+    If an item is offered just before a thread in `take` sleeps, the thread sees it (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -271,9 +265,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    A delivery stops in the middle of a slot.
-
-    The next delivery has the other entries of the slot, in order.
+    If a delivery stops in the middle of a slot, the next delivery has the other entries of the slot, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -286,9 +278,7 @@ def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
 
 def test_wahern_delivers_66_before_62(make: Make) -> None:
     """
-    A wheel is polled less often than its tick.
-
-    It delivers the entries of all levels in order of deadlines.
+    If a wheel is polled less often than its tick, it delivers the entries of all levels in order of deadlines.
     """
     wheel = make(0.001)
     unit = 1_000_000

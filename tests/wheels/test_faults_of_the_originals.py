@@ -68,9 +68,9 @@ def test_russellluo_second_stop_panics(make: Make) -> None:
 
 def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
-    A timer is set and moved at any position of the pointer.
+    If a timer is set and moved at any position of the pointer, it fires once, at its new deadline.
 
-    It fires once, at its new deadline. (In go-zero, 26 % of such timers do not.)
+    (In go-zero, 26 % of such timers do not.)
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):

@@ -78,9 +78,7 @@ def test_sqlite(tmp_path, until):
 @pytest.mark.parametrize("how", ["into a new database", "over the old one", "copied"])
 def test_postgres_on_the_same_server(postgres, database, caplog, how):
     """
-    A dump or a copied database is restored on the same server.
-
-    No generation is used twice.
+    If a dump or a copied database is restored on the same server, no generation is used twice.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")
@@ -113,9 +111,7 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
 
 def test_postgres_restored_beneath_a_node(postgres, database, until):
     """
-    A dump is restored over the tables of an open client.
-
-    The client notices this with its next set.
+    If a dump is restored over the tables of an open client, the client notices this with its next set.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")

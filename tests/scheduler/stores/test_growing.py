@@ -181,9 +181,7 @@ time.sleep(3600)
 @pytest.mark.parametrize("lease_s", [2])
 def test_a_node_is_killed_while_the_store_grows(make, address, until):
     """
-    A node that knows only the old number of shards is killed.
-
-    Other nodes run all jobs.
+    If a node that knows only the old number of shards is killed, other nodes run all jobs.
     """
     make(4)
     runs, there = [], []

@@ -59,9 +59,7 @@ def test_an_interrupted_attempt_names_its_owner(served):
 
 def test_two_prune(served):
     """
-    Two processes prune the history at the same time.
-
-    Each old record is deleted once, and recent records stay.
+    If two processes prune the history at the same time, each old record is deleted once, and recent records stay.
     """
     url, _ = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

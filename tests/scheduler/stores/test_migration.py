@@ -249,9 +249,7 @@ def test_manifests_are_moved(stores):
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_more_shards(new_url, kind):
     """
-    Jobs move to a store with more shards on the same server.
-
-    They spread over these shards, and each job fires once.
+    If jobs move to a store with more shards on the same server, they spread over these shards, and each job fires once.
     """
     with closing(open_store(f"{new_url(kind)}&shards=2")) as source:
         before = fill(source)
@@ -311,9 +309,7 @@ def test_pauses_outlast_every_break(stores):
 
 def test_a_half_moved_job_of_an_earlier_version(stores):
     """
-    A version without pauses has left a job half moved.
-
-    The job arrives in the target.
+    If a version without pauses has left a job half moved, the job arrives in the target.
     """
     source, target, _, _ = stores
     words = json.dumps([identity_of(source), identity_of(target), "pending", "why", 0])
@@ -363,9 +359,7 @@ def test_a_job_that_cannot_be_parked(stores):
 
 def test_a_lost_lease_leaves_jobs_paused(stores):
     """
-    Another owner takes the source over before a paused job is parked.
-
-    The job stays paused.
+    If another owner takes the source over before a paused job is parked, the job stays paused.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job("a", 0, DUE)), model.SetPause("a", "ops", "why")])
@@ -383,9 +377,7 @@ def test_a_lost_lease_leaves_jobs_paused(stores):
 
 def test_a_resume_during_a_migration_holds(stores):
     """
-    A caller resumes or pauses a job just before it is parked.
-
-    The job arrives in the state that the caller chose.
+    If a caller resumes or pauses a job just before it is parked, the job arrives in the state that the caller chose.
     """
     source, target, _, _ = stores
     source.apply([*(model.Set(model.Job(key, 0, FAR)) for key in ("a", "b")), model.SetPause("a", "ops")])
@@ -404,9 +396,7 @@ def test_a_resume_during_a_migration_holds(stores):
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("postgres", "redis")], indirect=True, ids="-".join)
 def test_any_write_fails_once(stores):
     """
-    Any write to either store fails once, before or after its effect.
-
-    The next run completes the migration.
+    If any write to either store fails once, before or after its effect, the next run completes the migration.
     """
     source, target, _, _ = stores
     for turn in itertools.count(1):

@@ -161,9 +161,7 @@ def test_epochs_are_unique(make):
 
 def test_node_that_does_not_renew(make, until):
     """
-    A node is suspended until its lease expires.
-
-    It loses its shards, and its writes are rejected when it continues.
+    If a node is suspended until its lease expires, it loses its shards, and its writes are rejected when it continues.
     """
     paused, heir = make("shards=2&lease_s=1"), make("lease_s=1")
     epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
@@ -250,9 +248,7 @@ def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
 
 def test_a_set_after_the_lease_has_expired(make, until):
     """
-    A node whose lease has expired without its knowledge sets a job.
-
-    The shard's new owner learns of the job.
+    If a node whose lease has expired without its knowledge sets a job, the shard's new owner learns of the job.
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")
@@ -302,9 +298,7 @@ def test_one_question_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    A node joins while attempts run.
-
-    Each attempt runs once, stays on its node, and is still reported as started.
+    If a node joins while attempts run, each attempt runs once, stays on its node, and is still reported as started.
     """
     runs, goes_on = [], threading.Event()
     stores = [make_store(f"{address}shards=4&lease_s=6") for _ in range(2)]
@@ -390,9 +384,7 @@ time.sleep(3600)
 
 def test_restarted_in_place(address, record, until):
     """
-    A container is killed and restarted in place, with the same host name and process id.
-
-    It fires the interrupted jobs again.
+    If a container is restarted in place, with the same host name and process id, it fires the interrupted jobs again.
     """
     url = f"{address}shards=2&lease_s=1"
     with subprocess.Popen([sys.executable, "-c", BEGINS_AND_HANGS, url], stdout=subprocess.PIPE, text=True) as former:
@@ -408,9 +400,7 @@ def test_restarted_in_place(address, record, until):
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres_url", "redis_url"])
 def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
     """
-    The answer that grants a lease is lost during the start.
-
-    The start can be repeated, and jobs fire at once.
+    If the answer that grants a lease is lost during the start, the start can be repeated, and jobs fire at once.
     """
     urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
     store = make_store(urls.get(kind) or request.getfixturevalue(kind))

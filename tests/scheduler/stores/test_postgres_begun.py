@@ -113,9 +113,7 @@ def test_a_hand_over_reads_the_begun_jobs(postgres, database, rows_read):
 
 def test_released_jobs_are_found(postgres, database):
     """
-    An owner releases its shards while jobs run.
-
-    The next owner recovers these jobs.
+    If an owner releases its shards while jobs run, the next owner recovers these jobs.
     """
     url = f"{postgres.url(database)}&shards=2"
     with closing(open_store(url)) as first, closing(open_store(url)) as second:
@@ -129,9 +127,9 @@ def test_released_jobs_are_found(postgres, database):
 
 def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database):
     """
-    A running job is locked during a takeover.
+    If a running job is locked during a takeover, it is listed as the new owner's.
 
-    The job is listed as the new owner's, so the owner after that recovers it.
+    So the owner after that recovers it.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as first, closing(open_store(url)) as second, closing(open_store(url)) as third:
@@ -276,9 +274,9 @@ def test_withdrawn_jobs_are_noticed(lists):
 
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
-    A slot is given to new jobs while the server is asked about the old jobs.
+    If a slot is given to new jobs while the server is asked about the old jobs, it keeps the new ones.
 
-    The slot keeps the new jobs, even if their generation is the same.
+    This holds even if their generation is the same.
     """
     for generation in range(32):
         write(lists, [generation])

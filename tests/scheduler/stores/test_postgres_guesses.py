@@ -171,9 +171,7 @@ def test_two_nodes_set_the_same_new_keys(make):
 
 def test_begins_and_sets_of_the_same_jobs(make):
     """
-    An owner claims jobs while a caller sets the same jobs again.
-
-    The two never deadlock.
+    If an owner claims jobs while a caller sets the same jobs again, the two never deadlock.
     """
     owner, caller = make(), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}

@@ -227,9 +227,9 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    The server has ended all idle sessions.
+    If the server has ended all idle sessions, the first call fails and drops all of them.
 
-    The first call fails and drops all of these sessions, so no other call fails.
+    So no other call fails.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -271,9 +271,7 @@ def test_crash_of_the_server(postgres, open_database, until):
 
 def test_a_claim_between_two_leases(postgres, database, open_database):
     """
-    An attempt begins after its owner's lease has expired and before the next owner has a lease.
-
-    The next owner recovers it.
+    If an attempt begins after its owner's lease has expired, and before the next lease, the next owner recovers it.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
@@ -291,10 +289,9 @@ def test_a_claim_between_two_leases(postgres, database, open_database):
 
 def test_node_that_is_paused_in_a_transaction(open_database, until):
     """
-    A node is suspended within a transaction.
+    If a node is suspended within a transaction, the server ends the transaction after the node's lease has expired.
 
-    The server ends the transaction after the node's lease has expired. Otherwise other nodes could not take over the
-    shards.
+    Otherwise other nodes could not take over the shards.
     """
     paused, heir = open_database("&shards=1&lease_s=1"), open_database("&lease_s=1")
     (lease,) = paused.acquire("paused")

@@ -46,9 +46,9 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    The rows of jobs are locked during a takeover.
+    If the rows of jobs are locked during a takeover, the first renewal after that recovers them.
 
-    The first renewal after the lock has ended recovers the jobs and notifies the owner.
+    It also notifies the owner.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -77,9 +77,7 @@ def test_locked_jobs_are_rescued_later(left, paused):
 
 def test_locked_notes_are_left(left):
     """
-    A former owner has locked some notes.
-
-    The next owner does not wait for them.
+    If a former owner has locked some notes, the next owner does not wait for them.
     """
     first, second, other = left
     other.execute("DELETE FROM tickwheel_note")

@@ -273,9 +273,7 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_a_partition_without_notifications(make, record, redis_url, monkeypatch):
     """
-    One partition sends no notifications, but the others do.
-
-    Requests in the silent partition are found by polling.
+    If one partition sends no notifications, but the others do, requests in the silent partition are found by polling.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -377,10 +375,9 @@ def test_a_master_hangs(make, record, cluster, until, number):
 
 def test_a_master_is_lost_under_load(make_redis, until):
     """
-    One of three masters, each with a replica, is killed.
+    If one of three masters is killed, no write that its replica had is lost, and no job runs twice.
 
-    No write that its replica had is lost, and no job runs twice. Calls raise transient errors, until the replica takes
-    over within ten seconds.
+    Calls raise transient errors, until the replica takes over within ten seconds.
     """
     cluster = redis_servers.RedisCluster(make_redis)
     try:

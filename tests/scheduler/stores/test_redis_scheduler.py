@@ -112,9 +112,7 @@ def test_all_shards_are_listed(make, events, redis_url):
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_fails_once(make, record, redis_url, call, after):
     """
-    Any call fails once, before or after it takes effect.
-
-    Every job still fires exactly once.
+    If any call fails once, before or after it takes effect, every job still fires exactly once.
     """
     store = FaultyStore(open_store(redis_url))
     scheduler = make(store)

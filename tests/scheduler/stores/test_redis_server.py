@@ -247,9 +247,7 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    A server that syncs before each answer is killed during writes.
-
-    Afterwards it has every acknowledged job.
+    If a server that syncs before each answer is killed during writes, it has every acknowledged job.
     """
     make("", server)
     answered, lost = set(), []
@@ -373,9 +371,9 @@ def refused_by(server):
 
 def test_conflicting_batches_all_succeed(make):
     """
-    Several threads write large batches to the same few keys at once, through one or two store objects.
+    Conflicting batches all succeed.
 
-    All writes succeed.
+    In the test, several threads write large batches to the same few keys at once, through one or two store objects.
     """
     first = make("&shards=1")
     stores, generations = (first, first, make()), []

@@ -93,9 +93,7 @@ def owners(deployment):
 
 def test_two_versions_on_three_nodes(deployment, until):
     """
-    Three nodes change from one version to the next.
-
-    Jobs of both versions run on nodes that have their handlers.
+    While three nodes change from one version to the next, jobs of both versions run on nodes that have their handlers.
     """
     numbers = itertools.count()
     expected = []

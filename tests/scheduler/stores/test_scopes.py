@@ -15,9 +15,9 @@ COUNT = 16
 
 def test_two_nodes_honour_the_pauses_of_a_third_process(server_url, make, events, until):
     """
-    A third process pauses jobs by handler, by target and all together.
+    If a third process pauses jobs by handler, by target and all together, neither node starts them.
 
-    Neither node starts them. They keep their attempts and fire later.
+    They keep their attempts and fire later.
     """
     client, stores = make(server_url), [FaultyStore(make_store(server_url)) for _ in range(2)]
     nodes = [make(store, options=SchedulerOptions(owner=f"node {n}")) for n, store in enumerate(stores)]

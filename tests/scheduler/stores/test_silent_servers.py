@@ -233,9 +233,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    Another thread waits for a statement while the store is closed.
-
-    The close also ends the statement at the server.
+    If another thread waits for a statement while the store is closed, the close also ends the statement at the server.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []
@@ -395,9 +393,7 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    A client goes silent in the middle of a pipeline, and holds locks that leases need.
-
-    The next renewals end the client's session.
+    If a client goes silent in a pipeline, and holds locks that leases need, the next renewals end its session.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

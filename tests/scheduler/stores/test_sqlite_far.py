@@ -183,9 +183,7 @@ def test_the_owner_sorts_slots_that_come_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    A job is sorted to a place before jobs that are already running or pending.
-
-    The next scan finds it.
+    If a job is sorted to a place before jobs that are already running or pending, the next scan finds it.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -307,9 +305,9 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    Owners sort and are killed, while another process sets, moves and cancels jobs.
-
     Every job exists exactly once.
+
+    In the test, owners sort and are killed while another process sets, moves and cancels jobs.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:

@@ -176,9 +176,7 @@ def test_statements_number_no_value():
 
 def test_first_use_in_a_transaction(path):
     """
-    A scheduler cannot create its tables while a transaction locks the file.
-
-    The error says how to create them.
+    If a scheduler cannot create its tables while a transaction locks the file, the error says how to create them.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -194,9 +192,9 @@ def test_first_use_in_a_transaction(path):
 
 def test_writer_that_does_not_end(path, open_file):
     """
-    Another connection holds the write lock.
+    While another connection holds the write lock, writes wait, and then raise transient errors.
 
-    Writes wait, and then raise transient errors. Reads continue.
+    Reads continue.
     """
     store = open_file(busy_s=0.05)
     set_one(store)
@@ -213,10 +211,9 @@ def test_writer_that_does_not_end(path, open_file):
 
 def test_a_write_beside_a_connection_that_commits_without_pause(path, open_file):
     """
-    Another connection commits one batch after the other.
+    If another connection commits one batch after the other, a write takes place in one of the short pauses.
 
-    A write takes place in one of the short pauses. SQLite itself polls up to 100 ms apart, and would meet such a pause
-    of a millisecond only by chance.
+    SQLite itself polls up to 100 ms apart, and would meet such a pause of a millisecond only by chance.
     """
     store, is_over, commits = open_file(busy_s=5.0), threading.Event(), []
     set_one(store)
@@ -258,9 +255,7 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     """
-    An owner's lock file was deleted.
-
-    Once another process has acquired the shards, writes of the old owner are rejected.
+    If an owner's lock file was deleted, its writes are rejected once another process has acquired the shards.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -387,9 +382,7 @@ def test_fork(open_file):
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
 def test_without_rights(path, open_file, let_through, own_as_nobody, file_mode, folder_mode):  # noqa: PLR0917  fixtures
     """
-    A user may not read the file, or may not write to the file or its folder.
-
-    The error says so, without a traceback.
+    If a user may not read the file, or may not write to the file or its folder, the error says so, without a traceback.
     """
     open_file().close()
     let_through(path)

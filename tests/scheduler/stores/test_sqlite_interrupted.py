@@ -61,9 +61,7 @@ def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
 
 def test_ctrl_c_during_the_release_of_the_lock(open_file, monkeypatch):
     """
-    The release of the lock is interrupted.
-
-    A close completes the release.
+    If the release of the lock is interrupted, a close completes the release.
     """
     first, second = open_file(), open_file()
     first.acquire("one")

@@ -317,9 +317,9 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
     """
-    A file has 20,000 keys in one partition.
+    If a file has 20,000 keys in one partition, it opens unchanged.
 
-    It opens unchanged, and stays complete while the partition becomes a run.
+    It stays complete while the partition becomes a run.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -345,9 +345,9 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    Owners move keys and are killed, while another process sets, moves and cancels jobs.
-
     Every job exists exactly once.
+
+    In the test, owners move keys and are killed while another process sets, moves and cancels jobs.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:
@@ -442,9 +442,7 @@ def test_a_job_set_alone_meets_its_key_in_a_run(store, monkeypatch):
 
 def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
     """
-    A job gets another due time but keeps its number and slot.
-
-    It is not found by its former key.
+    If a job gets another due time but keeps its number and slot, it is not found by its former key.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS

@@ -110,9 +110,7 @@ def test_it_fires(path, conn, make, record, is_elsewhere):
 
 def test_it_fires_after_a_long_transaction(path, conn, make, record):
     """
-    A transaction stays open past the due time of its job.
-
-    The job fires after the commit.
+    If a transaction stays open past the due time of its job, the job fires after the commit.
     """
     owner = make(f"sqlite:///{path}").start()
     owner.handler("h")(record)

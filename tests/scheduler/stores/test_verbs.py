@@ -65,9 +65,9 @@ def test_a_series(server_url, make):
 
 def test_a_run_now_after_a_skip(any_url, make, until):
     """
-    An earlier skip or move has set a due time.
+    If an earlier skip or move has set a due time, running the job now keeps it.
 
-    Running the job now, by its key or with a filter, keeps that due time.
+    The job is run by its key or with a filter.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)

@@ -79,9 +79,7 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    A worker's acknowledgement cannot be written.
-
-    The worker is notified of this when the scheduler stops.
+    If a worker's acknowledgement cannot be written, the worker is notified of this when the scheduler stops.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()

@@ -98,9 +98,7 @@ def test_a_refusal_of_a_moment():
 
 def test_a_limit_for_a_minute():
     """
-    A receiver has a limit per minute and says how long it refuses.
-
-    In each minute it gets as many messages as it accepts.
+    If a receiver has a limit per minute and says how long it refuses, it gets its full limit in each minute.
     """
     world = World([0.1] * 300, limit=100, after=30, window=60)
     assert world.done == 300

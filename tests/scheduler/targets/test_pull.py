@@ -348,9 +348,7 @@ def test_a_claimed_firing_that_no_worker_fetches_is_released(target, clock, reco
 )
 def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later):
     """
-    An acknowledgement is repeated before it is written.
-
-    The repeat waits and gets the same answer as the first.
+    If an acknowledgement is repeated before it is written, the repeat waits and gets the same answer as the first.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -407,9 +405,7 @@ def test_a_firing_for_a_worker_that_had_left(target, record):
 
 def test_a_job_that_another_node_has_taken_over(target, record):
     """
-    A lease is released although the scheduler is not stopping.
-
-    The worker learns that another process has the job.
+    If a lease is released although the scheduler is not stopping, the worker learns that another process has the job.
     """
     (firing,) = hold(target, lambda firing: _End(record, firing), "k")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
@@ -479,9 +475,7 @@ def test_bounds(scheduler, monkeypatch):
 
 def test_a_queue_without_workers_delays_no_other_jobs(url, make, record):
     """
-    A queue has more due jobs than may be staged.
-
-    Other jobs fire on time, and a late worker gets the whole queue.
+    If a queue has more due jobs than may be staged, other jobs fire on time, and a late worker gets the whole queue.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)

@@ -95,9 +95,7 @@ def queue_receiver(redis_server, cut, client):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_broker_is_frozen(kind):
     """
-    A broker accepts connections but never answers.
-
-    No attempt is used, and nothing is blocked, not even a close.
+    If a broker accepts connections but never answers, no attempt is used, and nothing is blocked, not even a close.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
 

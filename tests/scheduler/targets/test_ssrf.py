@@ -229,9 +229,9 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    A name resolves to an outside address first, and then to an inside one.
+    If a name resolves to an outside address first, and then to an inside one, each lookup is checked.
 
-    Each lookup is checked, and the connection uses the checked address.
+    The connection uses the checked address.
     """
     outside, insides, port = servers
     names["rebind.test"] = [[OUTSIDE], [INSIDE]]

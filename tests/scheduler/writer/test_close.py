@@ -39,9 +39,7 @@ def test_close_writes_what_waits(make, store):
 
 def test_close_releases_callers_that_wait_for_room(make, store):
     """
-    A caller waits for room when the writer closes.
-
-    The caller gets an error that says so.
+    If a caller waits for room when the writer closes, the caller gets an error that says so.
     """
     writer = make(waiting_max=1)
     caught = []

@@ -163,9 +163,7 @@ def test_writes_keep_their_order(make, store):
 
 def test_own_writes_come_after_a_callers_turn(writer, store):
     """
-    The scheduler posts a write during a caller's commit.
-
-    The write is not lost: the writer's thread writes it next.
+    If the scheduler posts a write during a caller's commit, the write is not lost: the writer's thread writes it next.
     """
     answered = threading.Event()
     with store.held() as entered:

@@ -117,9 +117,9 @@ def test_callers_share_the_commit(make, store, answers):
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_batch_of_another_thread_is_written(make, store, answers, is_late):
     """
-    Another thread posts a batch during the call.
+    If another thread posts a batch during the call, it is written in the same commit.
 
-    The batch is written in the same commit or, if it comes late, in the next.
+    If it comes late, it is written in the next commit.
     """
     writer = make()
 
@@ -182,9 +182,7 @@ def test_an_unknown_outcome_is_reported(make, store, answers):
 @pytest.mark.parametrize("place", ["post", "apply"])
 def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
-    An exception from another thread interrupts the worker.
-
-    A posted batch is written, or has an unknown outcome.
+    If an exception from another thread interrupts the worker, a posted batch is written, or has an unknown outcome.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))

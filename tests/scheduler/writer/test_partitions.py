@@ -163,9 +163,9 @@ def test_the_schedulers_own_writes(writer, halves):
 
 def test_no_room_in_one(halves):
     """
-    One partition has no room for its part of many writes.
+    If one partition has no room for its part of many writes, the caller gets this partition's error.
 
-    The caller gets this partition's error. The other parts are written.
+    The other parts are written.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0, waiting_max=2, batch_max=1)
     first, second = halves.partitions

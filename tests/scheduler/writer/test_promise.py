@@ -107,9 +107,7 @@ def test_calls_in_order():
 
 def test_calls_each_once():
     """
-    A callback is added while the promise is being set.
-
-    One of the two threads calls it, exactly once.
+    If a callback is added while the promise is being set, one of the two threads calls it, exactly once.
     """
     for _ in range(200):
         promise: Promise[int] = Promise(Runtime())

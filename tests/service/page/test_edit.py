@@ -194,9 +194,7 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    A paused job is changed, and the change is undone.
-
-    The job's pause and due time stay.
+    If a paused job is changed, and the change is undone, the job's pause and due time stay.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

@@ -23,9 +23,7 @@ return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
 
 def test_a_gap_of_the_stream(start, page):
     """
-    A stream begins after the last known firing.
-
-    The page shows the period in which firings were missed.
+    If a stream begins after the last known firing, the page shows the period in which firings were missed.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())

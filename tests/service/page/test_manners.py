@@ -281,9 +281,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    Arrow keys are pressed before there are results.
-
-    They do not change which of the later results is chosen.
+    If arrow keys are pressed before there are results, they do not change which of the later results is chosen.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)

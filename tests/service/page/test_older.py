@@ -57,9 +57,7 @@ def test_all_firings_are_counted(server, page):
 
 def test_dead_firings_without_dots_are_drawn(server, page):
     """
-    A few dead firings are among many successful ones, and none of them has a dot any more.
-
-    The dead ones are drawn in their own colour.
+    If a few dead firings among many successful ones have no dot any more, they are drawn in their own colour.
     """
     page.open(server)
     script = """
@@ -89,9 +87,7 @@ def test_the_time_of_the_first_dead_firing(server, page):
 
 def test_a_long_run(server, page):
     """
-    A firing ends long after its dot was removed.
-
-    It is counted once, with its outcome.
+    If a firing ends long after its dot was removed, it is counted once, with its outcome.
     """
     page.open(server)
     script = """

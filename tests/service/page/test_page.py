@@ -67,9 +67,7 @@ def test_cancel_and_undo(server, page):
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     """
-    A recurring job is cancelled, and undo restores it.
-
-    It keeps its rule, its phase and its next run.
+    If a recurring job is cancelled, and undo restores it, it keeps its rule, its phase and its next run.
     """
     before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
     if "every" in rule:  # its start is in the past, so it runs at once, and later in the phase of its start
@@ -376,9 +374,7 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    A job is opened at the moment when another job is closed.
-
-    The new job is shown and stays open.
+    If a job is opened at the moment when another job is closed, the new job is shown and stays open.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)

@@ -88,9 +88,7 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
     """
-    The page asks for a token in a view of all jobs.
-
-    A token for one prefix is not used there, but on the next page.
+    If the page asks for a token in a view of all jobs, a token for one prefix is not used there, but on the next page.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -103,9 +101,7 @@ def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
 
 def test_a_late_stream(service, page, sign_in):
     """
-    The stream reports late that the token is restricted.
-
-    The page then leaves a view of all jobs.
+    If the stream reports late that the token is restricted, the page then leaves a view of all jobs.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201

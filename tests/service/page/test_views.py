@@ -100,9 +100,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    An old answer arrives after a newer one.
-
-    It does not bring back letters that were removed.
+    If an old answer arrives after a newer one, it does not bring back letters that were removed.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -219,9 +217,7 @@ def test_an_address_without_a_view(server, page, name):
 
 def test_no_outline_around_the_page(server, page):
     """
-    A deep link moves the focus to an element.
-
-    The page itself gets no outline, even for keyboard users.
+    If a deep link moves the focus to an element, the page itself gets no outline, even for keyboard users.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
