@@ -60,7 +60,7 @@ def test_cancel_drops_the_callback_at_once(still):
     still.move(2)
 
 
-def test_a_handle_keeps_what_it_was_given(still):
+def test_a_handle_returns_the_time_that_was_passed(still):
     """
     `when()` returns the time that was passed: a float as the same object, and a value of another type unchanged.
     """

@@ -53,7 +53,7 @@ def test_in_order(still):
     assert fired == sorted(range(500), key=lambda place: (delays[place], place))
 
 
-def test_a_turn_runs_what_was_ready_at_its_start(still):
+def test_a_turn_runs_only_timers_that_were_set_before_it(still):
     """
     A timer that a callback sets runs in a later turn, even if its delay is zero.
     """
@@ -311,7 +311,7 @@ def test_close_clears_the_timers():
         loop.call_later(1, print)
 
 
-def test_a_closed_loop_is_no_cycle():
+def test_a_closed_loop_is_in_no_reference_cycle():
     """
     A closed loop is freed with its last reference, without the garbage collector, even if it had timeouts.
     """

@@ -64,7 +64,7 @@ def test_bulk_forms_of_a_subclass():
         cache.set_many([("z", 1)])
 
 
-def test_take_many_loads_what_is_missing_in_one_call():
+def test_take_many_loads_missing_keys_in_one_call():
     """
     The loader is called once with all missing keys, in order.
 

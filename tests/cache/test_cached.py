@@ -132,7 +132,7 @@ def test_only_our_caches_are_accepted():
         cached(TTLCache(10, 60.0), key=call_key, typed=True)
 
 
-def test_no_cache_keeps_nothing():
+def test_without_a_cache_nothing_is_stored():
     """
     `cached(None)` stores nothing.
 

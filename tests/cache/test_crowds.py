@@ -114,7 +114,7 @@ def test_keys_removed_during_a_comparison_are_not_found(cache):
     cache.check()
 
 
-def test_tuples_are_equal_as_python_says():
+def test_tuples_are_equal_as_in_python():
     """
     A tuple, nested or not, finds the same entries in a cache as in a dict.
     """

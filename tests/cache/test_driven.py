@@ -107,7 +107,7 @@ def test_one_timer_for_a_whole_cache(clock):
     assert len(wheel) == 0
 
 
-def test_a_crowd_leaves_in_turns(clock):
+def test_many_due_entries_are_removed_in_several_turns(clock):
     """
     Many entries that are due at once are removed in several turns of the wheel, and other timers fire between them.
     """
@@ -185,7 +185,7 @@ def test_several_caches_on_one_wheel(clock):
 
 
 @pytest.mark.realtime
-def test_a_thread_expires_while_nobody_looks():
+def test_a_thread_expires_without_calls():
     gone = threading.Event()
     with TimerWheel() as wheel:
         cache = TTLCache(10, 0.02, wheel=wheel, on_expire=lambda *_: gone.set())
@@ -195,7 +195,7 @@ def test_a_thread_expires_while_nobody_looks():
 
 
 @pytest.mark.realtime
-def test_a_loop_expires_while_nobody_looks():
+def test_a_loop_expires_without_calls():
     async def main():
         gone = asyncio.Event()
         wheel = TimerWheel.asyncio()

@@ -56,7 +56,7 @@ def test_on_the_system_clock():
     assert 3599.0 < cache.remaining("hour") <= 3600.0
 
 
-def test_expire_returns_what_was_due_in_order(clock):
+def test_expire_returns_due_entries_in_order(clock):
     """
     `expire` removes the entries that are due at a given time, and returns them in order of their deadlines.
     """

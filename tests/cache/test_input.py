@@ -185,7 +185,7 @@ def test_a_ttl_of_another_library():
 
 
 @pytest.mark.parametrize("name", ["on_expire", "on_evict"])
-def test_callbacks_that_nobody_would_await(name):
+def test_coroutine_functions_as_callbacks_are_refused(name):
     """
     A callback that is a coroutine function or not callable is refused.
     """

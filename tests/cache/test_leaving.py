@@ -34,7 +34,7 @@ def rig(request):
     return Rig(is_driven=request.param)
 
 
-def test_every_reason_is_told_and_counted(rig):
+def test_every_reason_is_reported_and_counted(rig):
     """
     For each reason to leave, the callback is called once with key, value and reason, and the entry is counted.
     """

@@ -251,7 +251,7 @@ def test_repr_of_a_timer():
     assert repr(TTLCache(10, 60.0).timer) == "CacheTimer(<built-in function monotonic>)"
 
 
-def test_repr_shows_what_is_there(make):
+def test_repr_of_a_cache(make):
     """
     The repr shows the class, at most twenty items, the bound, the size, and the ttl of a TTLCache.
     """
@@ -265,7 +265,7 @@ def test_repr_shows_what_is_there(make):
     assert repr(cache).endswith(f"17: 17, ...}}, maxsize=100, currsize=52{ttl})")
 
 
-def test_memory_is_given_back(make):
+def test_memory_is_freed(make):
     """
     The storage of many entries is freed after they have left.
     """

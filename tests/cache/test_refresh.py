@@ -92,7 +92,7 @@ def test_refresh_ahead(clock, source):
     assert (stats.loads.refreshes, stats.loads.stale, stats.loads.loaded, stats.hits) == (1, 0, 2, 5)
 
 
-def test_without_a_reason_nothing_is_refreshed(clock, source):
+def test_without_refresh_rules_nothing_is_refreshed(clock, source):
     """
     Without a rule for stale values, the caller itself loads an expired value.
     """
@@ -160,7 +160,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
     assert cache.take("a", source) == "a 3"
 
 
-def test_only_loads_see_what_is_stale(clock):
+def test_only_take_returns_stale_values(clock):
     """
     After the lifetime of a value, only `take` still returns it.
 
@@ -196,7 +196,7 @@ def test_only_loads_see_what_is_stale(clock):
     assert (len(cache), left) == (0, [("d", 4, Reason.EXPIRED, pytest.approx(begun + 25.0))])
 
 
-def test_what_was_removed_is_not_answered(clock, source):
+def test_removed_values_are_not_returned(clock, source):
     """
     A value that was removed or replaced is never returned again, under any refresh rules.
     """

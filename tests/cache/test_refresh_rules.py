@@ -31,7 +31,7 @@ def test_rules_that_are_none(rules, error, message):
         Refresh(**rules)
 
 
-def test_what_cannot_be_refreshed():
+def test_caches_that_cannot_be_refreshed():
     """
     Only a Refresh is accepted.
 

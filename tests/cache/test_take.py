@@ -62,7 +62,7 @@ def test_one_of_many_threads_loads():
     assert (calls, cache["key"], cache.take("key", None)) == (["key"], "value", "value")
 
 
-def test_an_error_goes_to_all_and_nothing_is_kept():
+def test_an_error_is_raised_in_all_threads():
     """
     If the loader fails, its error is raised in every waiting thread, and the next take loads again.
     """

@@ -128,7 +128,7 @@ def left(exclusion, tz, start, hours=8):
         ("America/St_Johns", "2010-11-06T23:00Z"),  # the clock is set back from 00:01 to 23:01
     ],
 )
-def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
+def test_exclusions_around_clock_changes(tz, start, exclusion, is_named):
     """
     Around a clock change, exactly the named wall clock times are excluded.
 

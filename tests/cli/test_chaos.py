@@ -57,7 +57,7 @@ def test_sqlite(run, tmp_path: Path) -> None:
     assert all(delivery.arrived_at >= delivery.due_at for delivery in history.deliveries)
 
 
-def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
+def test_it_is_refused_without_sigstop(tmp_path: Path) -> None:
     """
     Without SIGSTOP, as on Windows, the command ends at once.
 

@@ -381,7 +381,7 @@ def test_a_file_that_is_not_a_store(run, tmp_path):
     assert (tmp_path / "tickwheel.db").read_text() == "no database" * 100
 
 
-def test_keys_cannot_command_the_terminal(run):
+def test_control_characters_in_keys_are_escaped(run):
     """
     Control characters in a key are escaped in the output.
     """

@@ -33,7 +33,7 @@ LINES = """\
 """.replace("YEAR", str(YEAR)).replace("EPOCH", str(int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp())))
 
 
-def test_what_is_exported_makes_the_same_jobs(run):
+def test_an_export_makes_the_same_jobs(run):
     """
     If an export is imported into another store, the jobs are the same: payload, rule, policy, expiry and due time.
     """

@@ -109,7 +109,7 @@ def test_reachable_objects_stay() -> None:
     assert log == ["collect", "argument"]
 
 
-def test_an_engine_dropped_by_its_own_callback_lives_to_the_end_of_the_turn() -> None:
+def test_an_engine_that_its_callback_drops_completes_the_turn() -> None:
     """
     If a callback drops the last reference to its engine and collects garbage, the turn's other callbacks still run.
     """
@@ -161,7 +161,7 @@ def test_no_subclass(native: type) -> None:
         type("Sub", (native,), {})
 
 
-def test_no_timer_from_nothing() -> None:
+def test_timers_cannot_be_made_directly() -> None:
     """
     A timer can be made only by `call_at` and `call_later`.
     """

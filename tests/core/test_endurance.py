@@ -123,7 +123,7 @@ def test_many_cancelled_timers_free_their_memory() -> None:
     assert one.pending()
 
 
-def test_each_crowd_gives_the_memory_of_its_handles_back() -> None:
+def test_each_burst_frees_the_memory_of_its_handles() -> None:
     """
     After each of three bursts with more handles than the interpreter's allocator holds, no more memory stays in use.
 

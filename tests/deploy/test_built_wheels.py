@@ -229,7 +229,7 @@ def test_an_elf_library_is_read(check):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wheels are built on Linux")
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
-def test_a_wheel_that_nothing_can_try_fails(tmp_path, is_here):
+def test_a_wheel_without_its_interpreter_fails(tmp_path, is_here):
     """
     `make wheels` tries the wheels for this system.
 

@@ -174,7 +174,7 @@ def test_the_container_starts_serve(steps):
         ServiceOptions(host=words[words.index("--host") + 1]).check()
 
 
-def test_the_container_has_what_operations_promise(steps):
+def test_the_container_has_the_promised_extras(steps):
     """
     The extras in the container suffice for every store and broker, and for traces.
 
@@ -201,7 +201,7 @@ def test_the_container_has_what_operations_promise(steps):
     assert wanted | {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= pins
 
 
-def test_the_builder_gets_nothing_but_the_sources():
+def test_the_builder_gets_only_the_sources():
     """
     The builder gets all files that it needs to build the wheel.
 

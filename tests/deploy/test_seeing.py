@@ -155,7 +155,7 @@ def test_every_alert_has_its_unit_tests(deploy, alerts):
     assert seen == {(rule["alert"], is_firing) for rule in alerts for is_firing in (True, False)}
 
 
-def test_every_alert_says_what_to_do(alerts):
+def test_every_alert_links_to_its_section(alerts):
     """
     Each alert has a unique name, a severity, a summary, and a link to its section on the operator's page.
     """

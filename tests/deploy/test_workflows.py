@@ -164,7 +164,7 @@ def test_a_failed_night_names_its_commits(tmp_path):
     assert "does not descend" in since("0" * 40)[0]
 
 
-def test_actionlint_finds_nothing():
+def test_actionlint_finds_no_fault():
     """
     The linter actionlint finds no fault in the workflows.
 

@@ -134,7 +134,7 @@ def test_generics_at_run_time():
 @pytest.mark.slow
 @needs_libraries("jedi")
 @pytest.mark.parametrize(("name", "args"), [("TimerWheel", ""), ("ShardedWheel", "2, on_expire=print")])
-def test_what_jedi_completes(name, args):
+def test_completions_of_jedi(name, args):
     script = JEDI.format(name=name, args=args)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (["[]", "[]"], "")

@@ -52,7 +52,7 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_wake_ups_of_a_loop_that_is_asked(name):
+def test_wake_ups_of_a_loop_that_is_checked(name):
     """
     A thousand sets in one turn cost a few wake-ups at most.
 

@@ -75,7 +75,7 @@ def test_fire_due_by_hand():
     assert wheel.next_expiration() is None
 
 
-def test_no_fire_due_inside_a_callback():
+def test_fire_due_is_refused_inside_a_callback():
     """
     A callback must not call `fire_due` of its own wheel.
     """

@@ -100,7 +100,7 @@ def test_the_parts_of_the_bindings_do_not_import_each_other(bindings):
     assert {name.split("::")[0] for name in bindings} == {*ROOMS, *FOUNDATION, "lib"}
 
 
-def test_every_unsafe_says_its_own_reason(root):
+def test_every_unsafe_has_its_own_reason(root):
     """
     No SAFETY comment or Safety section refers to another one.
 

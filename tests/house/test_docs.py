@@ -219,7 +219,7 @@ def test_newcomers_get_to_a_result(way):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_what_make_and_pip_are_asked_for_exists(page, root):
+def test_targets_of_make_and_extras_exist(page, root):
     """
     Every `make TARGET` that a page mentions is in the Makefile.
 

@@ -66,7 +66,7 @@ def test_no_line_of_javascript_is_long(tracked):
     assert [line for line in lines if len(line) > 140] == []
 
 
-def test_files_are_short_by_habit(root):
+def test_the_median_length_of_files(root):
     """
     The median length of a module is at most 120 lines in the package, and 150 in the crates.
     """

@@ -71,7 +71,7 @@ def test_another_design_loads_nothing_heavy():
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()
 
 
-def test_a_scheduler_loads_what_its_store_and_targets_need():
+def test_a_scheduler_loads_only_needed_modules():
     """
     A program that sets jobs loads no event loop, no engine, no client of a service, and no decoder of tasks.
     """

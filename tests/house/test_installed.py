@@ -38,7 +38,7 @@ def test_one_version(root):
     assert "version" not in tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def test_the_wheel_is_what_is_tested(distribution, root):
+def test_the_installed_wheel_is_tested(distribution, root):
     """
     The tests import the installed package and its native core, not the source tree.
     """

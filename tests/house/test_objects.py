@@ -50,7 +50,7 @@ def made() -> Iterator[object]:
     yield CascadingWheel()
 
 
-def test_each_shows_what_it_is():
+def test_each_object_shows_its_class_and_state():
     """
     The repr of a public object names its class and its state, not its address.
     """

@@ -83,7 +83,7 @@ def played(workload: Workload) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
-def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
+def test_a_workload_has_the_requested_size(pending: int) -> None:
     """
     At its start and at its end, a workload has about the requested number of pending timers.
 
@@ -212,7 +212,7 @@ def test_a_ring_that_is_too_short() -> None:
         compare("connections", TRACE, [parse_design("single:tick=0.01,slots=10")], [50], steps=1_000)
 
 
-def test_all_designs_are_drawn_in_colours_of_their_own() -> None:
+def test_every_design_has_a_separate_colour() -> None:
     """
     Every design has a colour.
 

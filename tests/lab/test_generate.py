@@ -62,7 +62,7 @@ def test_heartbeats_are_mostly_moved() -> None:
     assert 0 < counts.fired_within_span < 0.02 * counts.move
 
 
-def test_the_herd_fires_on_the_minute() -> None:
+def test_cron_jobs_fire_on_the_minute() -> None:
     """
     Cron jobs are due at full minutes.
 

@@ -170,7 +170,7 @@ def test_an_address_without_a_service(url: str) -> None:
         Client(url)
 
 
-def test_nobody_answers() -> None:
+def test_a_missing_service_ends_the_load() -> None:
     """
     If the service is missing or refuses requests, the load does not begin.
 

@@ -70,7 +70,7 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
         assert place["below"] <= LAPTOP["height"]
 
 
-def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
+def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
     """
     The clock asks the user for the slot of each timer.
 
@@ -94,7 +94,7 @@ def test_a_slot_is_asked_before_it_is_shown(laptop: Any) -> None:
 
 @pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(scheme: str, laptop: Any) -> None:
+def test_axe_finds_no_barrier(scheme: str, laptop: Any) -> None:
     """
     No scene has a barrier for users with low vision or without a pointer.
 

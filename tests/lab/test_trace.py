@@ -28,7 +28,7 @@ def write_gzip(path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
-def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+def test_a_written_trace_is_read_back(tmp_path: Path, name: str) -> None:
     """
     A written trace is read back unchanged, whether plain or gzipped.
 

@@ -74,7 +74,7 @@ def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     assert all(a <= b for before, step in pairwise(film["steps"]) for a, b in zip(before["c"], step["c"], strict=True))
 
 
-def test_a_cascade_is_a_step_of_its_own() -> None:
+def test_a_cascade_is_a_separate_step() -> None:
     """
     A film shows how a far timer is put into a coarse ring, cascades into finer rings, and fires.
     """
@@ -186,7 +186,7 @@ def test_the_first_scene_is_a_clock() -> None:
     assert [fires(film, key) for key in film["timers"]] == [[5], [200], [2710], [8130]]
 
 
-def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
+def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
     There is a recorded run for each delay that a user can choose.
 

@@ -657,7 +657,7 @@ def test_it_fires_until_the_end(records, name):
 
 @pytest.mark.slow
 @incidents
-def test_it_names_the_cause_and_leads_to_what_to_do(records, name):
+def test_it_names_the_cause_and_links_to_the_remedy(records, name):
     """
     The text of each alert names the fault.
 

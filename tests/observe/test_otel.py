@@ -163,7 +163,7 @@ def test_a_handler_adds_to_its_span(spans):
     assert [event.name for event in span.events] == ["read"]
 
 
-def test_a_processor_looks_at_the_current_span(spans):
+def test_a_processor_reads_the_current_span(spans):
     """
     If a processor reads the current span when a span starts, it gets the enclosing span.
 

@@ -114,7 +114,7 @@ def settle(figures, job):
     figures.settled([entry], ())
 
 
-def test_in_ones_own_registry(stats):
+def test_in_a_users_own_registry(stats):
     """
     A collector in a user's own registry exports the same metrics.
     """
@@ -243,7 +243,7 @@ def test_a_job_without_a_worker_in_its_own_millisecond():
         assert stats_with(scheduler, lambda stats: waiting(stats) == 1)["next_due_at"] == far.due_at
 
 
-def test_what_waits_beside_a_pull_queue():
+def test_jobs_that_wait_beside_a_pull_queue():
     """
     `next_due_at` is the due time of an overdue job that waits for its handler's concurrency limit.
 

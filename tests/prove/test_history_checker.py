@@ -347,7 +347,7 @@ def test_handler(events):
     assert "handler" in kinds(changed(events, index, replace(taken, machine=lacking)))
 
 
-def test_silent_after_it_was_taken_up(events):
+def test_silent_after_a_claim(events):
     """
     If a job begins a minute after a healthy node has claimed it, the job counts as silent.
     """

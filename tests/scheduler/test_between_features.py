@@ -207,7 +207,7 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 
 
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
-def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
+def test_a_replayed_series_continues_with_one_run(scheduler, clock, runs, ends):
     """
     A dead series is replayed, and continues with a single run.
 

@@ -116,7 +116,7 @@ def test_order_behind_a_bulkhead(start, record):
     assert record.wait(300) == list(range(300))
 
 
-def test_order_of_a_herd(start, record):
+def test_order_of_a_burst(start, record):
     """
     All jobs of a burst start in order, up to its last page.
     """

@@ -267,7 +267,7 @@ class Order:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
+def test_the_error_for_a_payload_names_the_remedy(value, passed, read):
     """
     The message names the type and the remedy.
 
@@ -286,7 +286,7 @@ def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
         ("__attrs_attrs__", "pass attrs.asdict"),
     ],
 )
-def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
+def test_the_error_for_types_of_libraries_names_the_remedy(mark, remedy):
     """
     Types of msgspec, pydantic and attrs are recognised by an attribute.
 

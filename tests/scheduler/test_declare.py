@@ -580,7 +580,7 @@ def test_other_declarations_that_never_end(make, monkeypatch):
     assert client.get("mine") is None
 
 
-def test_nothing_else_cancels(make, file_url):
+def test_only_a_declaration_cancels(make, file_url):
     """
     Only a declaration cancels jobs of a manifest. A start, a handler or a set does not.
     """

@@ -107,7 +107,7 @@ def test_no_warning_for_schedulers_that_hold_nothing(tmp_path, recwarn):
 
 
 @pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
-def test_a_block_that_cannot_begin_leaves_nothing(tmp_path, recwarn, kind):
+def test_a_block_whose_start_fails_leaves_no_object(tmp_path, recwarn, kind):
     """
     If the start in a `with` statement fails, the scheduler is stopped.
 

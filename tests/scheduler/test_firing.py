@@ -181,7 +181,7 @@ def test_too_late(scheduler, record):
     assert record.wait(2) == [1, 2]
 
 
-def test_set_anew_while_running(scheduler, record, events):
+def test_set_again_while_running(scheduler, record, events):
     """
     The end of a firing does not end a newer generation of its key.
 

@@ -356,7 +356,7 @@ def test_verbs_reach_a_crowd(url, make, record, go_on):
     assert scheduler.get(f"crowd/{5 * FEW - 2}") is not None
 
 
-def test_a_paused_crowd_goes_on(url, make, record):
+def test_a_paused_crowd_runs_after_the_resume(url, make, record):
     """
     The jobs of a paused and overfull lane run after the resume.
     """

@@ -56,7 +56,7 @@ def fired(told, count):
         ("all", "skip", [60, 250, 250, 250, 300]),
     ],
 )
-def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
+def test_after_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
     """
     If a run lasts past three due times, the overlap policy decides whether none, one or all of them get a run.
 

@@ -199,7 +199,7 @@ def test_a_move_after_loading():
     table.check()
 
 
-def test_set_anew_while_running():
+def test_set_again_while_running():
     """
     A new generation waits while the old generation runs.
 
@@ -397,7 +397,7 @@ def test_lanes_begin_to_move_and_become_still():
         table.check()
 
 
-def test_room_for_due_jobs_of_a_lane_full_of_later_ones():
+def test_room_for_due_jobs_of_a_lane_full_of_future_jobs():
     """
     A lane that is full of future jobs still accepts due jobs.
 

@@ -39,7 +39,7 @@ def done(told, count):
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) >= count)
 
 
-def test_far_jobs_come_near(url, make, clock, events):
+def test_far_jobs_fire_on_time(url, make, clock, events):
     """
     Jobs that are minutes, days and decades ahead fire in order.
 
@@ -109,7 +109,7 @@ def test_set_while_full(url, make, record):
 
 
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
-def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
+def test_a_refused_job_is_staged_later(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
     If a lane has no room for a job, the job is staged when other jobs of the lane have run.
 
@@ -267,7 +267,7 @@ class CountingStore(MemoryStore):
         return super().look(*args, **options)
 
 
-def test_a_set_within_reach_reads_nothing(make, record, until):
+def test_a_near_set_needs_no_scan(make, record, until):
     """
     If a near job is set while no job is pending, it fires without a scan of the store.
     """

@@ -437,7 +437,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
-def test_a_slow_commit_is_no_step(make, verb, step_s, count):
+def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
     """
     A job whose commit was slow counts elapsed time like other jobs.
 

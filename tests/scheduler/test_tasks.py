@@ -391,7 +391,7 @@ def test_a_declaration_has_calls(inline):
         scheduler.declare([Schedule("nightly", clean, every="1d")], "shop")
 
 
-def test_what_a_task_returns_counts(inline):
+def test_the_result_of_a_task_counts(inline):
     """
     A result of a task has the same meaning as a result of a handler.
     """

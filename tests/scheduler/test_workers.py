@@ -290,7 +290,7 @@ def test_handlers_take_turns():
     assert [queue.take() for _ in range(5)] == [calm[0], herd[1], calm[1], herd[2], herd[3]]
 
 
-def test_a_herd_leaves_the_loop_its_turns():
+def test_a_burst_does_not_block_the_loop():
     """
     A turn of the event loop starts at most 64 tasks of a burst.
 

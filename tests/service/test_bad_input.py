@@ -235,7 +235,7 @@ def test_a_key_that_is_not_utf8(server, path):
     check_problem(server.ask("PUT", f"/v1/jobs/{path}", FAR), 400, "malformed_request", "the key in the address")
 
 
-def test_slash_of_the_prefix_is_no_part_of_a_key(server):
+def test_the_slash_of_the_prefix_is_not_part_of_a_key(server):
     """
     If the slash after the path prefix is percent-encoded, the answer is a 404.
     """

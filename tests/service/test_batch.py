@@ -335,7 +335,7 @@ def test_everything_kept_with_an_answer_counts(monkeypatch):
     assert 50 < len(keys._kept) < 70
 
 
-def test_what_is_kept_while_another_is_awaited(monkeypatch):
+def test_answers_kept_during_a_long_request(monkeypatch):
     """
     While a long request is in progress (for example one that waits for jobs), other kept answers can be dropped.
     """

@@ -167,7 +167,7 @@ def test_a_fork(client, monkeypatch):
     assert client.get("forked") is None
 
 
-def test_a_lost_answer_is_asked_for_again(relay):
+def test_a_write_with_a_lost_answer_is_repeated(relay):
     """
     If the answer to a write is lost, the client sends the write again.
 
@@ -420,7 +420,7 @@ def test_handlers_pull(client, until):
         client.get("m-poison")
 
 
-def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
+def test_pulling_continues_after_any_error(server, monkeypatch, caplog, until):
     """
     After an unexpected error of the transport, a handler still pulls jobs.
 

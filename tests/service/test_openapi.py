@@ -316,7 +316,7 @@ def test_every_documented_address_is_there(server, document):
             assert answer.status != 404 or answer.json["type"] == "/problems/job_not_found"
 
 
-def test_types_of_bodies_say_what_is_needed(document):
+def test_rules_of_bodies_are_described(document):
     """
     The document describes rules that no single type expresses.
 

@@ -54,7 +54,7 @@ def check_refusal(answer, code: int, *parts: str) -> None:
         assert part in answer.stderr
 
 
-def test_prints_what_to_do(start):
+def test_the_start_prints_an_address_and_a_command(start):
     """
     The server prints the page's address, and a curl command for a job three seconds ahead.
 

@@ -171,7 +171,7 @@ def test_a_large_body_leaves_the_loop():
     assert [thread is threading.current_thread() for thread in threads] == [True, False]
 
 
-def test_what_is_shown_is_short():
+def test_a_huge_value_is_shortened():
     """
     A huge wrong value is shortened in the answer.
     """

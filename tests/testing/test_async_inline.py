@@ -97,7 +97,7 @@ def test_the_clock_alone_in_a_running_loop(async_scheduler, manual_clock, loops)
     asyncio.run(test())
 
 
-def test_an_assertion_comes_out_of_advance(async_scheduler):
+def test_advance_raises_an_assertion_error(async_scheduler):
     """
     An AssertionError in a handler is raised by `scheduler.advance`, as it is by `clock.advance`.
     """

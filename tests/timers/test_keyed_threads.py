@@ -148,7 +148,7 @@ def test_a_subclass_keeps_its_own_set():
         assert wheel.get("key") == "B"
 
 
-def test_a_value_that_was_replaced_is_let_go():
+def test_a_replaced_value_is_released():
     """
     A pending key refers only to its newest value.
 

@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 def nothing() -> None: ...
 
 
-def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
+def test_the_driver_gets_the_moved_deadline() -> None:
     """
     After moves, `arm()` returns the next deadline.
 

@@ -217,7 +217,7 @@ def test_skip_fires_what_is_less_than_a_minute_late(rig):
     assert rig.fired == ["06-01 13:00:30"]
 
 
-def test_there_and_back_between_looks(rig):
+def test_a_wrong_time_between_two_checks(rig):
     """
     If the clock is set to a wrong time and then right again between two checks, this has no effect.
 
@@ -233,7 +233,7 @@ def test_there_and_back_between_looks(rig):
     assert series.missed == 0
 
 
-def test_there_and_back_seen(rig):
+def test_a_wrong_time_that_a_check_sees(rig):
     """
     If the clock is wrong for longer, a series follows it.
 
@@ -510,7 +510,7 @@ def test_what_is_shown(rig):
     assert "cancelled" in repr(far)
 
 
-def test_idle_costs_a_look_a_minute(rig):
+def test_idle_series_wake_the_wheel_once_a_minute(rig):
     """
     A hundred idle series wake the wheel together, once a minute.
     """

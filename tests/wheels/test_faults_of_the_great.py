@@ -315,7 +315,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
     assert costs[0] == costs[1]
 
 
-def test_a_crowded_slot_is_paid_for_piece_by_piece(make_python: Make) -> None:
+def test_the_cost_of_a_crowded_slot_is_spread_over_deliveries(make_python: Make) -> None:
     """
     Once a slot of 20,000 entries is sorted, the cost of a delivery is proportional to the number of entries delivered.
     """

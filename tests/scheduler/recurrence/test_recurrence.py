@@ -88,7 +88,7 @@ def test_all_due_times_that_pass_during_a_run(misfire):
     assert runs == [(200_000, 60_000), (200_010, 120_000), (200_020, 180_000), (240_000, None)]
 
 
-def test_instants_that_were_missed_are_no_overlap():
+def test_missed_due_times_are_not_overlap():
     """
     Due times before the start of a late run count as missed, not as overlap.
 
@@ -163,7 +163,7 @@ def test_max_runs():
     assert rest.after_run("k", due_at, due_at, due_at, has_run=True)[0] is None
 
 
-def test_all_goes_on_from_the_run_that_was_retried():
+def test_all_continues_after_a_retried_run():
     """
     With `all`, the run after a retried run is the first due time that passed during the retries.
     """

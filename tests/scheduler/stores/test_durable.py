@@ -55,7 +55,7 @@ class Forgetful(DurableStoreSuite):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(DurableStoreSuite) if name.startswith("test_")])
-def test_a_store_that_keeps_nothing_fails(name):
+def test_a_store_that_forgets_fails(name):
     """
     Each test of the suite fails on a store that forgets everything, so the suite detects such a store.
     """

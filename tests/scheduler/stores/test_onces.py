@@ -68,7 +68,7 @@ def test_expired_answers_are_deleted(kept):
     assert count() == 66
 
 
-def test_writes_without_a_mark_keep_nothing(kept):
+def test_writes_without_an_idempotency_key_store_no_answer(kept):
     """
     Writes without an idempotency key store no answer.
     """

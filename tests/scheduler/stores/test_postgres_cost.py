@@ -112,7 +112,7 @@ def nodes_of(plan):
         ("manifests", {"name": "m"}, 1),
     ],
 )
-def test_reads_what_it_returns(reader, name, values, at_most):
+def test_queries_read_only_rows_that_they_return(reader, name, values, at_most):
     """
     A query reads at most one row more than it returns, however many jobs are in the future.
     """

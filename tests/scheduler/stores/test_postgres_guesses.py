@@ -57,7 +57,7 @@ def set_all(store, keys):
     return [answer.outcome for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in keys])]
 
 
-def test_what_was_guessed_right_is_stored(make):
+def test_a_right_guess(make):
     """
     If the guess is right, every field of a new job is stored as in the answer.
     """

@@ -27,7 +27,7 @@ except MissingExtraError as error:
 
 
 @pytest.mark.parametrize(("missing", "named"), [("driver", "psycopg"), ("libpq", "libpq, which psycopg needs,")])
-def test_what_is_missing_is_named(missing, named):
+def test_missing_libraries_are_named(missing, named):
     """
     If the driver or libpq is missing, the error names it and the extra that installs both.
     """

@@ -100,7 +100,7 @@ def test_owners_of_other_shards_do_not_scan(postgres, database, monkeypatch, unt
     ("sent", "is_heard"),
     [("0", True), ("7,0", True), (f"7,{ASIDE}", True), ("", True), ("10", False), ("1,20", False), ("others", False)],
 )
-def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
+def test_which_payloads_an_owner_reads(make, postgres, database, sent, is_heard):
     """
     An owner reads a payload that names one of its shards, or unroutable jobs.
 

@@ -16,7 +16,7 @@ EVERY_MS = 500
 
 
 @pytest.mark.parametrize(("overlap", "least", "most"), [("skip", 0, 0), ("once", 1, 1), ("all", 3, 99)])
-def test_what_follows_a_long_run(server_url, make, events, until, overlap, least, most):  # noqa: PLR0917  fixtures
+def test_after_a_long_run(server_url, make, events, until, overlap, least, most):  # noqa: PLR0917  fixtures
     """
     If a run lasts past three due times, the overlap policy decides whether none, one or all of them get a run.
 

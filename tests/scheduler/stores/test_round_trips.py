@@ -176,7 +176,7 @@ def partitions(redis_server):
     line.close()
 
 
-def test_partitions_are_asked_at_once(partitions):
+def test_partitions_are_queried_at_the_same_time(partitions):
     """
     A partitioned store takes no more round trips in each partition than an unpartitioned store.
 

@@ -132,7 +132,7 @@ def test_other_processes_write_tombstones(store, tmp_path, clock):
     assert store.due(0, EVER, None, 9) == sorted((third, fourth), key=lambda job: job.due_at)
 
 
-def test_far_jobs_weigh_what_they_change(weighed, store):
+def test_far_jobs_count_by_the_pages_that_they_change(weighed, store):
     """
     A commit counts towards the next checkpoint by the pages that it changes.
 

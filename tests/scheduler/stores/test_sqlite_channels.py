@@ -102,7 +102,7 @@ def test_a_wait_is_ended_by_another_thread(wait):
     assert wait.wait(0) == set()
 
 
-def test_nothing_is_closed_that_a_wait_may_use(wait):
+def test_a_channel_is_not_closed_during_a_wait(wait):
     """
     If a channel is retired or closed during a wait, it is closed when that wait ends.
 

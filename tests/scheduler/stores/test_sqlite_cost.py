@@ -86,7 +86,7 @@ def add_far(store, count, first=FAR):
     ],
 )
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
-def test_future_costs_nothing(store, made, call, first):
+def test_future_jobs_cost_nothing(store, made, call, first):
     """
     With ten thousand future jobs, a call takes as many steps as with ten.
 
@@ -171,7 +171,7 @@ def test_near_jobs_share_pages(tmp_path):
         assert pages_logged(store.path, lambda: store.apply(far(100))) > 120
 
 
-def test_running_cost_nothing(store, made):
+def test_running_jobs_cost_nothing(store, made):
     """
     The query for due jobs does not read jobs that already run, although these were due earlier.
     """

@@ -101,7 +101,7 @@ def test_owner_notices_on_its_own(path, lose):
         assert words.split(":")[0] in str(seen[0])
 
 
-def test_a_file_that_comes_back(path, until):
+def test_a_file_that_is_moved_back(path, until):
     """
     If a file is moved away and back, its owner fires again, under a new epoch.
     """

@@ -272,7 +272,7 @@ def test_stale_keys_go(store, clock, monkeypatch):
     assert value(store.path, "SELECT count(*) FROM tickwheel_filter") == 0
 
 
-def test_job_that_comes_back_is_listed_once(store, monkeypatch):
+def test_a_resumed_job_is_listed_once(store, monkeypatch):
     """
     A job that was paused and resumed is listed once, although two keys lead to it.
 
@@ -383,7 +383,7 @@ def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     assert {answer.outcome for answer in store.apply([model.Cancel(key) for key in jobs])} == {"cancelled"}
 
 
-def test_filters_know_what_they_have():
+def test_filters_find_every_existing_key():
     """
     A Bloom filter never misses an existing key, and lets at most two of a hundred missing keys pass.
     """

@@ -46,7 +46,7 @@ def kept(request, tmp_path):
     return server.url(f"?prefix={prefix}&shards=1"), make_older
 
 
-def test_requests_of_a_caller_who_has_ended(kept):
+def test_requests_of_a_caller_that_has_ended(kept):
     """
     The owner sees a withdrawal request until five seconds after its last repetition.
 

@@ -103,7 +103,7 @@ def order(engine):
     return base.classes.orders(id=17)
 
 
-def test_what_sqlalchemy_refuses(client, engine):
+def test_sessions_and_connections_that_cannot_be_joined(client, engine):
     """
     A failed session, a session without an engine, and a closed connection are refused.
 

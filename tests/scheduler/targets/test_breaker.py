@@ -129,7 +129,7 @@ def test_full_is_not_down():
     assert bench.breakers.figures()["there"]["state"] == "full"
 
 
-def test_a_probe_that_shows_nothing_lets_another_ask():
+def test_a_probe_without_a_result_lets_another_attempt_probe():
     """
     If the probe is interrupted or never sent, it counts neither as a success nor as a failure.
 
@@ -226,7 +226,7 @@ def test_webhooks_are_postponed_without_attempts(server, make, events):
     assert scheduler.stats()["targets"]["webhook"] == {}
 
 
-def test_refusals_open_nothing(server, make, events):
+def test_refusals_do_not_open_the_breaker(server, make, events):
     """
     A receiver that answers 404 works, so the breaker stays closed.
 

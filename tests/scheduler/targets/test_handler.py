@@ -140,7 +140,7 @@ async def yields_later(payload):
 
 
 @pytest.mark.parametrize("function", [yields, yields_later])
-def test_a_generator_is_no_handler(function):
+def test_a_generator_is_refused_as_a_handler(function):
     """
     A generator function is refused, because its body would never run.
     """

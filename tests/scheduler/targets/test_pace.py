@@ -107,7 +107,7 @@ def test_a_limit_for_a_minute():
 
 
 @pytest.mark.parametrize("after", [1, None])
-def test_it_takes_nothing_for_a_while(after):
+def test_a_receiver_that_accepts_nothing_for_a_while(after):
     """
     While the receiver accepts nothing, one job per second is tried.
 

@@ -151,7 +151,7 @@ def test_a_process_that_ends(started, tmp_path, payload, error):
     assert not [each for each in told.items if isinstance(each, JobFailed)]
 
 
-def test_what_it_raises(started):
+def test_an_exception_in_a_process(started):
     """
     A handler's exception is reported as if it had been raised in this process.
     """
@@ -389,7 +389,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 
 
 @pytest.mark.needs("signal.SIGSTOP")
-def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
+def test_a_suspended_process_is_replaced(make, handlers, events, monkeypatch, tmp_path):
     """
     If an idle process was suspended by a signal, it is killed after a while, and another process replaces it.
     """

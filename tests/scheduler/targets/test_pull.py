@@ -153,7 +153,7 @@ def test_extend(scheduler):
     scheduler.ack(lease.fire_id)
 
 
-def test_set_anew_while_leased(scheduler):
+def test_set_again_while_leased(scheduler):
     """
     If a job is set again while it is leased, the new generation stays.
 

@@ -134,7 +134,7 @@ def sent(url, *, timeout_s=5.0, **options):
 LOOPBACK = {"allow": ["127.0.0.0/8", "::1"]}
 
 
-def test_what_is_sent(receiver):
+def test_the_message_of_a_webhook(receiver):
     """
     The payload is sent unchanged and signed.
 

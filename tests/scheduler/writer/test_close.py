@@ -17,7 +17,7 @@ from tickwheel.jobs.model import Outcome
 PATIENCE_S = 20.0
 
 
-def test_close_writes_what_waits(make, store):
+def test_close_writes_waiting_writes(make, store):
     """
     A close refuses new writes, and writes and answers all waiting ones.
 

@@ -98,7 +98,7 @@ def test_unknown_end_is_not_tried_again(make, store):
     assert told == ["scheduler", "caller"]
 
 
-def test_bad_write_harms_nobody(make, store):
+def test_a_bad_write_fails_alone(make, store):
     """
     A write that cannot be stored fails alone.
 

@@ -75,7 +75,7 @@ def test_an_idle_writer_leaves_the_commit_to_the_worker(make, store, answers):
     assert answers.wait(3)[2] == "tickwheel-writer"
 
 
-def test_a_call_that_posts_nothing_writes_nothing(make, store):
+def test_without_a_batch_there_is_no_commit(make, store):
     """
     Without a batch there is no commit.
     """

@@ -147,7 +147,7 @@ def test_an_owner_that_does_not_answer(serve):
     assert store.looks > 5 * RETRY_S / STEP_S
 
 
-def test_owners_who_cannot_be_asked_to_stop(serve):
+def test_owners_that_cannot_be_asked_to_stop(serve):
     """
     A caller waits until owners have been asked to stop jobs.
 

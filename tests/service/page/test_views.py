@@ -165,7 +165,7 @@ def test_the_wheel_turns(server, page):
     server.job("DELETE", "soon")
 
 
-def test_the_wheel_goes_on_in_the_store(server, page):
+def test_a_far_job_is_in_an_outer_ring(server, page):
     """
     A job of next year is in an outer ring.
 
