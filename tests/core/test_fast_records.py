@@ -19,6 +19,7 @@ import pytest
 
 from tickwheel._core import make_fast
 from tickwheel.jobs import model
+from tickwheel.jobs.record import replace
 from tickwheel.scheduler import SetRequest
 
 
@@ -278,3 +279,15 @@ def test_classes_that_are_refused(cls, why):
     """
     with pytest.raises(TypeError, match=why):
         make_fast(cls)
+
+
+def test_replace_copies_with_changes():
+    """
+    A copy has the changed fields and shares all others, whichever fields were changed before.
+    """
+    job = model.Job("a", 1, 2, b"3", handler="b")
+    for changes in ({"due_at": 5}, {"attempt": 1, "key": "c"}, {"key": "c", "attempt": 2}, {}):
+        assert replace(job, **changes) == dataclasses.replace(job, **changes)
+    assert job == model.Job("a", 1, 2, b"3", handler="b")
+    with pytest.raises(TypeError, match="Job has no field 'colour'"):
+        replace(job, colour="red")

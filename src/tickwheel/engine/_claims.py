@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, compress, count
@@ -33,6 +32,7 @@ from tickwheel.host.store_clock import StoreClock
 from tickwheel.host.writer import FEW
 from tickwheel.jobs.explanation import EVERY_LANE, LaneState, WaitReason
 from tickwheel.jobs.model import Answer, Begin, Claim, Claimed, Job, Outcome, Set, State, Write
+from tickwheel.jobs.record import replace
 from tickwheel.jobs.rows import PLACE
 from tickwheel.jobs.rules import is_plain_set
 from tickwheel.timers.contract import Timer

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -28,6 +27,7 @@ from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.errors import StoreError, ascii_text
 from tickwheel.jobs.model import Answer, Outcome, Settle, Settled, State
+from tickwheel.jobs.record import replace
 from tickwheel.observe.events import (
     Event,
     JobDied,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
@@ -42,6 +42,7 @@ from tickwheel.jobs.errors import (
     kept_text,
 )
 from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Pause, Settle, Settled
+from tickwheel.jobs.record import replace
 from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.retry import wait_ms
 from tickwheel.jobs.tracebacks import place_of, traceback_text

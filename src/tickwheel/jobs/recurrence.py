@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -30,6 +30,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.calendar.zone import zone_data
 from tickwheel.errors import MissingExtraError, RecurrenceError
 from tickwheel.jobs.errors import InvalidRecurrenceError
+from tickwheel.jobs.record import replace
 
 __all__ = [
     "FIELDS",

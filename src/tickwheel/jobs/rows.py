@@ -28,7 +28,6 @@ __all__ = [
     "job_of",
     "row_of",
     "successor",
-    "with_field",
     "with_other",
 ]
 
@@ -152,21 +151,8 @@ def is_same_but(*names: str) -> Callable[[Job, Job], bool]:
 
 
 def with_other(*names: str) -> Callable[..., Job]:
-    return _copier(Job, "job", NAMES, names)
-
-
-def with_field(kind: type, name: str) -> Callable[[Any, Any], Any]:
-    """
-    Return a function that copies an instance of *kind* with another value of the field *name*.
-    """
-    return _copier(kind, "write", [each.name for each in fields(kind)], (name,))
-
-
-def _copier(kind: type, name: str, columns: Sequence[str], others: Sequence[str]) -> Callable[..., Any]:
-    values = [each if each in others else f"{name}.{each}" for each in columns]
-    named: dict[str, Any] = {kind.__name__: kind}
-    head = f"with_other({name}, {', '.join(others)})"
-    made: Callable[..., Any] = _function(head, f"{kind.__name__}({', '.join(values)})", **named)
+    values = [each if each in names else f"job.{each}" for each in NAMES]
+    made: Callable[..., Job] = _function(f"with_other(job, {', '.join(names)})", f"Job({', '.join(values)})", Job=Job)
     return made
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tickwheel.errors import MissingExtraError, RecurrenceError
@@ -21,6 +20,7 @@ from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidRecurrenceError
 from tickwheel.jobs.message import same_run, was_tried
 from tickwheel.jobs.model import Job, Set, State
+from tickwheel.jobs.record import replace
 from tickwheel.jobs.recurrence import Recurrence
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import text_of
 from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
+from tickwheel.jobs.record import replace
 from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of, with_other
 from tickwheel.jobs.rules import created
 from tickwheel.stores._manifests import Manifests
