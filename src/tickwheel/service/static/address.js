@@ -1,4 +1,5 @@
-// The address after its "#": a view with its filters, "#overview?state=dead", or a job before the view, "#job/KEY".
+// The address after its "#". It names a view with its filters, as "#overview?state=dead", or a job before the view, as
+// "#job/KEY".
 
 const JOB = "job/"
 
@@ -17,7 +18,7 @@ export function viewAddress(name, fields) {
 	return `#${name}${query.size ? `?${query}` : ""}`
 }
 
-// What somebody typed may not be encoded: then it is the key as it is.
+// A user may have typed an address that is not encoded. Then the text itself is the key.
 function decoded(text) {
 	try {
 		return decodeURIComponent(text)

@@ -1,4 +1,4 @@
-// Requests to the service we came from. A problem (RFC 9457) is thrown as an Error that carries it.
+// Requests to the service that served the page. A problem (RFC 9457) is thrown as an Error that carries it.
 
 import {byId} from "./dom.js"
 
@@ -11,15 +11,15 @@ export class Problem extends Error {
 }
 
 const TOKEN = "tickwheel.token"
-const token = sessionStorage.getItem(TOKEN) // another one is for the page that is loaded with it: it may reach less
+const token = sessionStorage.getItem(TOKEN) // another token needs a new page, because it may reach fewer jobs
 export const hasToken = token !== null
 const UNREACHABLE = 0
 
 // Troubles that the top of the page shows.
 export const isShown = ({status}) => [UNREACHABLE, 401, 503].includes(status)
 
-// The address of a path of the service, wherever the page is mounted. It is absolute, because a relative one would
-// repeat a name and a password in the page's own address, and no request may have those.
+// Return the address of a path of the service, wherever the page is mounted. It is absolute: a relative one would
+// repeat a name and a password in the page's own address, and fetch refuses such addresses.
 const folder = location.origin + location.pathname.replace(/[^/]*$/, "")
 export const here = path => folder + path.slice(1)
 
@@ -41,14 +41,15 @@ export async function call(method, path, {body, generation, onlyNew} = {}) {
 	return decode(await answer.text())
 }
 
-// The error of an answer; asks for another token if the service refused it.
+// Return the error of an answer. If the service refused the token, ask for another one.
 export async function problemOf(answer) {
 	const problem = new Problem(answer.status, await answer.json().catch(() => ({})))
 	if (answer.status === 401) askForToken(problem.message)
 	return problem
 }
 
-// A payload is anybody's JSON: numbers that JavaScript would round keep their digits, for showing and for setting again.
+// A payload is JSON of any program. Numbers that JavaScript would round keep their digits, when they are shown and when
+// they are set again.
 function decode(text) {
 	const value = JSON.parse(text)
 	if (value.payload !== undefined) value.payload = exact(text).payload

@@ -1,7 +1,8 @@
 // The axes of the river: time from left to right with now in the middle, and lateness upwards.
 //
-// Time is bent: linear around now and logarithmic far from it, ten minutes to two days back and a day ahead, so that the seconds of a
-// burst and the hours of a day are in one picture, and what comes nearer gets wider.
+// The scale of time is linear around now and logarithmic far from it. It covers ten minutes to two days of the past and
+// a day of the future. So the seconds of a burst and the hours of a day are in one picture, and events become wider as
+// they come nearer.
 
 import {length} from "./words.js"
 
@@ -12,10 +13,10 @@ export const PAST = 10 * MIN
 export const FUTURE = 24 * H
 
 const BEND = 10 * S
-export const PASTS = [PAST, H, 4 * H, 12 * H, 48 * H] // how far back, zoomed out step by step
+export const PASTS = [PAST, H, 4 * H, 12 * H, 48 * H] // lengths of the shown past, from zoomed in to zoomed out
 const TICKS = [10 * S, MIN, 10 * MIN, H, 6 * H, 24 * H]
-const TICK_PX = 46 // between two, so that their words do not touch
-const WORDS_PX = 18 // below the plot
+const TICK_PX = 46 // minimum distance of two ticks, so that their texts do not touch
+const WORDS_PX = 18 // height of the texts below the plot
 const LATE_LEAST = 0.1,
 	DECADES = 6 // up to 100 s
 const LATE_TICKS = [
@@ -26,7 +27,7 @@ const LATE_TICKS = [
 
 const bent = ms => Math.log1p(ms / BEND)
 
-// How high on the axis of lateness, from 0 to 1.
+// The place on the axis of lateness, from 0 to 1.
 export function latePart(late) {
 	const part = Math.log10(Math.max(late, LATE_LEAST) / LATE_LEAST) / DECADES
 	return Math.min(0.98, Math.max(0.02, part))
@@ -35,7 +36,7 @@ export function latePart(late) {
 export class Axis {
 	past = PAST
 
-	// Draw once, into a picture with which each frame begins: text is dear.
+	// Draw once, into a picture with which each frame begins, because drawing text is slow.
 	fit(canvas, colours, ratio) {
 		const {width, height} = canvas.getBoundingClientRect()
 		Object.assign(this, colours, {width, height: height - WORDS_PX, ratio, now: 0})
@@ -46,14 +47,14 @@ export class Axis {
 		this.drawGround(g)
 	}
 
-	// Where an instant is.
+	// Return the place of an instant.
 	x(at) {
 		const ahead = at - this.now,
 			half = this.width / 2
 		return ahead < 0 ? half * (1 - bent(-ahead) / bent(this.past)) : half * (1 + bent(ahead) / bent(FUTURE))
 	}
 
-	// The instant at a place.
+	// Return the instant at a place.
 	at(x) {
 		const part = Math.min(1, Math.max(-1, (2 * x) / this.width - 1))
 		return part < 0
@@ -61,7 +62,8 @@ export class Axis {
 			: this.now + BEND * Math.expm1(part * bent(FUTURE))
 	}
 
-	// Milliseconds in which a point `ms` away from now moves by one pixel, on the side that ends `end` away from now.
+	// Return the milliseconds in which a point `ms` away from now moves by one pixel. The point is on the side that
+	// ends `end` away from now.
 	rest(ms, end) {
 		return ((BEND + ms) * bent(end) * 2) / this.width
 	}
@@ -72,7 +74,7 @@ export class Axis {
 
 	draw(g) {
 		const width = this.ground.width / this.ratio,
-			height = this.ground.height / this.ratio // px for px, which keeps words sharp
+			height = this.ground.height / this.ratio // px for px, so that texts stay sharp
 		g.clearRect(0, 0, width, height)
 		g.drawImage(this.ground, 0, 0, width, height)
 	}
@@ -90,7 +92,7 @@ export class Axis {
 		this.word(g, "now", width / 2, height + WORDS_PX - 3, "center")
 	}
 
-	// The ticks of the past or of the future, where there is room.
+	// Yield the ticks of the past or of the future, where there is room for them.
 	side(g, sign, side, end, edge, align) {
 		let last = this.width / 2
 		for (const ms of TICKS) {

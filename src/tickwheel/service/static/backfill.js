@@ -1,4 +1,4 @@
-// Run the past again: the runs of a recurring job in a range, which are counted before they are set.
+// Run the past again: the runs of a recurring job in a range. They are counted before they are set.
 
 import {call} from "./api.js"
 import {countFirst} from "./counted.js"

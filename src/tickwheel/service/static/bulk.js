@@ -1,4 +1,4 @@
-// One act on all jobs that the search finds: counted first, then done, in bounded requests.
+// One act on all jobs that the search finds. They are counted first. Then the act is done, in bounded requests.
 
 import {restore} from "./acts.js"
 import {call, jobPath} from "./api.js"
@@ -14,7 +14,7 @@ const VERBS = {
 	dead: {replay: "Replay", cancel: "Remove"}
 }
 const AMOUNTS = {move: "shift", spread: "over"}
-const SURE_MAX = 100 // of more jobs the count is typed, too
+const SURE_MAX = 100 // for more jobs the user must type their number
 const ITEMS_MAX = 1000
 const back = ({was_due_at}) => ({do: "move", at: was_due_at})
 const UNDO = {move: back, spread: back, pause: () => ({do: "resume"}), resume: () => ({do: "pause"})}
@@ -33,7 +33,7 @@ export class Bulk {
 		)
 		const submit = el("button", {type: "submit"})
 		const note = el("input", {name: "note", maxlength: 250, placeholder: "Why?", "aria-label": "Why it is done"})
-		const stay = event => event.stopPropagation() // what was counted is not forgotten by it
+		const stay = event => event.stopPropagation() // so that typing a note does not forget the count
 		this.sure = el(
 			"label",
 			{},
@@ -46,7 +46,7 @@ export class Bulk {
 		byId("bulk").append(el("summary", {}, "All of these …"), this.form)
 	}
 
-	// The jobs are those of `filter`, which the API takes, and are all of one `state`.
+	// The jobs are those of `filter`, which has the API's fields. All are in one `state`.
 	show(state, filter) {
 		this.filter = filter
 		this.names = VERBS[state]
@@ -57,7 +57,7 @@ export class Bulk {
 		this.forget()
 	}
 
-	// Have the count of many jobs typed before the second press.
+	// If there are many jobs, the user must type their number before the second press.
 	askSure(count) {
 		const {sure} = this.form.elements,
 			required = count > SURE_MAX
@@ -107,7 +107,7 @@ export class Bulk {
 		this.onDone()
 	}
 
-	// The jobs, whole, if they are few.
+	// The whole jobs, if they are few.
 	async read() {
 		const {jobs, cursor} = await call("GET", `/v1/jobs?${new URLSearchParams({...this.filter, limit: SURE_MAX})}`)
 		const found = []
@@ -120,7 +120,7 @@ async function each(jobs, work) {
 	for (const job of jobs) await work(job)
 }
 
-// Undo `verb` where nothing has run or changed since.
+// Undo `verb` on the jobs that have not run or changed since.
 async function undone(verb, changes) {
 	let done = 0
 	for (let i = 0; i < changes.length; i += ITEMS_MAX) {
@@ -134,7 +134,7 @@ async function undone(verb, changes) {
 	toast(`Undone for ${plural(done, "job")}${left ? `; ${left} had run or changed meanwhile, and were left alone` : ""}`)
 }
 
-// Send `body` until an answer has no cursor; return the sums, and the first cursor.
+// Send `body` until an answer has no cursor. Return the sums, and the first cursor.
 async function through(body) {
 	const sums = {matched: 0, changed: 0, refused: 0},
 		changes = []

@@ -2,8 +2,8 @@
 
 import {attempt} from "./toasts.js"
 
-// `count` returns the words and the look of the second press, and what it does; or nothing. What was counted is forgotten
-// by any change of the form, also one that comes while it is being counted, and by the function that is returned.
+// `count` returns the words and the look of the second press, and its act; or it returns nothing. The count is
+// forgotten when the form changes, even while the count is in progress, and when the returned function is called.
 export function countFirst(form, submit, text, count) {
 	let found = null,
 		asked = 0,
@@ -16,7 +16,7 @@ export function countFirst(form, submit, text, count) {
 	}
 	const press = async () => {
 		if (found) {
-			await found.act() // what went wrong half-way can be pressed again
+			await found.act() // after an error half-way, the button can be pressed again
 			return forget()
 		}
 		const mine = asked,
@@ -31,7 +31,7 @@ export function countFirst(form, submit, text, count) {
 		event.preventDefault()
 		if (isBusy) return
 		isBusy = true
-		submit.setAttribute("aria-disabled", "true") // `disabled` would take the focus from it
+		submit.setAttribute("aria-disabled", "true") // `disabled` would take away the focus
 		await attempt(press)
 		submit.removeAttribute("aria-disabled")
 		isBusy = false

@@ -1,4 +1,4 @@
-// Dead letters, each with its error, to be replayed or removed.
+// Dead letters, each with its error. They can be replayed or removed.
 
 import {cancel, replay, replayAll} from "./acts.js"
 import {call} from "./api.js"

@@ -1,4 +1,4 @@
-// One job: its fields, its history, and acts on it.
+// One job: its fields, its history, and the acts on it.
 
 import {cancel, move, pause, replay, resume, run, skip, stop} from "./acts.js"
 import {call, jobPath} from "./api.js"
@@ -35,7 +35,7 @@ export async function openJob(key, onChange) {
 		job?.state === "pending" || job?.awaits_worker
 			? await call("GET", jobPath(key, ":explain")).catch(() => null)
 			: null
-	if (mine !== asked) return // another job was asked for meanwhile
+	if (mine !== asked) return // another job was requested in the meantime
 	const parts = job
 		? [
 				facts(job, runs, progress, why),
@@ -52,16 +52,16 @@ export async function openJob(key, onChange) {
 }
 
 export function closeJob() {
-	asked++ // what is asked for is not shown any more
+	asked++ // the requested job is no longer shown
 	dialog.close()
 }
 
-// `work` gets the key of a job that was closed and not followed by another.
+// `work` gets the key of a job that was closed, unless another job was opened in its place.
 export const onJobClosed = work => dialog.addEventListener("close", () => dialog.open || work(dialog.dataset.key))
 
 const close = () => dialog.close()
 dialog.addEventListener("click", event => event.target === dialog && close()) // the backdrop
-dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren()) // it comes late: another may be open
+dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren()) // this event comes late, so another job may be open
 setInterval(() => {
 	const left = dialog.querySelector("[data-due]")
 	if (left) left.textContent = until(Number(left.dataset.due))
@@ -77,7 +77,7 @@ const head = key =>
 
 const gone = () => el("p", {class: "empty"}, "This job is no longer there: it has run, or was cancelled.")
 
-// The progress of a job on another node, by its last report.
+// The progress of a job on another node, from that node's last report.
 async function progressOf(job, firings) {
 	const mine = each => each.key === job.key && each.generation === job.generation && each.attempt === job.attempt
 	const here = firings.find(each => each.outcome === "running" && mine(each))
@@ -109,7 +109,7 @@ export function takeProgress({firings}) {
 	if (latest) shown.replaceWith(far(latest.progress))
 }
 
-const SAID = ["not_due", "paused", "running"] // by other rows
+const SAID = ["not_due", "paused", "running"] // other rows say this
 
 function facts(job, runs, progress, why) {
 	const due = Date.parse(job.due_at)
@@ -170,7 +170,7 @@ function facts(job, runs, progress, why) {
 	)
 }
 
-// The instants of a rule in a zone other than the reader's.
+// Show the instants of a rule in a zone other than the reader's.
 function theirs({due_at, recurrence: rule}, runs) {
 	if (!rule?.tz || rule.tz === zone) return null
 	const shown = runs.length ? runs : [due_at]

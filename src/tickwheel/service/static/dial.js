@@ -1,13 +1,14 @@
-// The wheel of the coming minute: sixty slots, and a hand that is now. A slot behind the hand is due in the next turn.
+// The wheel of the coming minute: sixty slots, and a hand at the present time. A slot behind the hand is due in the
+// next turn.
 
 import {svg, wedge} from "./dom.js"
 import {paint} from "./strips.js"
 import {count, now_ms, span} from "./words.js"
 
 const SLOTS = 60
-const GAP = 0.08 // on each side of a slot, of its width
+const GAP = 0.08 // gap on each side of a slot, as a share of its width
 const RIPPLES = 3 // at once
-const STEP = 0.5 // degrees, which is less than a pixel: what has not moved is not painted
+const STEP = 0.5 // degrees: less than a pixel, so a hand that has not moved is not painted
 const CALM = matchMedia("(prefers-reduced-motion: reduce)")
 
 export class Dial {
@@ -52,7 +53,7 @@ export class Dial {
 		)
 	}
 
-	// A ripple where the hand is, for firings.
+	// Draw a ripple at the hand for firings.
 	pulse() {
 		if (CALM.matches || this.pulses.childElementCount >= RIPPLES) return
 		const ring = svg("circle", {class: "pulse", r: 4, transform: `rotate(${angle()}) translate(0 -96)`})

@@ -1,4 +1,4 @@
-// Elements from plain values, and buttons. Text goes in as text nodes, so nothing that a job carries can become markup.
+// Elements from plain values, and buttons. Text is added as text nodes, so nothing in a job can become markup.
 
 const SVG = "http://www.w3.org/2000/svg"
 
@@ -25,7 +25,7 @@ function fill(node, attributes, children) {
 export const button = (text, look, onclick, more = {}) =>
 	el("button", {type: "button", class: look, onclick, ...more}, text)
 
-// Asks once more, and forgets when the focus goes elsewhere.
+// A button that asks for a second press. It forgets the first one when the focus moves elsewhere.
 export function sure(text, question, onSure, look = "danger", more = {}) {
 	let isAsked = false
 	const node = button(
@@ -47,7 +47,8 @@ export function sure(text, question, onSure, look = "danger", more = {}) {
 	return node
 }
 
-// The path of slot `i` of a ring of so many, without a gap on each side, which is a part of its width.
+// Return the path of slot `i` in a ring of `slots`. On each side there is a gap, which is the share `gap` of the slot's
+// width.
 export function wedge(i, slots, gap, inner, outer) {
 	const from = ((i + gap) / slots) * 2 * Math.PI,
 		to = ((i + 1 - gap) / slots) * 2 * Math.PI
@@ -56,14 +57,14 @@ export function wedge(i, slots, gap, inner, outer) {
 	return `${there}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`
 }
 
-// Fill a list of names and values, without those that have none.
+// Fill a list of names and values. Names without a value are left out.
 export function facts(list, rows) {
 	list.replaceChildren(
 		...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])
 	)
 }
 
-// Bring the children of `parent` in line with `items`, reusing the node of each key, so that focus and selection stay.
+// Make the children of `parent` agree with `items`. The node of each key is reused, so focus and selection stay.
 export function sync(parent, items, keyOf, make, update) {
 	const old = new Map([...parent.children].map(node => [node.dataset.key, node]))
 	let place = parent.firstElementChild

@@ -1,5 +1,6 @@
-// The latest firings, as dots of the river: a ring of plain arrays, so that thousands of them cost a frame no garbage. What
-// has left the ring is drawn in columns, so that the past is full however much fires.
+// The latest firings, as dots of the river. They are in a ring of plain arrays, so that a frame with thousands of dots
+// makes no garbage. Firings that have left the ring are drawn in columns, so the past is complete however many firings
+// there are.
 
 import {call} from "./api.js"
 import {latePart, PAST} from "./axis.js"
@@ -9,12 +10,12 @@ import {Past} from "./past.js"
 import {clockTimeMs, lateness, now_ms, plural, printable} from "./words.js"
 
 const ROOM = 16_384 // half a minute of 500 firings a second
-const BEFORE = 500 // as many as the service remembers
+const BEFORE = 500 // the number that the service remembers
 const REACH_PX = 10
-const CELL_PX = 2 // of dots of one kind that cover each other, one is drawn
+const CELL_PX = 2 // if dots of one kind cover each other, one is drawn
 
-// What became of a firing: its sign in the legend, its colour, and its shape in px around its place, so that colour is not
-// the only sign. What went wrong is drawn last, and nothing covers it.
+// The outcomes of a firing: the sign in the legend, the colour, and the shape in px around its place. The shape shows
+// the outcome without the colour. Failures are drawn last, so that nothing covers them.
 const KINDS = [
 	{name: "ended otherwise", sign: "–", colour: "--muted", shape: [[-2.5, -0.5, 5, 1]]},
 	{name: "succeeded", sign: "▪", colour: "--good", shape: [[-1.5, -1.5, 3, 3]]},
@@ -50,7 +51,7 @@ const kindOf = outcome =>
 	)
 
 export class Dots {
-	// `onTake` is called when there are more of them, or other ends.
+	// `onTake` is called when there are more firings, or when some have ended.
 	constructor(onTake = () => null) {
 		this.onTake = onTake
 		this.newest = -Infinity
@@ -58,8 +59,8 @@ export class Dots {
 		this.late = new Float64Array(ROOM)
 		this.kind = new Uint8Array(ROOM).fill(NONE)
 		this.keys = new Array(ROOM).fill("")
-		this.nodes = new Array(ROOM).fill("") // where it is another one
-		this.places = new Map() // by fire id, the oldest first
+		this.nodes = new Array(ROOM).fill("") // the node, if it is another one
+		this.places = new Map() // the place by fire id, the oldest first
 		this.older = new Older(NONE, DIED, latePart)
 		this.past = new Past(BANDS, ["succeeded", "failed", "died"].map(kindOf), NONE)
 		this.first = Infinity // the instant of the first firing of this process that is known here
@@ -71,14 +72,14 @@ export class Dots {
 		})
 	}
 
-	// `isOthers`: they are of other nodes.
+	// `isOthers`: the firings are those of other nodes.
 	take({firings, is_snapshot}, isOthers = false) {
 		for (const {fire_id, key, fired_at, lateness_ms, outcome, by} of firings) {
 			const at = Date.parse(fired_at),
 				kind = kindOf(outcome),
 				known = this.places.get(fire_id),
 				i = known ?? this.place(fire_id)
-			if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING) // it may have been there, running
+			if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING) // it may have been counted there as running
 			this.at[i] = at
 			this.newest = Math.max(this.newest, at)
 			if (!isOthers) this.first = Math.min(this.first, at)
@@ -88,7 +89,7 @@ export class Dots {
 			this.nodes[i] = isOthers ? by : ""
 		}
 		if (firings.length) this.onTake()
-		// A stream begins with a few.
+		// A stream begins with a few firings.
 		if (is_snapshot)
 			call("GET", `/v1/firings?nodes=this&limit=${BEFORE}`).then(
 				all => this.take(all),
@@ -107,7 +108,7 @@ export class Dots {
 		return i
 	}
 
-	// The colours are those of the legend, light or dark.
+	// The colours are those of the legend, for light or dark.
 	paint() {
 		this.colours = this.marks.map(mark => getComputedStyle(mark.firstElementChild).color)
 	}
@@ -134,18 +135,18 @@ export class Dots {
 		}
 	}
 
-	// The last instant at which anything is drawn, and which is not after now.
+	// The last instant, up to now, at which anything is drawn.
 	last(now) {
 		const {columns, marks} = this.past
 		return Math.min(now, Math.max(this.newest, columns.at(-1)?.until ?? -Infinity, ...marks.map(({at}) => at)))
 	}
 
-	// Since when firings are known one by one, or by the second: before that, by the minute.
+	// The time from which firings are known one by one, or by the second. Before it they are known by the minute.
 	since(now) {
 		return Math.max(now - PAST, Math.min(now, this.first))
 	}
 
-	// The dot that is nearest to a place, in words and as its key, or null where there is none.
+	// Return the dot nearest to a place, in words and as its key. Return null if there is no dot.
 	nearest(axis, left, top) {
 		let nearest = -1,
 			least = REACH_PX
@@ -164,7 +165,7 @@ export class Dots {
 		}
 	}
 
-	// Describe the firings from `from` until `until`, and when the first dead one was due.
+	// Describe the firings from `from` until `until`, and say when the first dead one was due.
 	within(from, until) {
 		const sums = {counts: new Array(NONE).fill(0), latest: 0, due: from},
 			{counts} = sums

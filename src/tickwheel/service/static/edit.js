@@ -1,4 +1,5 @@
-// Change a job in place: its payload, and of a recurring one its rule; when it is due stays, unless the rule says otherwise.
+// Change a job in place: its payload and, if it recurs, its rule. Its due time stays, unless the rule determines
+// another one.
 
 import {change} from "./acts.js"
 import {exact} from "./api.js"
@@ -33,7 +34,7 @@ const MISFIRES = [
 	["all", "all are made up for"],
 	["skip", "left out"]
 ]
-// How a field is read whose text is not what is sent.
+// How to read a field whose text differs from the value that is sent.
 const READ = {
 	payload: exact,
 	until: text => text.trim() || null,
@@ -53,7 +54,7 @@ const READ = {
 }
 
 export function edit(job, onDone) {
-	if (job.state !== "pending") return null // what is set again while it runs, runs; what is paused stays paused
+	if (job.state !== "pending") return null // a job that is set again during its run would run again
 	const text = JSON.stringify(job.payload, null, 2)
 	const form = el(
 		"form",
@@ -67,7 +68,7 @@ export function edit(job, onDone) {
 	payload.addEventListener("input", () => payload.setCustomValidity(flaw(payload.value)))
 	form.addEventListener("submit", async event => {
 		event.preventDefault()
-		const changed = [...before.keys()].filter(field => field.value !== before.get(field)) // what stays keeps the phase and the instant
+		const changed = [...before.keys()].filter(field => field.value !== before.get(field)) // the others keep phase and instant
 		const fields = Object.fromEntries(changed.map(({name, value}) => [name, READ[name] ? READ[name](value) : value]))
 		if (!changed.length || (await attempt(() => change(job, fields, onDone)))) onDone()
 	})

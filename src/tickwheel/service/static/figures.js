@@ -1,12 +1,12 @@
-// The row of figures: of the store, and of what this process has done since its start. And how the lateness of firings is
-// spread.
+// The row of figures of the store, and of this process since its start. Also the distribution of the lateness of
+// firings.
 
 import {el, svg, sync} from "./dom.js"
 import {count, lateness} from "./words.js"
 
 const late = ({lateness: figures}, name) => lateness(figures.count ? figures[name] : null)
 
-// By what they are of, and of when.
+// The figures, by the processes that they count and by their period.
 const GROUPS = [
 	[
 		"Of all processes, now",
@@ -28,7 +28,7 @@ const GROUPS = [
 	]
 ]
 
-const STATES = ["pending", "running", "dead"] // these lead to the jobs that they count
+const STATES = ["pending", "running", "dead"] // these figures link to the jobs that they count
 
 export function showFigures(parent, stats, onState) {
 	sync(
@@ -59,7 +59,7 @@ function update(node, [key, , say], stats) {
 	node.classList.toggle("alarm", key === "dead" && stats.dead > 0)
 }
 
-// `histogram` is a list of [upper bound in ms or null, count], as the service keeps it since its start.
+// `histogram` is a list of [upper bound in ms or null, count] since the start of the service.
 export function showLateness(parent, {histogram, p50_ms, p99_ms}) {
 	const total = histogram.reduce((sum, [, n]) => sum + n, 0)
 	parent.hidden = total === 0

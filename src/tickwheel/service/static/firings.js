@@ -5,8 +5,8 @@ import {syncCalmly} from "./steady.js"
 import {clockTimeMs, lateness, percent, printable} from "./words.js"
 
 const SHOWN = 60
-const MARKED = 10 // of more in a second each would be marked as new, which says nothing and is painted in every frame;
-const CROWD_MS = 500 // and the list is drawn no more often than this, since it is another one each time
+const MARKED = 10 // of more firings in a second, marks for all would say nothing and be painted in every frame
+const CROWD_MS = 500 // minimum interval at which the list is drawn, because it changes completely each time
 
 export class Firings {
 	constructor(onOpen) {
@@ -23,7 +23,7 @@ export class Firings {
 		})
 	}
 
-	// Returns how many of them are new.
+	// Returns the number of new firings.
 	take({firings, is_snapshot}) {
 		if (is_snapshot) {
 			this.showGap(firings)
@@ -41,7 +41,7 @@ export class Firings {
 		return fresh
 	}
 
-	// A stream that was cut off has missed firings if it begins with none that is known.
+	// A stream that was interrupted has missed firings if it begins with none that is known.
 	showGap(firings) {
 		const known = [...this.byId.values()],
 			at = all => all.map(({fired_at}) => Date.parse(fired_at))

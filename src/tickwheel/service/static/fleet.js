@@ -1,4 +1,4 @@
-// The fleet: a lane for each process that fires, with its shards, the end of its leases, its lateness and load.
+// The fleet: a lane for each process that fires, with its shards, the end of its leases, its lateness and its load.
 
 import {call} from "./api.js"
 import {byId, el, facts, sync} from "./dom.js"
@@ -7,10 +7,10 @@ import {showProcess} from "./process.js"
 import {attempt} from "./toasts.js"
 import {count, fromTo, lateness, moment, plural, printable, span} from "./words.js"
 
-const TAKEN_MS = 30_000 // so long a shard that has changed hands is marked
+const TAKEN_MS = 30_000 // time for which a shard that has changed hands is marked
 const EVENTS_MAX = 6
 
-// Between two answers the leases count down here, by the store's clock as the last answer had it.
+// Between two answers the leases count down here, by the store's clock in the last answer.
 let offset_ms = 0,
 	fleet = null
 const owners = new Map(),
@@ -33,7 +33,7 @@ export async function showFleet(stats) {
 	tick()
 }
 
-// Update the leases' ends and the nodes' silences between two answers.
+// Update the ends of leases and the silences of nodes between two answers.
 export function tick() {
 	for (const node of fleet?.nodes ?? []) {
 		const parent = [...byId("lanes").children].find(each => each.dataset.key === node.owner)
@@ -120,7 +120,8 @@ function load(figures, tails) {
 	]
 }
 
-// A shard that has changed hands since the last answer was handed over if its former owner is well, and else taken over.
+// A shard has changed hands since the last answer. If its former owner is well, it was handed over. Otherwise it was
+// taken over.
 function noteTakeovers({shards, nodes}) {
 	const isWell = new Set(nodes.filter(each => each.state === "well").map(each => each.owner))
 	for (const {shard, owner} of shards) {

@@ -4,7 +4,7 @@ import {byId, el} from "./dom.js"
 import {moment, now_ms, plural} from "./words.js"
 
 const KEPT = "Jobs are kept, and fire when it is back."
-// The pages of the documents say more, under the same names in operations.md.
+// The documents say more, in operations.md under the same names.
 const STEPS = {
 	"The store does not answer": [
 		"If all nodes report it, the server is down or unreachable: read its log. If one does, look at that machine’s network.",
@@ -25,11 +25,12 @@ const STEPS = {
 
 let shown = null
 
-// `trouble` is the event of a store that does not answer, `stats` that of one that does, `fleet` the last known one.
+// `trouble` is the event of a store that does not answer, and `stats` the event of a store that does. `fleet` is the
+// last known fleet.
 export function showHealth({trouble, stats, fleet}) {
 	const found = trouble ? down(trouble) : (readOnly(stats) ?? dark(fleet)),
 		place = byId("trouble")
-	if (found && found.name === shown?.name) found.since = shown.since ?? found.since // it began when it was seen first
+	if (found && found.name === shown?.name) found.since = shown.since ?? found.since // it began when it was first seen
 	shown = found
 	place.hidden = !found
 	if (!found) return null
@@ -50,7 +51,7 @@ const down = ({detail, since}) => ({
 	link: "store unreachable"
 })
 
-// A store that answers reads, and under which the leases have lapsed, takes no writes.
+// A store that answers reads, but whose leases have all expired, accepts no writes.
 const readOnly = stats =>
 	stats?.leases?.trusted_s === 0
 		? {
@@ -61,7 +62,7 @@ const readOnly = stats =>
 			}
 		: null
 
-// Shards that nobody fires: their owner has gone, and no other one has taken them over.
+// Shards that no process fires: their owner has gone, and no other process has taken them over.
 function dark(fleet) {
 	if (!fleet?.shards.length) return null
 	const alive = new Set(fleet.nodes.filter(({state}) => state !== "gone").map(({owner}) => owner))

@@ -7,14 +7,14 @@ import {traceLink} from "./traces.js"
 import {fromTo, lateness, moment, plural} from "./words.js"
 
 const SHOWN = 5
-const PAGE = 100 // as many records as the service returns at once
+const PAGE = 100 // number of records that the service returns at once
 
 const SETS = ["created", "replaced", "replayed"]
 
 const nameOf = ({generation, attempt}) => `${generation}/${attempt}`
 
-// The store's records of `key`, and what left none: the firings of this process that succeed or run now, and when the job
-// was set.
+// Return the store's records of `key`, and the events without a record: firings of this process that have succeeded or
+// are running, and the time when the job was set.
 export function past(key, records, firings, job = null) {
 	const kept = new Set(records.map(nameOf))
 	const fresh = firings.filter(firing => !kept.has(nameOf(firing))).map(firing => ({...firing, at: firing.fired_at}))
@@ -36,14 +36,14 @@ export function past(key, records, firings, job = null) {
 	)
 }
 
-// Of a job that fires once the history keeps no act of a program: when it was set, the job itself says.
+// For a one-time job the history has no record of a program's act. The job itself has the time when it was set.
 function unknown(records, job) {
 	const isOf = ({at, outcome}) => SETS.includes(outcome) && Date.parse(at) >= Date.parse(job.first_set_at)
 	if (!job || records.length === PAGE || records.some(isOf)) return []
 	return [{at: job.first_set_at, outcome: "set", attempt: 0, by: "a client whose name is not kept"}]
 }
 
-// A button that adds a page of the records before that of the number `before`, and stays while there are more.
+// A button that adds the page of records before number `before`. It stays while there are more pages.
 function older(key, list, before) {
 	const read = async () => {
 		const {records} = await call("GET", `${jobPath(key, ":history")}?before=${before}`)

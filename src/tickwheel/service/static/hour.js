@@ -1,5 +1,5 @@
-// The last hour of all nodes, by the minutes in the store: how late, on which node, of which handler, and how fast the
-// store was.
+// The last hour of all nodes, from the minutes in the store: the lateness by node and handler, and the speed of the
+// store.
 
 import {call} from "./api.js"
 import {el} from "./dom.js"
@@ -7,7 +7,8 @@ import {clockTime, count, lateness, printable, zone} from "./words.js"
 
 const MIN_MS = 60_000
 const STEP_MIN = 5
-// A minute is slow if its mean commit takes at least SLOW_MS, or at least SLOW_LEAST_MS and SLOW_TIMES the median.
+// A minute is slow if its mean commit takes at least SLOW_MS. It is also slow at SLOW_LEAST_MS, if that is SLOW_TIMES
+// the median.
 const SLOW_MS = 100,
 	SLOW_LEAST_MS = 20,
 	SLOW_TIMES = 5
@@ -72,7 +73,7 @@ function sum(rows) {
 	return all
 }
 
-// The upper edge of the bucket in which this share of the starts ends; null where nothing started.
+// Return the upper edge of the bucket in which this share of the starts ends. Return null if nothing started.
 function quantile({lateness: buckets, late_max_ms}, edges, share) {
 	let rest = share * buckets.reduce((a, b) => a + b, 0)
 	for (const [i, n] of buckets.entries()) if (n && (rest -= n) <= 0) return Math.min(edges[i] ?? Infinity, late_max_ms)
@@ -101,7 +102,7 @@ function written(rows) {
 	}
 }
 
-// A sentence that says if the store is slow, and since when, by the mean commit of each minute.
+// Return a sentence that says whether the store is slow, and since when. It uses the mean commit of each minute.
 function store(minutes) {
 	const means = [...grouped(minutes, ({at}) => Date.parse(at))]
 		.map(([at, rows]) => ({at, mean: written(rows).mean}))

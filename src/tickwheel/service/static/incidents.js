@@ -1,4 +1,5 @@
-// Dead letters as incidents, one card for each cause. A few letters are replayed and watched before all are, at a rate.
+// Dead letters as incidents, with one card for each cause. A few letters are replayed and watched before all are
+// replayed at a rate.
 
 import {call, jobPath} from "./api.js"
 import {button, byId, el, sure, svg, sync} from "./dom.js"
@@ -14,7 +15,7 @@ const RATES = {1: "1 a second", 10: "10 a second", 100: "100 a second", 0: "all 
 const ENDS = {done: "went well", dead: "died again", pending: "to come"}
 
 export class Incidents {
-	// `onQuery` gets the search as fields of an address; `showFields` restores it.
+	// `onQuery` gets the search as fields of an address. `showFields` restores it.
 	constructor(onOpen, onQuery, onChange) {
 		Object.assign(this, {onOpen, onChange, search: "", asked: 0, looked_at: -Infinity})
 		this.tried = new Map() // by fingerprint: the state of each tried key
@@ -139,7 +140,7 @@ export class Incidents {
 			key => key,
 			key => el("button", {type: "button", class: "key", onclick: () => this.onOpen(key)}, printable(key))
 		)
-		part("example").hidden = example === error && error.length < 99 // longer ones are cut on a phone
+		part("example").hidden = example === error && error.length < 99 // longer texts are cut on a phone
 		part("example").lastElementChild.textContent = printable(example)
 		part("spark").replaceChildren(spark(by_hour))
 		part("try").hidden = letters <= TRIED
@@ -150,7 +151,7 @@ export class Incidents {
 		this.report(node, fingerprint)
 	}
 
-	// Replay the latest `limit` letters, `per_s` a second, or all at once for 0.
+	// Replay the latest `limit` letters, `per_s` per second. If it is 0, replay all at once.
 	async replay(fingerprint, limit, per_s) {
 		const {
 			incidents: [incident]
@@ -169,7 +170,7 @@ export class Incidents {
 		this.onChange()
 	}
 
-	// Follow the tried letters until all have ended.
+	// Follow the replayed letters until all have ended.
 	async watch() {
 		for (const [fingerprint, keys] of this.tried) {
 			for (const [key, state] of keys) {
@@ -194,7 +195,7 @@ export class Incidents {
 	}
 }
 
-// A job that went well has left no row; one that is dead died again.
+// A job that has succeeded has no row any more. A job that is dead has failed again.
 async function stateOf(key) {
 	try {
 		const {state} = await call("GET", jobPath(key))
@@ -204,7 +205,7 @@ async function stateOf(key) {
 	}
 }
 
-// The letters in each of the last 24 hours, with their number as text.
+// The number of letters in each of the last 24 hours, also as text.
 function spark(by_hour) {
 	const most = Math.max(1, ...by_hour),
 		lately = by_hour.reduce((sum, n) => sum + n, 0)

@@ -1,4 +1,5 @@
-// The list of jobs: search by key, state, handler, target, error and part of the calendar; each row opens the job.
+// The list of jobs. It is searched by key, state, handler, target, error and part of the calendar. Each row opens its
+// job.
 
 import {call, hasToken} from "./api.js"
 import {Bulk} from "./bulk.js"
@@ -9,11 +10,11 @@ import {syncCalmly} from "./steady.js"
 import {refreshed} from "./toasts.js"
 import {localTime, moment, now_ms, plural, printable, recurrence, span, until, where} from "./words.js"
 
-const PHONE = matchMedia("(max-width: 620px)") // on which the overview is not longer than three screens
+const PHONE = matchMedia("(max-width: 620px)") // here the overview is at most three screens long
 const FIRST = PHONE.matches ? 6 : 50,
 	PAGE = 50
-const ASKED_MAX = 1000 // by the service, at once
-const HELD_MAX = 5 // due jobs that nothing takes are listed, if they are so few
+const ASKED_MAX = 1000 // maximum that the service returns at once
+const HELD_MAX = 5 // due jobs that no node takes are listed up to this number
 const BUDGET_MS = 1000
 const STATES = ["pending", "running", "paused", "dead"]
 const PARTS = ["contains", "handler", "target", "error", "payload", "field"] // named as in the API
@@ -21,7 +22,7 @@ const NONE = Object.fromEntries(PARTS.map(name => [name, ""]))
 const HINT = " Set one: tickwheel set tea --delay 4m --target log"
 
 export class Jobs {
-	// `onQuery` gets the search as fields of an address; `showFields` restores it.
+	// `onQuery` gets the search as fields of an address. `showFields` restores it.
 	constructor(onOpen, onQuery) {
 		this.onOpen = onOpen
 		this.onQuery = onQuery
@@ -31,7 +32,7 @@ export class Jobs {
 		this.limit = FIRST
 		this.budget = BUDGET_MS
 		this.asked = 0
-		// The rights of a token are not known yet. Without a token the usual list can be requested at once.
+		// The rights of a token are not known yet. Without a token the default list can be requested at once.
 		const path = `/v1/jobs?limit=${FIRST}&order=due`
 		this.early = hasToken || location.hash ? null : {path, answer: call("GET", path).catch(() => null)}
 		const form = byId("search")
@@ -61,7 +62,7 @@ export class Jobs {
 		})
 	}
 
-	// Show the jobs of `query`, and `query` in the form.
+	// Show the jobs of `query`, and show `query` in the form.
 	show(query) {
 		const asked = {...NONE, ...query},
 			{elements} = byId("search")
@@ -73,18 +74,18 @@ export class Jobs {
 		return this.ask(asked)
 	}
 
-	// The filters beside prefix, state and instants that are in use.
+	// The filters in use, besides prefix, state and instants.
 	parts() {
 		return Object.fromEntries(PARTS.map(name => [name, this.query[name]]).filter(([, value]) => value))
 	}
 
-	// The order of instants is that of all that is due; it has no cursor, and ends with one answer.
+	// The list by due time contains everything that is due. It has no cursor, and ends after one answer.
 	isByDue() {
 		const {state, prefix} = this.query
 		return state === "pending" && !within(prefix) && !Object.keys(this.parts()).length
 	}
 
-	// Return the query in the fields of the API.
+	// Return the query with the fields of the API.
 	filter() {
 		const {prefix, state, part: due} = this.query
 		const fields = {prefix, ...this.parts(), ...(state === "paused" ? {paused: true} : {state})}
@@ -93,7 +94,7 @@ export class Jobs {
 		return fields
 	}
 
-	// Ask for jobs of `change`, which is a part of the query.
+	// Request jobs with `change`, which is a part of the query.
 	ask(change) {
 		this.query = {...this.query, ...change}
 		Object.assign(this, {limit: FIRST, budget: BUDGET_MS})
@@ -132,7 +133,7 @@ export class Jobs {
 		await refreshed(() => this.look(asked, new URLSearchParams(fields)))
 	}
 
-	// One answer looks through a bounded number of keys: ask again until the list is full or the time is up.
+	// One answer scans a bounded number of keys. Ask again until the list is full or the time is up.
 	async look(asked, fields) {
 		const begun = performance.now(),
 			found = []
@@ -161,7 +162,7 @@ export class Jobs {
 		return (early?.path === path && (await early.answer)) || call("GET", path)
 	}
 
-	// Jobs that nothing takes do not fill the list.
+	// Jobs that no node takes do not fill the list.
 	showHeld(held) {
 		byId("held").hidden = held.length <= HELD_MAX
 		const reasons = [...new Map(held.map(job => [stuckOf(job)?.text, stuckOf(job)])).values()].filter(Boolean)
@@ -228,7 +229,7 @@ export class Jobs {
 	}
 }
 
-// A range of instants, which may be open at one end; null if both are, or if it is empty.
+// A range of instants, which may be open at one end. It is null if it is open at both ends or empty.
 function part(from, end) {
 	if (!from && !end) return null
 	return from && end && from >= end ? null : {from: from || undefined, until: end || undefined}

@@ -1,13 +1,13 @@
-// The lanes of all nodes: handlers, queues and receivers, each with its load, its state, and what it waits for.
+// The lanes of all nodes: handlers, queues and receivers. Each has its load, its state, and the reason why it waits.
 
 import {call} from "./api.js"
 import {button, byId, el, sync} from "./dom.js"
 import {attempt, toast} from "./toasts.js"
 import {count, lateness, length, moment, now_ms, plural, printable, span} from "./words.js"
 
-let stuck = new Map() // by lane, why nothing takes its jobs, and how many wait
+let stuck = new Map() // by lane: the reason why no node takes its jobs, and how many wait
 
-// Why nothing takes a job, if that is known.
+// The reason why no node takes a job, if it is known.
 export const stuckOf = ({target, handler, state}) => state === "pending" && stuck.get(`${target}:${handler}`)
 
 export async function readLanes() {
@@ -40,7 +40,7 @@ export async function showLanes() {
 	)
 }
 
-// An unknown value is a dash, not zero.
+// An unknown value is shown as a dash, not as zero.
 const known = (value, say) => (value == null ? "–" : say(value))
 
 function update(row, lane, span_s) {
@@ -75,7 +75,7 @@ function state({pause, is_drained, running, text, receiver}) {
 	return printable(parts.filter(Boolean).join("; ") || "well")
 }
 
-// Show the button that pauses or resumes a lane; it keeps the focus while its verb is the same.
+// Show the button that pauses or resumes a lane. It keeps the focus while its verb is the same.
 function act(cell, {scope, pause}) {
 	const verb = !scope || (pause && pause.scope !== scope) ? "" : pause ? "Resume" : "Pause"
 	if (cell.dataset.verb === verb) return

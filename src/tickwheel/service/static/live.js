@@ -1,13 +1,14 @@
-// The stream of firings and figures: server-sent events read by fetch, which can carry a token where EventSource cannot.
+// The stream of firings and figures. It consists of server-sent events read by fetch, because EventSource cannot send a
+// token.
 //
-// Every connection begins with a snapshot, so nothing has to be resumed: after a restart, a lost network or a hidden tab
-// we simply connect again, at once the first time and then with growing waits.
+// Every connection begins with a snapshot, so nothing has to be resumed. After a restart, a lost network or a hidden
+// tab the page connects again: the first time at once, and then with growing waits.
 
 import {headers, here, problemOf} from "./api.js"
 
 const WAIT_MIN_MS = 500
 const WAIT_MAX_MS = 5000
-const SILENCE_MS = 6000 // the service speaks every second
+const SILENCE_MS = 6000 // the service sends an event every second
 
 export function follow(onEvent, onState) {
 	let wait = WAIT_MIN_MS
@@ -27,7 +28,7 @@ export function follow(onEvent, onState) {
 			})
 			isOver = hasHeard // the service ends a stream in time; if it has stopped, the next one fails
 		} catch {
-			// Refused, cut off, silent, or hidden: all are mended by connecting again.
+			// The stream was refused, cut off, silent or hidden. The remedy in each case is to connect again.
 		} finally {
 			document.removeEventListener("visibilitychange", leave)
 		}

@@ -1,4 +1,4 @@
-// Puts the parts of the page together: the stream drives everything, and each change is asked for.
+// Connects the parts of the page. The stream drives everything, and each change leads to a request.
 
 import {call} from "./api.js"
 import {Dead} from "./dead.js"
@@ -25,17 +25,17 @@ import {setTraceUrl} from "./traces.js"
 import {TITLES, Views} from "./views.js"
 import {setClock, zone} from "./words.js"
 
-const REFRESH_MS = 500 // at most so often is a list asked for again,
-const FORECAST_MS = 1000 // and what falls due, which all that is pending is counted for
+const REFRESH_MS = 500 // minimum interval at which a list is requested again
+const FORECAST_MS = 1000 // minimum interval of the forecast, for which all pending jobs are counted
 const MINUTE_MS = 60_000
-const OTHERS_MS = 3000 // they report every few seconds
+const OTHERS_MS = 3000 // the other nodes report every few seconds
 const LINKS = {
 	live: "live",
 	refused: "token needed",
 	away: "service unreachable, trying again"
 }
 const SILENT_CHANGES_MS = 10_000 // other processes may write without our service knowing
-const PATIENCE_MS = 5000 // what costs by all jobs, or by all dead letters, is looked for only now and then
+const PATIENCE_MS = 5000 // interval of requests whose cost depends on all jobs or all dead letters
 
 // The requests of each view after a change.
 const refresh = {
@@ -73,7 +73,7 @@ onJobClosed(key => views.closedJob(key))
 const jobs = new Jobs(open, fields => (river.mark(fields), views.filtered("overview", fields)))
 const dead = new Dead(open, changed)
 const incidents = new Incidents(open, fields => views.filtered("dead", fields), changed)
-// These come when their views are shown first.
+// These modules are loaded when their views are first shown.
 const fleet = later(() => import("./fleet.js"))
 const near = later(async () => new (await import("./near.js")).Near())
 const schedules = later(
@@ -94,10 +94,10 @@ const show = query => {
 }
 
 let stats = null,
-	fleetNow = null, // the last known one, in every view
-	trouble = null, // that of the last event
-	link = null, // what the service as a whole lacks
-	begun_at = Infinity // when the first view was shown, whose list was asked for then
+	fleetNow = null, // the last known fleet, in every view
+	trouble = null, // the trouble in the last event
+	link = null, // the trouble of the connection
+	begun_at = Infinity // the time when the first view was shown and its list was requested
 
 const forecast = throttle(async () => {
 	if (isBounded()) return
@@ -162,7 +162,7 @@ follow(
 	}
 )
 
-// One message at a time, the most important first.
+// Show one message at a time, the most important first.
 function showLink(stream) {
 	if (stream === "away") {
 		byId("trouble").hidden = true
@@ -202,8 +202,8 @@ for (const each of document.querySelectorAll("[data-zone]")) each.append(zone)
 followPauseForm(byId("pause-scope").querySelector("form"), () => refresh.lanes())
 listen(() => views.current)
 
-// Nothing but the usual list is asked for before the stream has shown what the token reaches, or that it does not come. If
-// it comes after all, a view of what the token does not reach is left. Returns whether this is the first time.
+// Only the default list is requested until the stream has shown which jobs the token reaches, or does not come. If it
+// comes later, the page leaves a view of jobs out of reach. Returns true the first time.
 function begin() {
 	if (views.current) return void (reaches(views.current) || views.show())
 	new Palette(
@@ -229,13 +229,13 @@ function begin() {
 	return true
 }
 
-// Make it once it is asked for; again if that failed.
+// Make the module when it is first needed, and again if that failed.
 function later(make) {
 	let made = null
 	return () => (made ??= make().catch(error => ((made = null), Promise.reject(error))))
 }
 
-// Run `work` now, or at the end of the wait that the last run began; never twice at once.
+// Run `work` now, or at the end of the wait that the last run began. It never runs twice at once.
 function throttle(work, wait_ms) {
 	let isBusy = false,
 		isWanted = false

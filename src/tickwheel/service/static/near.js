@@ -1,5 +1,6 @@
-// One wheel for all that is pending: the rings of the near wheel, and outside of them, by the same slots, what the store
-// keeps. A ring for each level that matters, its slots as dark as they are full, its hand where it is.
+// One wheel for everything that is pending. Inside are the rings of the near wheel. Outside, with the same slots, is
+// the content of the store. There is a ring for each level in use. A slot is as dark as it is full, and each ring has
+// its hand.
 
 import {viewAddress} from "./address.js"
 import {call} from "./api.js"
@@ -10,14 +11,14 @@ import {count, moment, now_ms, plural} from "./words.js"
 const SLOTS = 64
 const OUTER = 116,
 	INNER = 26
-const GAP = 0.06 // on each side of a slot, of its width
+const GAP = 0.06 // gap on each side of a slot, as a share of its width
 const CALM = matchMedia("(prefers-reduced-motion: reduce)")
-const FASTEST_MS = 1000 // a hand that is faster is a blur, and drawn as none
+const FASTEST_MS = 1000 // a faster hand would be a blur, and is not drawn
 const LEAST_NS = 1e6,
 	FAR_NS = 1e10,
-	MOST_NS = 1e18 // the levels that are drawn; from the second on by the store
-const FAR_MS = 5000 // how often the store is asked, at most,
-const SHARE = 20 // and at most for one part in so many of the time: it counts all that is pending
+	MOST_NS = 1e18 // limits of the drawn levels; from the second limit on, the store has the counts
+const FAR_MS = 5000 // minimum interval of requests to the store
+const SHARE = 20 // maximum share of the time that they may take, as a divisor, because all pending jobs are counted
 
 export class Near {
 	constructor() {
@@ -42,15 +43,15 @@ export class Near {
 		if (performance.now() >= this.ask_at) {
 			const asked = performance.now()
 			this.ask_at = Infinity
-			// Without an answer the last figures stay; the near rings need no store.
+			// Without an answer the last figures stay. The near rings do not need the store.
 			await Promise.all(wheel.levels.filter(isFar).map(level => this.askStore(level).catch(() => null)))
 			this.ask_at = asked + Math.max(FAR_MS, SHARE * (performance.now() - asked))
 		}
 		this.show(wheel)
 	}
 
-	// Count the due jobs of each slot until the turn is over. The rings inside show the slot under the hand, those outside
-	// later turns.
+	// Count the due jobs of each slot until the turn is over. The inner rings show the slot under the hand. The outer
+	// rings show later turns.
 	async askStore({level, slot_ns, hand, since}) {
 		const query = new URLSearchParams({since: since / 1000, step: slot_ns / 1e9, steps: SLOTS - hand})
 		const {counts} = await call("GET", `/v1/due?${query}`)
@@ -94,7 +95,7 @@ export class Near {
 
 	ringOf = ({level}) => this.rings.find(ring => ring.level.level === Number(level))
 
-	// The part of the calendar that a slot is, in ms.
+	// Return the part of the calendar that a slot covers, in ms.
 	span({level, slot}) {
 		const {since, slot_ns, hand} = this.ringOf({level}).level
 		const from = since + ((slot - hand + SLOTS) % SLOTS) * (slot_ns / 1e6)
@@ -120,7 +121,7 @@ export class Near {
 		this.chart.replaceChildren(...this.rings.map(ring => ring.node))
 	}
 
-	// The hands go on between two answers, while the wheel is visible.
+	// The hands move on between two answers, while the wheel is visible.
 	turn() {
 		cancelAnimationFrame(this.frame)
 		if (byId("rings").closest("[hidden]")) return

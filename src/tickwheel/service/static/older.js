@@ -1,22 +1,22 @@
-// The firings that have left the river's dots: their ends and lateness for each second, in constant memory.
+// The firings that no longer have dots in the river: their outcomes and lateness for each second, in constant memory.
 
 import {PAST, S} from "./axis.js"
 
 const SECONDS = PAST / S + 1
 export const BANDS = 64
-const WORD = 32 // of lateness, as bits of words
+const WORD = 32 // number of lateness bands in a word, one bit each
 const COLUMN_PX = 2
 const EMPTY = -1
 
 export class Older {
-	// There are `kinds` of ends; `band` returns the part of the axis of lateness, from 0 to 1, at which one is drawn.
+	// There are `kinds` of outcomes. `band` returns the part of the axis of lateness, from 0 to 1, where one is drawn.
 	constructor(kinds, died, band) {
 		Object.assign(this, {kinds, died, band})
-		this.second = new Float64Array(SECONDS).fill(EMPTY) // which second each row is of
+		this.second = new Float64Array(SECONDS).fill(EMPTY) // the second of each row
 		this.latest = new Float64Array(SECONDS)
-		this.due = new Float64Array(SECONDS) // when the first that died was due
+		this.due = new Float64Array(SECONDS) // the due time of the first dead firing
 		this.counts = new Uint32Array(SECONDS * kinds)
-		this.shown = new Int8Array(BANDS + 1) // which kind a band of a column has, or -1
+		this.shown = new Int8Array(BANDS + 1) // the kind that a band of a column shows, or -1
 		this.bits = new Uint32Array(SECONDS * kinds * (BANDS / WORD))
 	}
 
@@ -31,7 +31,7 @@ export class Older {
 		if (kind === this.died) this.due[row] = Math.min(this.due[row], at - late)
 	}
 
-	// Uncount a firing that has become another kind.
+	// Remove a firing from the counts, because its outcome has changed.
 	remove(at, kind) {
 		const second = Math.floor(at / S),
 			row = second % SECONDS,
@@ -40,7 +40,7 @@ export class Older {
 		if (--this.counts[place] === 0) this.bits.fill(0, 2 * place, 2 * place + 2)
 	}
 
-	// The row of an instant, emptied if it was of an older second; -1 if it is of a newer one.
+	// Return the row of an instant. It is emptied if it has an older second. Return -1 if it has a newer one.
 	rowOf(at) {
 		const second = Math.floor(at / S),
 			row = second % SECONDS
@@ -55,7 +55,7 @@ export class Older {
 		return row
 	}
 
-	// A column for each second, or for as many as are in a few px, from the oldest on.
+	// A column for each second, or for the seconds within a few px, from the oldest on.
 	draw(g, axis, colours) {
 		const last = Math.floor(axis.now / S)
 		let column = null
@@ -80,8 +80,8 @@ export class Older {
 		if (column) this.drawColumn(g, axis, colours, column)
 	}
 
-	// As high as its firings were late, in the colour of most of them; each other end has its share of that, at least a
-	// band, at the top of where it was.
+	// The column is as high as its firings were late, in the colour of most of them. Each other outcome has its share
+	// of that height, at least a band, at the top of its lateness.
 	drawColumn(g, axis, colours, {left, right, counts, bits}) {
 		const most = counts.indexOf(Math.max(...counts)),
 			total = counts.reduce((sum, n) => sum + n, 0)
@@ -106,7 +106,7 @@ export class Older {
 		}
 	}
 
-	// Add what fired in the seconds of which the middle is from `from` until `until` to `sums`.
+	// Add to `sums` the firings in the seconds whose middle is from `from` until `until`.
 	within(from, until, sums) {
 		for (let row = 0; row < SECONDS; row++) {
 			const middle = (this.second[row] + 0.5) * S

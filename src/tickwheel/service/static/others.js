@@ -1,8 +1,8 @@
-// The firings of the other nodes, as they report them with each renewal of their leases: the last 50 of each.
+// The firings of the other nodes. Each node reports its last 50 when it renews its leases.
 
-let last = new Set() // the fire ids of their last reports
+let last = new Set() // the fire ids in their last reports
 
-// Returns the number of other nodes, and their firings that the last call did not have.
+// Returns the number of other nodes, and those of their firings that the last call did not have.
 export function othersOf({nodes}) {
 	const others = nodes.filter(({is_this, state}) => !is_this && state !== "gone")
 	const all = others.flatMap(recent),

@@ -1,11 +1,11 @@
-// Go anywhere by typing: views, forms, and jobs by the beginning of their keys. It has the roles of a combobox.
+// Open a view, a form, or a job by typing the beginning of its name or key. The palette has the roles of a combobox.
 
 import {call} from "./api.js"
 import {byId, el} from "./dom.js"
 import {within} from "./reach.js"
 import {printable} from "./words.js"
 
-const PAUSE_MS = 150 // after the last key press, before jobs are asked for
+const PAUSE_MS = 150 // wait after the last key press, before jobs are requested
 const JOBS = 6
 
 const dialog = byId("palette"),
@@ -13,7 +13,7 @@ const dialog = byId("palette"),
 	list = byId("palette-list")
 
 export class Palette {
-	// Each of `commands` is a text and what it does; `onJob` gets the key of a job to open.
+	// Each of `commands` is a text and an act. `onJob` gets the key of a job to open.
 	constructor(commands, onJob) {
 		this.commands = commands.map(([text, run]) => ({text, run}))
 		this.onJob = onJob

@@ -1,4 +1,5 @@
-// The past of the river before its dots: the figures of all nodes by minute, and deploys, deaths and takeovers as marks.
+// The past of the river before its dots. It has the figures of all nodes by minute. Deploys, deaths and takeovers are
+// marks.
 
 import {call} from "./api.js"
 import {latePart, S} from "./axis.js"
@@ -14,12 +15,12 @@ const MARKS = {
 }
 
 export class Past {
-	// There are `bands` of lateness; `kinds` has the places of what succeeded, failed and died among so many kinds.
+	// There are `bands` of lateness. `kinds` has the places of the succeeded, failed and dead outcomes among all kinds.
 	constructor(bands, kinds, number) {
 		Object.assign(this, {bands, kinds, number, rows: new Map(), columns: [], marks: [], from: Infinity})
 	}
 
-	// Ask for the last `span` ms, or for the new part of them.
+	// Request the last `span` ms, or the new part of them.
 	async read(now, span) {
 		const isNew = now - span < this.from
 		const since = (isNew ? now - span : now - 3 * MIN) / S
@@ -74,7 +75,7 @@ export class Past {
 		return [...columns.values()].sort((a, b) => a.from - b.from)
 	}
 
-	// Draw what is before `until`, with `paint`, which draws a column of a few px.
+	// Draw the part before `until` with `paint`, which draws a column of a few px.
 	draw(axis, until, paint) {
 		let column = null
 		for (const each of this.columns) {
@@ -106,7 +107,7 @@ export class Past {
 		}
 	}
 
-	// Add what fired from `from` until `until`, but not after `last`, to `sums`.
+	// Add to `sums` the firings from `from` until `until`, but not after `last`.
 	within(from, until, last, sums) {
 		for (const each of this.columns) {
 			const middle = (each.from + each.until) / 2

@@ -1,4 +1,4 @@
-// What this process holds: its lease and clock, and how its store keeps up.
+// The state of this process: its lease and clock, and whether its store keeps up.
 
 import {byId, facts} from "./dom.js"
 import {count, lateness, plural, span} from "./words.js"

@@ -1,4 +1,5 @@
-// The last two minutes, second by second: how many fired, how many of them failed, and how late the latest of a hundred.
+// The last two minutes, second by second: how many jobs fired, how many of them failed, and the lateness that one in a
+// hundred exceeded.
 
 import {el, svg} from "./dom.js"
 import {count, lateness} from "./words.js"
@@ -16,14 +17,14 @@ export class Rates {
 		this.draw()
 	}
 
-	// `stats` come about once a second; what is counted is counted since the start.
+	// `stats` come about once a second. Their counts are since the start.
 	take(stats) {
 		const at = Date.parse(stats.now)
 		const now = {at, fired: stats.fired, failed: stats.failed, histogram: stats.lateness.histogram}
 		const before = this.last
 		if (before && at - before.at < 500) return
 		this.last = now
-		if (!before || now.fired < before.fired) return void (this.samples = []) // the first, or after a restart
+		if (!before || now.fired < before.fired) return void (this.samples = []) // the first event, or the first after a restart
 		const seconds = (at - before.at) / 1000
 		this.samples.push({
 			fired: (now.fired - before.fired) / seconds,
@@ -53,7 +54,7 @@ const rate = n => (n < 10 ? n.toFixed(n % 1 ? 1 : 0) : count(Math.round(n)))
 const bound = ms => (ms === Infinity ? "∞" : lateness(ms))
 const height = ms => (ms == null ? 0 : Math.log10(1 + Math.min(ms, 60_000) * 10))
 
-// The upper edge of the step by which `share` of all are reached, or null of none.
+// Return the upper edge of the step below which `share` of all values are. Return null if there are no values.
 function quantile(steps, share) {
 	let rest = steps.reduce((sum, [, n]) => sum + n, 0) * share
 	if (!rest) return null
@@ -64,7 +65,7 @@ function quantile(steps, share) {
 function chart(name) {
 	const said = el("span", {class: "said"})
 	const bars = svg("path"),
-		bad = svg("path", {class: "bad"}) // of all bars, since each element has its price in every frame
+		bad = svg("path", {class: "bad"}) // one path for all bars, because each element costs time in every frame
 	const picture = svg(
 		"svg",
 		{viewBox: `0 0 ${SECONDS * 4 - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img"},

@@ -1,9 +1,10 @@
-// The river of time: to the left what fired, each firing a dot as high as it was late; in the middle now; to the right what
-// falls due, as wide as it is dense, so that a herd swells on its way to now. A span of it is selected by pointer or keys.
+// The river of time. To the left is the past, where each firing is a dot as high as it was late. In the middle is now.
+// To the right are the due jobs: the river is wide where they are dense, so a burst swells on its way to now. A span is
+// selected by pointer or keys.
 //
-// The counts are those of the strips, which the page asks for anyway, and which are as fine around now as the axis is. It
-// is drawn only while it is visible, and as often as something in it moves: what is near now does so in every frame, and
-// where nothing is, it rests.
+// The counts are those of the strips, which the page requests anyway, and which are as fine around now as the axis is.
+// The river is drawn only while it is visible, and as often as something in it moves. Near now this is in every frame.
+// If nothing moves, nothing is drawn.
 
 import {Axis, FUTURE, PASTS, S} from "./axis.js"
 import {byId, el} from "./dom.js"
@@ -14,12 +15,12 @@ import {count, length, moment, now_ms, plural} from "./words.js"
 const CALM = matchMedia("(prefers-reduced-motion: reduce)")
 const DARK = matchMedia("(prefers-color-scheme: dark)")
 const HEATS = Array.from({length: 10}, (_, i) => `--h${i}`)
-const FLOW_DECADES = 5 // of a tenth of a job a second: 10,000 a second are as wide as the plot is high
+const FLOW_DECADES = 5 // decades above 0.1 jobs per second: at 10,000 the river is as wide as the plot is high
 const DRAG_PX = 4
-const MOVE_PX = 0.25 // a smaller one is not seen
+const MOVE_PX = 0.25 // a smaller movement cannot be seen
 const FRAME_MS = 17
 
-// The keys go from one of these spans around now to the next.
+// The arrow keys step through these spans around now.
 const AHEAD = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400].map(
 	s => s * S
 )
@@ -35,7 +36,7 @@ const STEPS = {
 	End: 99
 }
 const ZOOMS = {"+": -1, "=": -1, "-": 1}
-const PINCH = 1.3 // so much wider or narrower is a step
+const PINCH = 1.3 // factor of a pinch that counts as one step
 
 const HINT =
 	"Select a span with the pointer or the arrow keys, to list what is in it, and move, spread, pause, cancel or replay " +
@@ -44,7 +45,7 @@ const HINT =
 const bound = (value, least, most) => Math.min(most, Math.max(least, value))
 
 export class River {
-	// `onOpen` gets the key of a dot, `onPick` what to list: a part of the calendar, and the state of its jobs.
+	// `onOpen` gets the key of a dot. `onPick` gets what to list: a part of the calendar, and the state of its jobs.
 	constructor(canvas, onOpen, onPick) {
 		Object.assign(this, {
 			canvas,
@@ -76,7 +77,7 @@ export class River {
 		new IntersectionObserver(seen => ((this.isSeen = seen.at(-1).isIntersecting), this.look())).observe(canvas)
 	}
 
-	// The counts of the strips, each of an instant once: a coarser strip goes on where the finer one ends.
+	// The counts of the strips, with each instant once. A coarser strip continues where the finer one ends.
 	show(strips) {
 		let end = 0
 		this.cells = []
@@ -90,19 +91,19 @@ export class River {
 			end = this.cells.at(-1).until
 		}
 		const isEmpty = !this.cells.some(({n}) => n)
-		if (document.activeElement !== this.canvas) this.name() // a name that changes would interrupt what is being read
+		if (document.activeElement !== this.canvas) this.name() // a change of the name would interrupt a screen reader
 		if (!isEmpty || !this.wasEmpty) this.look()
 		this.wasEmpty = isEmpty
 	}
 
-	// Show the last firings of so many other nodes.
+	// Show the last firings of `number` other nodes.
 	takeOthers({number, firings}) {
 		const others = number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : ""
 		this.whose.textContent = `Left, fired by this process${others}:`
 		this.dots.take({firings}, true)
 	}
 
-	// See so many steps more of the past, or fewer; false where that is all.
+	// Show `steps` more of the past, or fewer if negative. Return false at the end of the range.
 	zoom(steps) {
 		const {axis} = this,
 			past = PASTS[bound(PASTS.indexOf(axis.past) + steps, 0, PASTS.length - 1)]
@@ -133,7 +134,7 @@ export class River {
 		if (this.isSeen && !this.frame) this.frame = requestAnimationFrame(this.turn)
 	}
 
-	// Draw, and again when something has moved; at most once a second where the reader asks for less motion.
+	// Draw now, and again when something has moved. If the reader prefers less motion, draw at most once a second.
 	turn() {
 		this.frame = 0
 		this.draw()
@@ -146,7 +147,7 @@ export class River {
 		else again()
 	}
 
-	// Milliseconds until the firing or cell nearest to now has moved by MOVE_PX; Infinity without any.
+	// Milliseconds until the firing or cell nearest to now has moved by MOVE_PX. Infinity if there is none.
 	rest() {
 		const {axis} = this,
 			gone = axis.now - this.dots.last(axis.now)
@@ -155,7 +156,7 @@ export class River {
 		return Math.min(back, due ? axis.rest(Math.max(0, due.from - axis.now), FUTURE) : Infinity) * MOVE_PX
 	}
 
-	// The colours are those of the sheet, light or dark.
+	// The colours are those of the style sheet, for light or dark.
 	fit() {
 		const {canvas, axis, g} = this
 		if (!canvas.clientWidth) return
@@ -182,7 +183,7 @@ export class River {
 		if (this.isStale) this.say()
 	}
 
-	// The more jobs a second, the wider; coloured as the strips colour as many a minute.
+	// The river is wider for more jobs per second. Its colour is that of the strips for the same number per minute.
 	drawDue(g, axis) {
 		for (const {n, step, from, until} of this.cells) {
 			if (!n || until <= axis.now) continue
@@ -190,7 +191,7 @@ export class River {
 				a_second = (n * S) / step
 			const tall = Math.max(2, axis.height * Math.min(1, Math.log10(1 + 10 * a_second) / FLOW_DECADES))
 			g.fillStyle = this.heats[Math.max(1, heat(60 * a_second))]
-			g.fillRect(left, (axis.height - tall) / 2, axis.x(until) - left + 0.5, tall) // half a px more, so that no seam is seen
+			g.fillRect(left, (axis.height - tall) / 2, axis.x(until) - left + 0.5, tall) // half a px more, so that no seam is visible
 		}
 	}
 
@@ -205,7 +206,7 @@ export class River {
 		g.fillRect(right - 1.5, 0, 1.5, axis.height)
 	}
 
-	// Describe the place under the pointer, or the span. A screen reader hears the span, which the keys choose.
+	// Describe the place under the pointer, or the span. A screen reader announces the span, which is chosen by keys.
 	say() {
 		this.isStale = false
 		const {axis, canvas, pointer} = this
@@ -248,7 +249,7 @@ export class River {
 		return `${moment(from)} – ${moment(until)}: ${parts.filter(Boolean).join("; ")}`
 	}
 
-	// About how many jobs are due, by the shares of the cells: the list and its form count exactly.
+	// About how many jobs are due, by the shares of the cells. The list and its form count exactly.
 	due(from, until) {
 		const share = cell => Math.max(0, Math.min(until, cell.until) - Math.max(from, cell.from)) / cell.step
 		return Math.round(this.cells.reduce((sum, cell) => sum + cell.n * share(cell), 0))
@@ -271,7 +272,7 @@ export class River {
 		this.grip = {x: event.offsetX, at: this.axis.at(event.offsetX), isDrag: false}
 	}
 
-	// How far two fingers are apart.
+	// Return the distance of two fingers.
 	reach() {
 		const places = [...this.fingers.values()]
 		return Math.max(1, Math.max(...places) - Math.min(...places))
@@ -292,7 +293,7 @@ export class River {
 		if (grip.isDrag) this.select(grip.at, this.axis.at(offsetX))
 	}
 
-	// A drag has selected a span; a press alone is on a dot, or on a cell of what is due.
+	// A drag has selected a span. A press without a drag is on a dot, or on a cell of due jobs.
 	release({pointerId}) {
 		this.fingers.delete(pointerId)
 		const {grip} = this
@@ -316,7 +317,7 @@ export class River {
 	}
 
 	go(step, isExtending) {
-		this.pointer = null // what the keys choose is said, not what the pointer rests on
+		this.pointer = null // the choice of the keys is announced, not the place of the pointer
 		const back = BACK.filter(ms => ms <= this.axis.past).map(ms => -ms),
 			stops = [...back.reverse(), ...AHEAD]
 		const place = (this.stop ?? (step > 0 ? -1 : 0)) + back.length + step // counted from now
@@ -328,7 +329,7 @@ export class River {
 		this.select(Math.min(from, this.anchor.from), Math.max(until, this.anchor.until))
 	}
 
-	// Of what is due, whole cells: a herd is not cut where nobody can see it.
+	// In the future, select whole cells, so that a burst is not cut where the reader cannot see it.
 	select(a, b) {
 		const now = now_ms(),
 			from = Math.min(a, b),
@@ -339,7 +340,7 @@ export class River {
 		}
 	}
 
-	// A span that is over leads to its dead letters; those that died in it may have been due before.
+	// A span in the past leads to its dead letters. Letters that died in it may have been due earlier.
 	pick({from, until}) {
 		const isOver = until <= now_ms(),
 			first = isOver ? this.dots.within(from, until).due : from

@@ -1,5 +1,5 @@
-// Recurring jobs, with their rules and next runs. A page of the service looks at a bounded number of jobs, so among
-// a million that fire once we go on by ourselves for a while, and then ask.
+// Recurring jobs, with their rules and next runs. The service scans a bounded number of jobs for a page. So among a
+// million one-time jobs this list continues for a while without a press, and then asks the reader.
 
 import {call} from "./api.js"
 import {button, byId, el} from "./dom.js"
@@ -13,7 +13,7 @@ const PAGE = 200
 const BUDGET_MS = 1500
 
 export class Schedules {
-	// `onQuery` gets the prefix as fields of an address; `showFields` restores it.
+	// `onQuery` gets the prefix as fields of an address. `showFields` restores it.
 	constructor(onOpen, onQuery) {
 		this.onOpen = onOpen
 		this.list = byId("schedules")
@@ -54,7 +54,7 @@ export class Schedules {
 		await refreshed(() => this.look(asked))
 	}
 
-	// Look on until there is enough to show, nothing left, or no time.
+	// Continue until there is enough to show, or nothing or no time is left.
 	async look(asked) {
 		const begun = performance.now(),
 			found = []
@@ -62,8 +62,8 @@ export class Schedules {
 		do {
 			const fields = new URLSearchParams({prefix: within(this.prefix), count: RUNS, ...(cursor ? {cursor} : {})})
 			const page = await call("GET", `/v1/schedules?${fields}`)
-			if (asked !== this.asked) return // something else was asked for meanwhile
-			this.looked_at = performance.now() // no change cuts off a long look
+			if (asked !== this.asked) return // something else was requested in the meantime
+			this.looked_at = performance.now() // so that no change interrupts a long scan
 			found.push(...page.schedules)
 			cursor = page.cursor
 		} while (cursor && found.length < this.limit && performance.now() - begun < this.budget)

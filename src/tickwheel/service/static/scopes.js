@@ -1,4 +1,4 @@
-// Paused scopes, above everything else, each with its button to resume.
+// Paused scopes, above everything else. Each has a button to resume it.
 
 import {call} from "./api.js"
 import {button, el, sync} from "./dom.js"
@@ -10,7 +10,7 @@ export function showScopes(parent, scopes) {
 	sync(parent, scopes, ({scope}) => scope, make, update)
 }
 
-// `onDone` is called once something is paused.
+// `onDone` is called once a scope is paused.
 export function followPauseForm(form, onDone) {
 	form.addEventListener("submit", async event => {
 		event.preventDefault()

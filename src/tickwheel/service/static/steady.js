@@ -1,8 +1,8 @@
-// Lists whose rows do not jump under the pointer or the focus: changes wait until these are elsewhere.
+// Lists whose rows do not move under the pointer or the focus. Changes wait until both are elsewhere.
 
 import {sync} from "./dom.js"
 
-const waiting = new Map() // by list, its latest redraw
+const waiting = new Map() // the latest redraw of each list
 
 let isActing = false
 
@@ -12,8 +12,9 @@ addEventListener("pointermove", () => (isActing = false), {passive: true})
 
 const isAimedAt = list => !isActing && list.matches(":hover, :has(:focus-visible)")
 
-// As `sync`, at once if no row moves by it or if `question` is another one; else rows are updated where they are, those
-// that are gone are dimmed, and the list says how many are new. `isHeld` makes it wait until it is called without.
+// Like `sync`. It takes effect at once if no row moves by it, or if `question` has changed. Otherwise rows are updated
+// in place, removed rows are dimmed, and the list shows the number of new ones. With `isHeld` the changes wait for a
+// call without it.
 export function syncCalmly(list, items, keyOf, make, update, {question = "", isHeld = false} = {}) {
 	if (!waiting.has(list)) begin(list)
 	const byKey = new Map(items.map(item => [keyOf(item), item])),

@@ -1,16 +1,16 @@
-// The heat strips: how much falls due in each part of the next minute, hour and day. A dark cell is a herd.
+// The heat strips: the number of jobs due in each part of the next minute, hour and day. A dark cell is a burst.
 
 import {el, svg} from "./dom.js"
 import {clockTime, count, length, moment, now_ms, plural} from "./words.js"
 
 const TITLES = {minute: "next minute", hour: "next hour", day: "next day"}
 
-// Nine levels, each about three times the one before, so that a colour means the same on every strip and on every day.
+// Nine levels, each about three times the previous one. So a colour means the same on every strip and on every day.
 const LEVELS = [1, 3, 10, 30, 100, 300, 1000, 10_000, 100_000]
 
 export const heat = n => LEVELS.filter(least => n >= least).length
 
-// Colour a cell of `n` jobs, if that changes it.
+// Colour a cell for `n` jobs, if its colour changes.
 export function paint(cell, n) {
 	const name = `h${heat(n)}`
 	if (cell.getAttribute("class") !== name) cell.setAttribute("class", name)

@@ -1,4 +1,4 @@
-// Short notes at the foot of the page, with an undo where there is one, and a list of them for when they have gone.
+// Short notes at the foot of the page, with an undo if there is one. A list keeps them after they have disappeared.
 
 import {isShown} from "./api.js"
 import {byId, el} from "./dom.js"
@@ -6,17 +6,18 @@ import {showAct} from "./steady.js"
 import {clockTime, now_ms, printable} from "./words.js"
 
 const STAYS_MS = 8000
-const SETTLES_MS = 100 // until a dialog that the act closes is closed, and the notes are where a screen reader follows them
+const SETTLES_MS = 100 // time until a dialog of the act has closed, and screen readers follow the notes
 const KEPT = 50
 
 const area = byId("toasts"),
 	dialog = byId("acts"),
 	opener = byId("show-acts")
-const acts = [] // what was done in this tab, the newest first
-const modals = new Set() // that are open, the topmost last
+const acts = [] // the acts in this tab, the newest first
+const modals = new Set() // the open dialogs, the topmost last
 
-// A modal dialog covers what is outside of it and keeps it from screen readers, so the notes are in the topmost one: from
-// when it opens, as these readers follow an area that was there before its text, until before the event of its end.
+// A modal dialog covers everything outside it and hides it from screen readers. So the notes are in the topmost dialog,
+// from its opening until just before its close event. (Screen readers follow only an area that existed before its
+// text.)
 new MutationObserver(changes => {
 	for (const {target} of changes) {
 		modals.delete(target)
@@ -68,7 +69,7 @@ export function showActs() {
 
 opener.addEventListener("click", showActs)
 
-// Undo once only; `onDone` is called before, as the undo may take a while.
+// Undo only once. `onDone` is called first, because the undo may take a while.
 function undoButton(act, onDone) {
 	if (!act.undo) return null
 	const undo = async () => {
@@ -80,10 +81,10 @@ function undoButton(act, onDone) {
 	return el("button", {type: "button", class: "quiet", onclick: undo}, "Undo")
 }
 
-// Refresh in the background: a trouble that is at the top of the page is not repeated.
+// Refresh in the background. A trouble that the top of the page already shows is not repeated.
 export const refreshed = action => attempt(action, isShown)
 
-// Run `action`, and show its error and the remedy, unless `isSilent`.
+// Run `action`. Show its error and the remedy, unless `isSilent`.
 export async function attempt(action, isSilent = ({status}) => status === 401) {
 	try {
 		await action()

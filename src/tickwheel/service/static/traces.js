@@ -1,12 +1,12 @@
-// The link to a trace, where the service has the address of what shows traces.
+// The link to a trace, if the service has the address of a trace viewer.
 
 import {el} from "./dom.js"
 
-let template = null // http or https, with {trace_id} in it; the service has checked that
+let template = null // http or https, and contains {trace_id}: the service has checked both
 
 export const setTraceUrl = url => (template = url)
 
-// The link to a W3C traceparent, or its text alone.
+// The link to a W3C traceparent, or only its text.
 export function traceLink(trace, text = trace) {
 	if (!template) return text
 	const href = template.replaceAll("{trace_id}", () => encodeURIComponent(trace.split("-")[1]))

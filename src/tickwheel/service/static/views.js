@@ -1,5 +1,5 @@
-// Which view is shown, with which filters, and which job is open before it: as the address has it, so that each can be
-// linked to and gone back from.
+// Which view is shown, with which filters, and which job is open in front of it. The address contains all this, so each
+// state can be linked to, and reached with Back.
 
 import {jobAddress, read, viewAddress} from "./address.js"
 import {byId} from "./dom.js"
@@ -16,7 +16,8 @@ export const TITLES = {
 }
 
 export class Views {
-	// `onShow` gets the name and the filters of each view that is shown; `onJob` the key of a job to open, or null.
+	// `onShow` gets the name and the filters of each view that is shown. `onJob` gets the key of a job to open, or
+	// null.
 	constructor(onShow, onJob) {
 		this.onShow = onShow
 		this.onJob = onJob
@@ -58,7 +59,7 @@ export class Views {
 		else location.hash = jobAddress(key)
 	}
 
-	// The job of `key` was closed: the address is that of its view again, unless it is another's by now.
+	// The job of `key` was closed. The address becomes that of its view again, unless it has changed since.
 	closedJob(key) {
 		if (read().key !== key) return
 		this.key = undefined
@@ -66,7 +67,7 @@ export class Views {
 		this.title()
 	}
 
-	// The filters of a view have changed, by its form.
+	// The filters of a view were changed by its form.
 	filtered(name, fields) {
 		if (name !== this.current) return
 		this.fields = fields
@@ -77,7 +78,7 @@ export class Views {
 		history.replaceState(null, "", viewAddress(this.current, this.fields))
 	}
 
-	// The title has the number of dead letters, which a tab in the background shows.
+	// The title has the number of dead letters, so a tab in the background shows it.
 	count(dead) {
 		this.dead = dead
 		const badge = byId("dead-count")

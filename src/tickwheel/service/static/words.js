@@ -1,4 +1,4 @@
-// Numbers, spans and instants as text. The server's clock is the only clock: its offset to ours is kept here.
+// Numbers, spans and instants as text. Only the server's clock counts. Its offset to the browser's clock is kept here.
 
 let offset_ms = 0
 
@@ -13,7 +13,7 @@ const compact = new Intl.NumberFormat("en", {notation: "compact", maximumFractio
 
 export const count = (n, compactFrom = 100_000) => (n < compactFrom ? whole.format(n) : compact.format(n))
 
-// A key with its control characters and marks of direction escaped, as on the command line.
+// A key in which control characters and direction marks are escaped, as on the command line.
 export const printable = key =>
 	key.replace(/(?! )[\p{C}\p{Z}]/gu, char => {
 		const code = char.codePointAt(0).toString(16)
@@ -51,7 +51,7 @@ export function span(ms) {
 	return pair(s, 365.25 * 86_400, "y", 86_400, "d")
 }
 
-// A chosen length, such as an interval: as `span`, without a decimal of 0.
+// A chosen length of time, such as an interval. Like `span`, but without a decimal of 0.
 export const length = ms => span(ms).replace(/\.0 s$/, " s")
 
 function pair(s, large, largeName, small, smallName) {
@@ -73,14 +73,14 @@ const clock = new Intl.DateTimeFormat(undefined, {
 const day = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short"})
 const year = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", year: "numeric"})
 
-// The zone of every instant without another one.
+// The zone of all instants that have no other zone.
 export const zone = clock.resolvedOptions().timeZone
 
 export const clockTime = ms => clock.format(ms)
 
 export const clockTimeMs = ms => `${clock.format(ms)}.${String(Math.floor(ms) % 1000).padStart(3, "0")}`
 
-// The clock time, with its day where it is not today's.
+// The clock time, with its day unless it is today.
 export function moment(ms) {
 	const then = new Date(ms),
 		today = new Date(now_ms())
@@ -89,21 +89,21 @@ export function moment(ms) {
 	return `${named}, ${clock.format(then)}`
 }
 
-// An instant as it is in another zone.
+// An instant as shown in another zone.
 export const momentIn = (ms, timeZone) =>
 	new Intl.DateTimeFormat(undefined, {timeZone, dateStyle: "medium", timeStyle: "medium", hourCycle: "h23"}).format(ms)
 
 // Two instants of the API, such as those of a move.
 export const fromTo = (from, to) => `from ${moment(Date.parse(from))} to ${moment(Date.parse(to))}`
 
-// The value of a field for a local date and time, in whole seconds; empty for no instant.
+// The value of a field for a local date and time, in whole seconds. It is empty if there is no instant.
 export const localTime = ms =>
 	ms ? new Date(ms - 60_000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 19) : ""
 
-// Where a job goes: its target, and which one of that kind.
+// The destination of a job: its target and handler.
 export const where = ({target, handler}) => (handler ? `${target} ${handler}` : target)
 
-// A recurrence, as a person would say it.
+// A recurrence in words.
 export function recurrence({
 	cron,
 	tz,
