@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.engine._staged_job import StagedJob
@@ -38,6 +37,7 @@ from tickwheel.jobs.minutes import (
     merged_lanes,
 )
 from tickwheel.jobs.model import HistoryRecord
+from tickwheel.jobs.record import replace
 from tickwheel.jobs.recurrence import nominal_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -30,7 +29,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.calendar.zone import zone_data
 from tickwheel.errors import MissingExtraError, RecurrenceError
 from tickwheel.jobs.errors import InvalidRecurrenceError
-from tickwheel.jobs.record import replace
+from tickwheel.jobs.record import record, replace
 
 __all__ = [
     "FIELDS",
@@ -80,7 +79,7 @@ _LAST_MS: Final = 253_370_764_800_000
 """The start of the year 9999, in which calendars end. The search stops a year earlier because exclusions look ahead."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interval:
     """
     Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so lateness does not accumulate.
@@ -153,7 +152,7 @@ class Ended(NamedTuple):
     has_run: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recurrence:
     """
     A rule, its policies, and the state of its series.
