@@ -353,8 +353,8 @@ def gives_back_twice() -> Any:
     """
     withdraw = StagedJobs.withdraw
 
-    def careless(self: Any, job: Any) -> Any:
-        found = withdraw(self, job)
+    def careless(self: Any, job: Any, *, is_current: bool) -> Any:
+        found = withdraw(self, job, is_current=is_current)
         return found and (*found[:2], found[1] is AttemptState.WITHDRAWN)
 
     return mock.patch.object(StagedJobs, "withdraw", careless)
