@@ -202,9 +202,9 @@ def test_change(run):
 
 def test_lists_can_be_continued(run, monkeypatch):
     """
-    A list may reach its limit or be interrupted.
+    A list that reaches its limit, or is interrupted, shows the jobs read before.
 
-    It then shows the jobs read before, and the key from which to continue.
+    It also shows the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)

@@ -276,9 +276,7 @@ def test_cells_of_more_than_one_line(run, tmp_path, end):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    Excel and other programs write a byte order mark.
-
-    It does not become part of the first line.
+    The byte order mark that Excel and other programs write does not become part of the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)

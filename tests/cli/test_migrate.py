@@ -107,7 +107,9 @@ def test_an_interrupted_migration_is_continued(filled, tmp_path):
 
 def test_source_is_served(filled, tmp_path):
     """
-    If the source has an owner, the command is refused with the exit code for a store in use.
+    If the source has an owner, the command is refused.
+
+    It exits with the code for a store in use.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/from.db")
     scheduler.start()

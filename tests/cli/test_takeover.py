@@ -158,9 +158,7 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    APScheduler exports jobs from an unsupported store into a file.
-
-    They are imported from this file.
+    Jobs that APScheduler has exported from an unsupported store into a file are imported from this file.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")

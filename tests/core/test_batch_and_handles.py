@@ -1,7 +1,7 @@
 """
 Batches and handles in one turn.
 
-A batch is many timers with one callback; a handle is a single timer. A change that a batch's callback makes to a later
+A batch is many timers with one callback. A handle is a single timer. A change that a batch's callback makes to a later
 timer takes effect.
 """
 

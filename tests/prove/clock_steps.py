@@ -3,8 +3,8 @@ The proof of the clock: the time of day is moved forward and back, by an hour an
 
     python tests/prove/clock_steps.py --jobs 400 [--store URL]
 
-All jobs have a delay, which counts elapsed time. On a file it does so because the owner detects the step; on a
-database, because the database has its own clock. No job may be lost, run twice or run early. A job may be late only by
+All jobs have a delay, which counts elapsed time. On a file this works because the owner detects the step. On a database
+it works because the database has its own clock. No job may be lost, run twice or run early. A job may be late only by
 the time that it takes to detect the step.
 """
 

@@ -138,7 +138,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
     """
     The page's function that starts a node fails as soon as the node ends.
 
-    It does so even if it may wait much longer for an answer.
+    This holds even if the function may wait much longer for an answer.
     """
     shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
     shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')

@@ -92,7 +92,9 @@ def test_delays(delay, ms):
 @pytest.mark.parametrize("delay", [math.inf, 1e300, 10**400, CENTURY_S + 1], ids=["inf", "1e300", "10**400", "century"])
 def test_far_delays(delay):
     """
-    A delay of more than 100 years is refused with its value and the limit.
+    A delay of more than 100 years is refused.
+
+    The error has the delay and the limit.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job is at most 100 years ahead"):
         checks.delay_ms(delay)
@@ -170,7 +172,9 @@ def test_instants():
 )
 def test_bad_instants(at, said):
     """
-    A naive datetime, or an instant that is too far in the past or future, is refused with the remedy.
+    A naive datetime, or an instant that is too far in the past or future, is refused.
+
+    The error names the remedy.
     """
     with pytest.raises(InvalidJobError, match=said):
         checks.at_ms(at, NOW)
@@ -222,7 +226,9 @@ def nested(depth: int) -> list[object]:
 )
 def test_bad_payloads(payload, said):
     """
-    A value is refused with a short message if it has no JSON form or is too large.
+    A value is refused if it has no JSON form or is too large.
+
+    The error message is short.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)

@@ -127,7 +127,7 @@ def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
 @pytest.mark.parametrize("is_urgent", [False, True])
 def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
-    If a lane waits for an acknowledgement, it is written at once.
+    If a lane waits for an acknowledgement, this acknowledgement is written at once.
 
     All others that wait for the end of the pause are written with it.
     """

@@ -47,9 +47,9 @@ def test_generations_and_clock_steps():
 
 def test_passed_generations_are_forgotten(monkeypatch):
     """
-    Generations arrive one by one, with gaps.
+    Generations that arrive one by one, with gaps, are remembered until their due times have passed.
 
-    They are remembered until their due times have passed, and are forgotten soon after that.
+    They are forgotten soon after that.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)

@@ -171,7 +171,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
     """
     If a job waits for its handler's limit, the reason gives the limit with its figures.
 
-    It does so even if the lane has more jobs than fit into memory.
+    This holds even if the lane has more jobs than fit into memory.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     begun = hung(scheduler, "one", go_on, concurrency=1)

@@ -96,7 +96,7 @@ def test_order(url, make, record):
 
 def test_a_late_job_is_not_overtaken(make, record, until, engines):
     """
-    If the timer thread is held up, a job that waits for it still starts before a later job that needs no timer.
+    If the timer thread is held up, a job that waits for the thread still starts before a later job that needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)

@@ -87,7 +87,7 @@ def test_a_store_of_redis(redis, order):
     """
     A scheduler on Redis, partitioned or not, keeps its leases.
 
-    It does so whether tickwheel is imported before or after gevent patches the process.
+    This holds whether tickwheel is imported before or after gevent patches the process.
     """
     check(order, redis)
 

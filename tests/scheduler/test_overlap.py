@@ -223,9 +223,9 @@ def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, 
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    A run was asked to stop because the next one is due.
+    If a job is cancelled while a run of it is being stopped, the whole series is cancelled.
 
-    If the job is cancelled before the run has ended, the whole series is cancelled.
+    The run was asked to stop because the next one is due.
     """
     told = events(scheduler)
 
@@ -246,7 +246,7 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
 
 def test_bad_input(scheduler):
     """
-    An unknown policy is refused with a remedy.
+    An unknown policy is refused, and the error names the remedy.
 
     A policy for a one-time job is refused, too.
     """

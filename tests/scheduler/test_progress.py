@@ -92,7 +92,7 @@ def test_pull(make, url, until):
 
 def test_invalid_reports(make, url, until):
     """
-    An invalid fraction or note is refused with a remedy, and a long note is cut.
+    An invalid fraction or note is refused, and the error names the remedy. A long note is cut.
 
     A report of a cancelled job raises an error.
     """

@@ -228,9 +228,9 @@ def test_an_omitted_argument_gets_the_functions_default(inline):
 @pytest.mark.parametrize("place", ["first", "default", "keyword", "positional", "none"])
 def test_the_firing(inline, place, is_async):
     """
-    A task gets the firing if it has a parameter for it.
+    A task gets the firing if it has a parameter for the firing.
 
-    A call gives no argument for this parameter. A coroutine function can be a task, too.
+    A call of the task gives no argument for this parameter. A coroutine function can be a task, too.
     """
     clock, scheduler = inline
 

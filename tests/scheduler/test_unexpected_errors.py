@@ -133,7 +133,9 @@ class Picky(MemoryStore):
 
 def test_an_end_that_is_never_written(make, events):
     """
-    If the store always rejects one acknowledgement, it blocks no others, in its batch or later.
+    If the store always rejects one acknowledgement, other acknowledgements are still written.
+
+    They may be in the same batch or in later ones.
     """
     store = Picky("unwanted")
     scheduler = make(store)

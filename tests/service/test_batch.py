@@ -82,7 +82,7 @@ def test_each_item_has_its_result(server):
 
 def test_an_item_and_a_put_are_converted_alike(monkeypatch):
     """
-    If the conversion of a body adds or changes a field, it does so for a PUT and for each item of a batch.
+    If the conversion of a body adds or changes a field, this happens for a PUT and for each item of a batch.
     """
 
     async def main():

@@ -282,9 +282,9 @@ def test_tokens(start, monkeypatch):
 )
 def test_bad_arguments(arguments, said):
     """
-    An invalid argument or address is refused with the remedy.
+    An invalid argument or address is refused.
 
-    The error shows no password.
+    The error names the remedy, and shows no password.
     """
     with pytest.raises((StoreError, UnsupportedError, InvalidJobError), match=said) as caught:
         Scheduler(**arguments)

@@ -118,7 +118,7 @@ def test_each_end_at_each_node(nodes, until):
     """
     Every node gives the same answers to acknowledgements, rejections, releases and extensions.
 
-    It does so even if they are repeated.
+    This holds even if they are repeated.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes

@@ -93,7 +93,7 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    A late acknowledgement is refused with the outcome of the firing.
+    A late acknowledgement is refused, and the answer has the outcome of the firing.
 
     The next attempt has another fire id.
     """

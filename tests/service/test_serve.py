@@ -71,9 +71,7 @@ def test_the_start_prints_an_address_and_a_command(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_in_time(start, number):
     """
-    A stop ends within its limit and with exit code 0.
-
-    A page is live and idle connections are open.
+    A stop ends within its limit and with exit code 0, even if a page is live and idle connections are open.
     """
     server = start()
     live = socket.create_connection((server.host, server.port))

@@ -262,9 +262,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    A full pool has refused a firing of a series.
-
-    Wherever the turn is interrupted, the series continues.
+    If a full pool has refused a firing of a series, the series continues, wherever the turn is interrupted.
     """
 
     class Full:

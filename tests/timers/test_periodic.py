@@ -292,9 +292,9 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_continue(make_rig):
     """
-    After the callback of a series, the wheel has no room for it.
+    After the callback of a series, the wheel has no room for the next firing.
 
-    The series ends, and an error is reported.
+    So the series ends, and an error is reported.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))

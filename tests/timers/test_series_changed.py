@@ -189,10 +189,9 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing waits for a worker.
+    A firing that waits for a worker does nothing if its series was paused since, even if it was then resumed.
 
-    It does nothing if its series was paused since, even if it was then resumed. The same holds if the series got a new
-    interval.
+    The same holds if the series got a new interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -221,9 +220,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing has begun.
-
-    It does nothing if its series was resumed since, or is already firing.
+    A firing that has begun does nothing if its series was resumed since, or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -216,7 +216,9 @@ def test_a_wake_up_before_parking_is_not_lost() -> None:
 @pytest.mark.parametrize("gone", [(0,), (4,), (9,), (0, 9), tuple(range(1, 9)), tuple(range(10))])
 def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) -> None:
     """
-    Due entries that were not delivered yet can be cancelled: the first entry, a middle one and the last.
+    Due entries that were not delivered yet can be cancelled.
+
+    The test cancels the first entry, a middle one and the last.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]

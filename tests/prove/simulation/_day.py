@@ -236,7 +236,7 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
 
 def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
-    Return requests for a burst of jobs on a bad line, several for each job.
+    Return requests for a burst of jobs on a bad line, several requests for each job.
 
     Only few days have such a burst. Its jobs wait for workers. The requests of the first callers change nothing, so
     each attempt is withdrawn and claimed again with the same number. If the write that ends a withdrawn attempt fails

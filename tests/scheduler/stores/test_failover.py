@@ -73,9 +73,9 @@ def write(store, name, count, until):
 
 def test_no_number_is_given_out_twice(pair, until):
     """
-    A failover loses generations and epochs that only the primary knew.
+    Generations and epochs that only a lost primary knew are not given out again.
 
-    They are not given out again, and the leases of the lost primary have ended.
+    The leases of the lost primary have ended.
     """
     store = open_store(f"{pair.url}shards=3")
     epochs = [lease.epoch for lease in store.acquire("first")]

@@ -134,9 +134,7 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
 
 def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
     """
-    The store rewrites its log, with the same jobs, when most of the log is outdated.
-
-    It does so even while it is open.
+    Once most of its log is outdated, the store rewrites the log with the same jobs, even while the store is open.
     """
     monkeypatch.setattr(file_store, "ROOM", 10_000)
     path = tmp_path / "jobs.log"

@@ -274,7 +274,7 @@ def test_withdrawn_jobs_are_noticed(lists):
 
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
-    If a slot is given to new jobs while the server is asked about the old jobs, it keeps the new ones.
+    If a slot gets new jobs while the server is asked about its old jobs, the slot keeps the new ones.
 
     This holds even if their generation is the same.
     """

@@ -131,9 +131,9 @@ def test_wrong_guess(make):
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
 def test_what_cannot_be_stored(make, bad):
     """
-    A batch with a value that does not fit its column is refused with a permanent error.
+    If a value does not fit its column, the whole batch is refused, and nothing of it is stored.
 
-    Nothing of the batch is stored.
+    The error is permanent.
     """
     store = make()
     with pytest.raises(StoreError) as caught:

@@ -197,7 +197,7 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
 
 def test_a_key_that_postgres_cannot_store(open_database):
     """
-    A key with a NUL character is refused with a permanent error.
+    A key with a NUL character raises a permanent error.
 
     Other keys still work.
     """

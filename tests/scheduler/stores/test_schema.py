@@ -134,7 +134,9 @@ def test_failed_migration_leaves_the_old_version(tables):
 @pytest.mark.parametrize("number", [1, 3, 12, 15])
 def test_a_schema_before_the_first_release_is_refused(tables, number):
     """
-    A schema whose version has no checksum is older than the first release, so it is refused with a remedy.
+    A schema whose version has no checksum is older than the first release.
+
+    It is refused, and the error names the remedy.
     """
     make(tables)
     tables.execute("ALTER TABLE tickwheel_schema DROP COLUMN checksum")

@@ -37,7 +37,7 @@ def wait():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_notification_ends_a_wait(kind, path, wait):
     """
-    A notification ends a wait, and is consumed by it.
+    A notification ends a wait, and the wait consumes the notification.
 
     Several pending notifications count as one.
     """

@@ -430,7 +430,7 @@ def test_read_only_mount(path, open_file):
     """
     A file on a read-only disk can be read.
 
-    A write is refused with the reason.
+    A write to it raises an error with the reason.
     """
     store = open_file()
     set_one(store)

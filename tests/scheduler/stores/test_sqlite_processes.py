@@ -118,9 +118,7 @@ def test_owner_that_ends(store, start):
 @pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
-    An owner forked a process, which is now an orphan.
-
-    The next owner can lock the file.
+    If an owner forked a process, which is now an orphan, the next owner can still lock the file.
     """
     child = start(
         """

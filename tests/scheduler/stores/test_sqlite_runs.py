@@ -465,9 +465,7 @@ def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    A job may have two keys.
-
-    A page that ends between them does not omit the job.
+    If a page of a list ends between the two keys of one job, the job is not omitted.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS

@@ -65,7 +65,7 @@ def test_a_series(server_url, make):
 
 def test_a_run_now_after_a_skip(any_url, make, until):
     """
-    If an earlier skip or move has set a due time, running the job now keeps it.
+    If an earlier skip or move has set a due time, running the job now keeps that due time.
 
     The job is run by its key or with a filter.
     """

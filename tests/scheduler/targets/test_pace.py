@@ -86,9 +86,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    A receiver of few messages refuses them for less than a second.
-
-    It has accepted all of them within seconds.
+    If a receiver of few messages refuses messages for less than a second, it has accepted all of them within seconds.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))

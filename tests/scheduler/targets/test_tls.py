@@ -1,5 +1,5 @@
 """
-A scheme promises TLS but the server has none: the connection ends after the beginning of a handshake.
+If a scheme promises TLS and the server has none, the connection ends after the beginning of a handshake.
 
 The test's server greets like the real one without TLS, and records all data that it receives.
 """

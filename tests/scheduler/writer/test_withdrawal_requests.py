@@ -149,9 +149,9 @@ def test_an_owner_that_does_not_answer(serve):
 
 def test_owners_that_cannot_be_asked_to_stop(serve):
     """
-    A caller waits until owners have been asked to stop jobs.
+    A caller may wait until owners have been asked to stop jobs.
 
-    The wait has the same limit.
+    This wait has the same limit as the wait for a withdrawal.
     """
     store = Deaf(passing(), range(1, 10_000))
 

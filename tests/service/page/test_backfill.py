@@ -69,7 +69,7 @@ def test_with_the_keyboard(server, page):
 
 def test_invalid_ranges(server, page):
     """
-    A range in the future is refused with a remedy.
+    A range in the future is refused, and the page shows the remedy.
 
     The page offers no backfill for a one-time job.
     """

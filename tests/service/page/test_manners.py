@@ -131,7 +131,7 @@ def test_one_message(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused with the reason.
+    A wrong token is refused, and the page shows the reason.
 
     With a read-only token, the page says that it cannot write.
     """
@@ -222,7 +222,7 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    The list of recent acts can undo an act once, even after the note of the act has disappeared.
+    The list of recent acts can undo an act once, even after the note about this act has disappeared.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)

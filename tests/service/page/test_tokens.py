@@ -72,7 +72,7 @@ def refused(server, reason):
 
 def test_expired(page, sign_in):
     """
-    An expired token is refused with the reason.
+    An expired token is refused, and the page shows the reason.
 
     A valid token then opens the page.
     """

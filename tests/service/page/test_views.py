@@ -169,7 +169,7 @@ def test_a_far_job_is_in_an_outer_ring(server, page):
     """
     A job of next year is in an outer ring.
 
-    Its slot shows a span of time and leads to the job, and so does the table.
+    Its slot shows a span of time and leads to the job. So does the table.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
