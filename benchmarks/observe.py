@@ -30,7 +30,7 @@ SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 0.6
 """
-Seconds until all jobs are settled and the spans have ended; the spans end a tenth of a second after their firings.
+Seconds until all jobs are settled and all spans have ended. Spans end a tenth of a second after their firings.
 """
 CONDITIONS = {
     "fire": (

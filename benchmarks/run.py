@@ -20,7 +20,9 @@ from benchmarks.model import Case, Measure, Row
 __all__ = ["interleaved"]
 
 TIMEOUT_S = 7_200
-"""Timeout of a case in seconds: one sets and scans ten million jobs, and cancels some of them."""
+"""
+Timeout of a case in seconds. It is long, because one case sets and scans ten million jobs, and cancels some of them.
+"""
 
 
 def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:

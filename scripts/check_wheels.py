@@ -36,7 +36,7 @@ MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2|charset\.1)\.dylib|@rpath/.*_core.*")
 ENTRIES = {"PyInit__core", "PyModExport__core"}
-"""Symbols by which Python finds the module; from 3.15 on also the second one (PEP 793)."""
+"""Symbols by which Python finds the module. The second one exists from Python 3.15 on (PEP 793)."""
 LC_ID_DYLIB, LC_LOAD_DYLIB, LC_VERSION_MIN, LC_BUILD_VERSION = 0xD, 0xC, 0x24, 0x32
 
 

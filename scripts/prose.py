@@ -43,15 +43,15 @@ PLACES = (
 FAULTY = Path("tests/house/test_prose.py")
 """The tests of the rules, which are full of faults."""
 LISTS = ("glossary.md",)
-"""Pages to look things up in, which explain a word where it has its own line."""
+"""Pages for looking up words. They explain a word in the word's own line."""
 FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
-"""The checks that proselint runs; its others are about typography or the subject matter."""
+"""The checks that proselint runs. Its other checks are about typography or the subject matter."""
 WRONG = "after_the_deadline"
 """A check that sees 'for free' in 'asks for free shards'."""
 
 
 GAP = r"[\s\"]+"
-"""Matches the space between two words: a line may end there, and the next string of a message begin."""
+"""Matches the space between two words. A line may end there, or the next string of a message may begin."""
 DIRECTIVE = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[\w, -]+\])")
 """Matches a comment for a tool."""
 
@@ -91,7 +91,7 @@ TERMS = {
     "leas(?:e|es|ed)": "lock",
     "(?<!since the )epochs?": "fencing",
 }
-"""Words of our own, each with the word of the industry that explains it."""
+"""Tickwheel's own words, each with the usual word that explains it."""
 
 
 def blank(text: str) -> str:

@@ -27,8 +27,9 @@ import quick_set  # noqa: E402  the plugin that reads the list
 
 CPU_S, SUITE_CPU_S, GUARD_CPU_S, WALL_S = 0.25, 1.0, 4.5, 4.0
 """
-A test that uses more CPU, or lasts longer on a busy machine, is not quick. One of a suite may use more, and so may the
-cheapest one of a file all of whose tests are dear; one that guards a clause may use most.
+A test that uses more CPU, or lasts longer on a busy machine, is not quick. The limit is higher for a test of a suite,
+and for the cheapest test of a file whose tests are all costly. It is highest for a test that guards a clause of the
+promise.
 """
 
 STORES = [
@@ -81,7 +82,7 @@ FORMS = {
         "scheduler/stores/test_sqlite_runs.py::TestSharedMergingStore",
     ),
 }
-"""Forms of a store beside its main one, each with the classes that hold it to the suite."""
+"""Forms of a store beside its main form, each with the classes that run the suite on it."""
 
 FULL = (
     "drivers/test_asyncio.py::TestAsyncioOverHeap",
@@ -128,7 +129,7 @@ SINGLE = (
     "trusts_ends_of_a_later_clock",
     "waits_for_a_statement_that_hangs",
 )
-"""Faults of engines that no day shows together with others."""
+"""Faults of engines that no simulated day shows together with other faults."""
 
 
 def of_stores(*names: str) -> tuple[str, ...]:
@@ -193,7 +194,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         )
     ),
 }
-"""Tests that the quick set has at any cost, by clause: beginnings of the names of tests."""
+"""By clause of the promise, the tests that the quick set has at any cost. Each is the beginning of a test's name."""
 
 
 MUTANTS = (
@@ -204,7 +205,7 @@ MUTANTS = (
     "timers/test_engine_machine.py::test_the_machine_finds_it",
     "prove/test_protocol_model.py::test_finds",
 )
-"""Tests of which each case is a fault that has to be found, or several of them, joined by +."""
+"""Tests whose cases are faults that have to be found. A case may have several faults, joined by +."""
 
 
 def names(rows: tuple[str, ...]) -> set[str]:

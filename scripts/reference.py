@@ -18,7 +18,7 @@ from pathlib import Path
 import tickwheel
 
 HELD = ("TimerWheel", "Timer", "Scheduler", "ManualClock")
-"""Classes whose methods are listed: those that users hold all day."""
+"""Classes whose methods are listed, because users call them most often."""
 HOLDERS = ("tickwheel", "tickwheel.scheduler", "tickwheel.testing")
 SHOWN_MAX = 80
 

@@ -19,7 +19,9 @@ HERE = Path(__file__).parent
 OUT = HERE.parents[1] / "target" / "peers"
 BUILD_TIMEOUT_S = 1200
 JVM = ("java", "-XX:+UseSerialGC", "-XX:-UseDynamicNumberOfCompilerThreads", "-Xmx4g")
-"""Options for the JVM: on one core it chooses this collector, and compiler threads that end would not be counted."""
+"""
+Options for the JVM. On one core it would choose this collector anyway. Compiler threads that end would not be counted.
+"""
 
 Command = tuple[str, ...]
 

@@ -36,7 +36,7 @@ _LOT: Final = 5_000
 _EACH_S: Final = 0.05
 _AHEAD_S: Final = 0.2
 _LAST_S: Final = 3.0
-"""Time in which the last jobs fire; a job that is later is missing at its owner, and late at the next."""
+"""Time in which the last jobs must fire. A later job is missing at its owner, and counts as late at the next owner."""
 _PATIENCE_S: Final = 90.0
 
 

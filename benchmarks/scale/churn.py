@@ -24,7 +24,8 @@ __all__ = ["CHURN", "RATE", "SETS_AT_ONCE", "WAIT_S", "measure", "vacuumed"]
 CHURN: Final = "churn"
 RATE: Final = 500
 """
-Number of sets per second. Three in five fire within seconds; one is later moved to be due; one is later cancelled.
+Number of sets per second. Of five jobs, three fire within seconds, one is later moved so that it is due, and one is
+later cancelled.
 """
 WAIT_S: Final = 10
 _TOMORROW_S: Final = 86_400.0

@@ -19,7 +19,7 @@ TRACE = Path(__file__).parents[3] / "shared" / "traces" / "dns_ttl_cache.timers.
 END_S = 365 * 86_400
 """Seconds to advance at the end, because the longest time to live is 14 days."""
 COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the span": 4_092, "peak": 555}
-"""Counts that any correct timer system gives; they were computed with a heap and a dict."""
+"""Counts that any correct timer system gives. They were computed with a heap and a dict."""
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/traces/dns_ttl_cache.timers.csv.gz is not here")

@@ -43,9 +43,7 @@ from tickwheel.stores import make_store
 
 PATIENCE_S = 60.0
 """
-Maximum seconds in which the last owner may fire the rest.
-
-Only a failure takes that long.
+Maximum number of seconds in which the last owner may fire the remaining jobs. Only a failure takes that long.
 """
 
 

@@ -41,7 +41,8 @@ PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
 LANGUAGES = {"python", "console", "py", "", "{toctree}"}
 """
-The languages of blocks in a page: Python and commands, which tests run; excerpts; drawings and output; lists of pages.
+The languages of blocks in a page. Tests run Python and commands. The others are excerpts, drawings and output, and
+lists of pages.
 """
 COMMAND = re.compile(r"^(?:createdb|curl|export|make|pip|python|tickwheel) ", re.MULTILINE)
 NOT_RUN = {

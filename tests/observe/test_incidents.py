@@ -37,7 +37,7 @@ SHARDS = 4
 PATIENCE_S = 120
 TIMES = re.compile(r"\[\w+\]|(?<=_seconds\)) > [\d.]+")
 BUSY = ("steady/one", "steady/two", "steady/three", "steady/four")
-"""Number of recurring jobs in each store, so that every metric of a healthy service has a value."""
+"""Recurring jobs in each store, so that every metric of a healthy service has a value."""
 
 # ---- what happens ----------------------------------------------------------------------------------------------------
 

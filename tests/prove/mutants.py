@@ -479,14 +479,17 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""By name, the first seed whose day can show the fault; one day in sixteen can."""
+"""By name, the first seed whose day can show the fault. One day in sixteen can show it."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
     "trusts_ends_of_a_later_clock": Plan(4),
     "takes_a_retry_for_outdated": Plan(4),
 }
-"""By name, the first day of the faults that need a whole day; one day in eight can show them, if busy enough."""
+"""
+By name, the first day of the faults that need a whole day. One day in eight can show such a fault, if it is busy
+enough.
+"""
 
 AT_ONCE = {
     "cursor_from_now": Plan(0, 0.25, 20, 4, last_s=900),

@@ -38,7 +38,7 @@ BATCHES = 60
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
 OLD = 10
-"""The last schema before keys were moved into runs."""
+"""Version of the last schema before keys were moved into runs."""
 FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 
 

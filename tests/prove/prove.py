@@ -42,7 +42,7 @@ SIZES = {
     "quiet": (60, 12, "seconds of statistics, dumb peers, lacking equipment, rates of clocks and full receivers"),
     "firings": (1000, 100, "firings of each cron line"),
 }
-"""By option: its size in the long form, its size in the short form, and its meaning."""
+"""By option, the size in the long form, the size in the short form, and the meaning of the option."""
 QUIET = (
     ("statistics", "statistics", ("PostgreSQL",)),
     ("peer", "dumb peer", ("PostgreSQL", "Redis")),

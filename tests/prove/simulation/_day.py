@@ -90,7 +90,7 @@ FROM_AFAR: Final = "afar/"
 HERD: Final = 220
 """Number of hanging jobs: more than one node may run, on a file."""
 _CROWDED: Final = (16, 10)
-"""On one day in this many, starting with this seed, many callers request the same jobs; these days are on a cluster."""
+"""On one day in this many, starting with this seed, many callers request the same jobs. These days use a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",

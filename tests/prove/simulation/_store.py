@@ -101,7 +101,7 @@ class SimulatedStore:
         self._heard = Event()
         self._has_acquired = False
         self.has_lost_leases = False
-        """True if the answer that granted the first leases of a life was lost; reset by the node."""
+        """True if the answer that granted the first leases after a start was lost. The node resets it."""
         self._inner: Any = None  # a Connection, once it is open
         self.abilities: Abilities = world.abilities
         self.url = f"simulated://{machine.name}"

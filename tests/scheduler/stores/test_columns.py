@@ -24,9 +24,7 @@ from tickwheel.stores.sqlite._queries import SQL as SQLITE
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
 """
-Matches three columns of a job in succession, each with a comma after it.
-
-Assigned ones count, as in an update.
+Matches three successive columns of a job, each followed by a comma. Assigned columns also count, as in an UPDATE.
 """
 CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
 STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)

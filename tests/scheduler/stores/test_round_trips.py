@@ -37,7 +37,9 @@ MOST = {
     "take up": (4, 1),
     "release": (1, 1),
 }
-"""Maximum number of round trips of each operation, on PostgreSQL and on Redis; some include a notification."""
+"""
+Maximum number of round trips of each operation, on PostgreSQL and on Redis. Some operations include a notification.
+"""
 LEASE_S, BAR_MS, SILENT_MS = 10, 500, 5_000
 PATIENCE_S = 20
 

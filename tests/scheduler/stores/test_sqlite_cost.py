@@ -20,7 +20,7 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 FAR = 10**9
 IN_A_SLOT = 4 * 10**12
-"""A due time in a slot, far also by the clock: see `test_sqlite_far`."""
+"""A due time in a slot that is also far by the clock (see `test_sqlite_far`)."""
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 EVER = 2**63 - 1
 

@@ -335,7 +335,7 @@ def test_is_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""By view with its own module: an element that exists once the module is loaded."""
+"""By view with a separate module, an element that exists once the module is loaded."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [
