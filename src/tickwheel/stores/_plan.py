@@ -233,7 +233,8 @@ class Plan:
         indexes: list[int] = []
         for index in chosen:
             job = self.answers[index].job
-            if job is not None and new.pop(job.generation, None) is job:
+            if job is not None and new.get(job.generation) is job:  # no later write of the batch has changed it
+                del new[job.generation]
                 indexes.append(index)
                 differences.begun.append(job)
         differences.new = list(new.values())

@@ -7,7 +7,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tickwheel.jobs.model import Answer, Cancel, Claim, Claimed, Job, Outcome, RetryPolicy, Set, Settle, State, Write
+from tickwheel.jobs.model import (
+    Answer,
+    Cancel,
+    Claim,
+    Claimed,
+    Job,
+    Move,
+    Outcome,
+    Resume,
+    RetryPolicy,
+    Set,
+    SetPause,
+    Settle,
+    State,
+    Write,
+)
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
 _COUNT = 300
@@ -55,6 +70,23 @@ class ClaimTests(StoreTests):
             assert rig.get("known").state is rig.get("twice").state is State.PENDING
             assert rig.get("twice").due_at == due + 5
             assert rig.store.get("gone") is None
+
+    def test_a_job_that_a_later_write_of_the_batch_changes(self) -> None:
+        """
+        The job is kept with its change, and does not begin.
+        """
+        with self.rig() as rig:
+            due = rig.now - 1
+            writes: list[Write] = [Set(Job(key, 0, due)) for key in ("paused", "moved", "resumed", "new")]
+            writes += [SetPause("paused", "me", ""), Move("moved", due + 5), SetPause("resumed", "me", "")]
+            writes += [Resume("resumed")]
+            *answers, claimed = _claim(rig, writes, range(4))
+            assert {answer.outcome for answer in answers[:4]} == {Outcome.CREATED}
+            assert set(_begun(claimed)) <= {3}
+            assert rig.get("paused").is_paused
+            assert rig.get("moved").due_at == due + 5
+            assert {rig.get(key).state for key in ("paused", "moved", "resumed")} == {State.PENDING}
+            assert sum(rig.counts()) == 4
 
     def test_an_outdated_epoch(self) -> None:
         with self.rig() as rig:
