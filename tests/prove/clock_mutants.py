@@ -17,7 +17,7 @@ from tickwheel.engine._prefetch import Prefetcher
 from tickwheel.engine.elapsed import RelativeJobs
 from tickwheel.host import store_clock as _storeclock
 from tickwheel.jobs import rules
-from tickwheel.stores import _base, _plan
+from tickwheel.stores import _decided, _plan
 
 __all__ = [
     "counts_delays_by_its_own_clock",
@@ -44,7 +44,7 @@ def stops_until_the_clock_is_set() -> Any:
         return answer, replace(after, expires_at=now) if answer.outcome == "stopping" and after is not None else after
 
     both = ExitStack()
-    for rows in (_base, _plan):
+    for rows in (_decided, _plan):
         both.enter_context(mock.patch.object(rows, "decide", careless))
     return both
 

@@ -660,7 +660,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "reads_the_scopes_once": (reads_the_scopes_once, {"scope"}),
     "keeps_what_is_leased": (keeps_what_is_leased, {"zombie"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
-    "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
+    "answers_before_the_commit": (answers_before_the_commit, {"answer", "lost"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
     "makes_up_for_nothing": (makes_up_for_nothing, {"series"}),
