@@ -66,6 +66,9 @@ class RemoteCore:
 
     @property
     def is_in_use(self) -> bool:
+        """
+        True while this process has threads or connections for the service.
+        """
         return self.is_firing or self._transport.is_open
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
@@ -95,7 +98,9 @@ class RemoteCore:
         self._puller = Puller(self.pulls, self.handlers, self._options, loop)
 
     def is_inside(self) -> bool:
-        # a stop must not wait for the handler that calls it
+        """
+        Return True if a handler calls this method. A stop must not wait for that handler.
+        """
         return self._puller is not None and self._puller.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:

@@ -39,7 +39,10 @@ def partitions_of(store: Store) -> list[tuple[Store, str]]:
 
 class Manifests:
     """
-    The manifests that a batch declares. *changed* has the new record of each manifest.
+    The manifests that a batch declares.
+
+    Attributes:
+        changed: The new record of each declared manifest.
     """
 
     __slots__ = ("_latest", "_stored", "changed")

@@ -63,7 +63,10 @@ def once_of(write: Write) -> Once | None:
 
 class Onces:
     """
-    The kept answers that a batch needs. *changed* has the answers to write; None deletes a stored claim.
+    The kept answers that a batch needs.
+
+    Attributes:
+        changed: The answers to write, by `Place`. None deletes a stored claim.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

@@ -83,9 +83,15 @@ class BaseWheel(ABC, NonCopyable):
     def check(self) -> None: ...
 
     @abstractmethod
-    def rings(self) -> list[RingView]: ...
+    def rings(self) -> list[RingView]:
+        """
+        Return a view of the structure. It costs O(n) or O(slots).
+        """
 
     def where(self, id: int) -> tuple[int, int] | None:
+        """
+        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
+        """
         entry = self._entries.get(id)
         return None if entry is None else self._where(entry)
 

@@ -97,6 +97,9 @@ class CalendarWheel(BaseWheel):
         return None if first is None else first.deadline
 
     def rings(self) -> list[RingView]:
+        """
+        Return the ring of days, preceded by the entries that are never due.
+        """
         counts = {day: len(page) for day, page in enumerate(self._days) if page}
         parked = {0: len(self._parked)} if self._parked else {}
         year = RingView("year", len(self._days), self._width, self._day_of(self._floor), counts)

@@ -163,6 +163,9 @@ class HeapWheel(BaseWheel):
         return None if first is None or first.deadline == NEVER else first.deadline
 
     def rings(self) -> list[RingView]:
+        """
+        Return the levels of the tree, from the root. Each entry is a slot.
+        """
         views: list[RingView] = []
         left, width = len(self), 1
         while left > 0:

@@ -73,6 +73,9 @@ class NativeWheel(NonCopyable):
         return f"<NativeWheel {len(self)} pending>"
 
     def rings(self) -> list[RingView]:
+        """
+        Return the levels from fine to coarse, preceded by the entries of slots that have begun.
+        """
         levels = [
             RingView(f"level {level}", SLOTS, slot_ns, hand, counts)
             for level, (slot_ns, hand, counts) in enumerate(self._wheel.occupancy())
@@ -81,6 +84,9 @@ class NativeWheel(NonCopyable):
         return [RingView("begun", 1, 0, None, {0: begun} if begun else {}), *levels]
 
     def where(self, id: int) -> tuple[int, int] | None:
+        """
+        Return the index of the entry's ring in `rings` and its slot in that ring, or None if the entry is not pending.
+        """
         place = self._wheel.slot_of(id)
         if place is not None:
             return place[0] + 1, place[1]

@@ -132,6 +132,9 @@ class TickedWheel(BaseWheel):
         return {**super().stats(), "cascades": self._slots.cascades}
 
     def rings(self) -> list[RingView]:
+        """
+        Return the due entries, and the rings of the design.
+        """
         due = {0: len(self._run)} if self._run else {}
         return [RingView("due", 1, 0, None, due), *self._slots.views(self._tick_ns)]
 
