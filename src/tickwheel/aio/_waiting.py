@@ -23,9 +23,9 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     Wait for *fut*, a coroutine, future or task, and cancel it if it takes longer than *timeout* seconds.
 
     *timeout* may be a timedelta, or None for no limit. At 0 or below, only a finished future succeeds. The function
-    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls that function, which on uvloop
-    may end up to 1.5 ms early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of a
-    new one.
+    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls `asyncio.wait_for`, which on uvloop
+    may end up to 1.5 ms too early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of
+    a new one.
 
     Raises:
         TimeoutError: If *timeout* has passed, after *fut* was cancelled.

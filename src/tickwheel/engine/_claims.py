@@ -1,13 +1,13 @@
 """
 Claims jobs just before they are due: counts their attempts in the store, and sets the timers that fire them.
 
-Staged jobs are collected in slots of 16 to 64 ms. The attempts of a slot are counted in one write, one arming window
-before the slot, so that no write delays a job at its due time. On a node that fires little, the commit of an
-acknowledgement also begins the next few jobs.
+Staged jobs (the jobs in memory) are grouped by due time into slots of 16 to 64 ms. The attempts of all jobs in a slot
+are counted in one write, one arming window before the slot begins, so that no write delays a job at its due time. On a
+node that fires little, the commit of an acknowledgement also begins the next few jobs.
 
-The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, either clock may be
-slewed (run up to a tenth faster or slower until it is right), so a job fires only when the last sample proves that it
-is due. This sample is only a few milliseconds old, so the proof hardly delays the job.
+The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the store's clock or
+this machine's may be slewed (run up to a tenth faster or slower until it is right), so a job fires only when the last
+sample proves that the job is due. This sample is only a few milliseconds old, so the proof hardly delays the job.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FRESH_MS: Final = 2.0
 """Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a sample to the due time. Between them, the time is twice the duration of the last sample."""
+"""Bounds of the time from a sample to the due time. In between, it is twice as long as the last sample took."""
 _RETRY_S: Final = 0.5
 
 
@@ -96,20 +96,21 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time from counting an attempt to its slot, in ms. It is ten commits of a slow disk (5 ms each), and so short that a
-crash wastes few counted attempts.
+Time in ms from counting an attempt to the slot of its due time: ten commits of a slow disk, of 5 ms each, but so short
+that a crash wastes few counted attempts.
 """
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
 An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
-`_ALONG_MAX`. The limit keeps early counts few, because a crash wastes them. The time is long enough to begin the slots
-of jobs that are up to 134 ms apart before the timer's thread sleeps, so that thread wakes once for each job.
+`_ALONG_MAX` such jobs. The limit keeps early counts few, because a crash wastes them. If jobs are up to 134 ms apart,
+the time is long enough to begin the next job before the timer's thread sleeps. That thread then wakes only once for
+each job.
 """
 
 SLOT_BITS: Final = 4
-"""Slots last 16 ms. At most 64 of them open in a second, and they lengthen the window by less than half."""
+"""Slots of due times last 16 ms. At most 64 begin in a second, and a slot lengthens the window by less than half."""
 
 _WIDER_MAX: Final = 2
 """Slots last up to 64 ms if a store has partitions, because each partition writes its own slots."""
@@ -136,7 +137,7 @@ class Places(NamedTuple):
 
 class Reservation:
     """
-    Places for jobs that a commit sets and begins. Only the thread that commits may use it.
+    Places for jobs that a commit sets and begins. Only the committing thread may use it.
 
     *claim* is the write that begins the jobs, and *begun* has the indexes of the writes whose jobs were begun.
     """
@@ -209,7 +210,7 @@ class ClaimBatcher:
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
         self._herds: Counter[str] = Counter()
-        """Number of unfinished burst writes per handler. Later begins of a handler must not overtake its bursts."""
+        """Number of unfinished writes of bursts, per handler. Later begins of a handler must not overtake them."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
         """Heap of begun jobs, sorted by fire time, so that they fire in order even if a timer is late."""
         self._numbers = count()
@@ -221,10 +222,10 @@ class ClaimBatcher:
         self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
     ) -> Reservation | None:
         """
-        Reserve places for due jobs that callers' *writes* may create, to begin them in the same commit.
+        Reserve places for due jobs that callers' *writes* may create, so that their commit can also begin these jobs.
 
         A job gets no place if its lane is full or has a rate, or if other jobs of the lane wait for places. If this
-        node cannot run one job of a batch (*lacking* returns such jobs), no job of the batch gets a place. *first* is
+        node cannot run some job of a batch (*lacking* returns such jobs), no job of the batch gets a place. *first* is
         the index of the first write in its batch.
         """
         room = 0 if self._held else self._room()
@@ -257,7 +258,7 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
         """
-        Add the *jobs* that the writes at *indexes* have begun, and give back all other places.
+        Add the *jobs* that the writes at *indexes* have begun, and release all other reserved places.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -282,7 +283,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire jobs that were begun by commits with an unknown outcome. The next call tries again after an error.
+        Fire jobs that commits with unknown outcomes have begun. After an error, the next call tries again.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -298,7 +299,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries*. Entries that are due within the window are begun at once. Callable from any thread.
+        File staged *entries* by due time; begin those due within the window at once. Callable from any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -462,9 +463,9 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if these are a burst, or must wait for an earlier burst of a handler.
+        Return the handlers of *entries* that are a burst, or that must wait for earlier bursts of these handlers.
 
-        Otherwise return an empty set, because a few entries may overtake the bursts of other handlers.
+        A few entries may overtake the bursts of other handlers; for them, return an empty set.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
@@ -475,7 +476,7 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Divide the entries according to the store's answers. Called on the thread that commits.
+        Divide the entries according to the store's answers. Called on the committing thread.
 
         An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
         """

@@ -2,12 +2,12 @@
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
 A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. A
-calendar time moves only if the clock was set back after it had shown that time: it moves to the first instant of its
-cron line after the corrected time. An "at" does not move. Every job is checked before it is staged. If its due time is
-wrong, it is rewritten in the store, and staged after that commit.
+calendar time moves only if the clock had shown that time before it was set back: it moves to the first instant of its
+cron line after the corrected time. A due time that was set with `at=` never moves. Every job is checked before it is
+staged. A wrong due time is rewritten in the store, and the job is staged after that commit.
 
-The due time of a recurring job may differ under another release of the zone data. A node that takes shards therefore
-reads the recurring jobs in them once, in the background, and rewrites due times that are wrong by its own data.
+Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
+reads their recurring jobs once, in the background, and rewrites due times that disagree with its own data.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step during which a settle that was computed before the step may still be written."""
+"""Seconds after a clock step during which a run's settle, computed before that step, may still be written."""
 
 
 class ClockStepAdjuster:
     """
-    Rewrites relative due times after a clock step, and then calls *on_lives* with the jobs, on the writer's thread.
+    Rewrites relative due times after a clock step, then calls *on_lives* with the new jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
@@ -72,7 +72,7 @@ class ClockStepAdjuster:
         """
         Return the *jobs* whose due times are right, and rewrite all other due times.
 
-        Unless *is_news* is True, *jobs* are rows that were read. Rows that are older than a rewrite are left out,
+        Unless *is_news* is True, *jobs* are rows that were read from the store. Rows older than a rewrite are left out,
         because `on_lives` is called with the rewritten jobs.
         """
         if self._elapsed.is_steady or not jobs:

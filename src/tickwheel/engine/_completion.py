@@ -2,12 +2,13 @@
 Acknowledges finished attempts, in batches.
 
 The store refuses an acknowledgement if the job was set again or its shard has another owner. Refusals are counted, and
-not retried. If the store cannot write a batch, each acknowledgement is written alone, so that one does not delay
-others. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
+not retried. If the store cannot write a batch, each acknowledgement is written alone, so that a bad one does not delay
+the good ones. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
 
-A single acknowledgement is written at once. Others gather during that commit, for at least 5 ms from its start, and
-share the next commit. At a thousand firings a second, this saves four of five commits and half of the CPU. Each of n
-partitions pauses n times as long, so that together they commit as often as one.
+A single acknowledgement is written at once. Further ones gather during that commit, and in a pause that lasts until 5
+ms after its start, and share the next commit. At a thousand firings a second, the pause saves four of five commits and
+half of the CPU. In a store with n partitions, each pause is n times as long, so that all partitions together commit as
+often as a single one.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the answer to a batch will post the new entries, or the end of a pause that is not cut short.
+        Return True if the new entries will be posted after the last batch is answered, or after an uninterrupted pause.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 
@@ -117,7 +118,7 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set the timer for the rest of the pause and return True; return False if the pause is over. Under the lock.
+        Set the timer for the rest of the pause and return True; False if the pause is over. The caller holds the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -158,7 +159,7 @@ there may be many such acknowledgements, each with its own commit.
 
 class Completer:
     """
-    Acknowledges finished attempts. `add` may be called from any thread; answers arrive in the thread that commits.
+    Acknowledges finished attempts. `add` may be called from any thread; answers arrive in the committing thread.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class Completer:
         """
         Write that *entry* ended with *verdict*, or with a plain success; return False if it had already ended.
 
-        The thread that commits calls *on_answer* with the store's answer.
+        The committing thread calls *on_answer* with the store's answer.
         """
         if not self.end(entry, verdict):
             return False
@@ -194,7 +195,7 @@ class Completer:
 
     def end(self, entry: StagedJob, verdict: Verdict | None) -> bool:
         """
-        Note that *entry* ended with *verdict*; return True if it is now to be written, False if it had already ended.
+        Record that *entry* ended with *verdict*. Return True if this end must now be written, False if not the first.
         """
         if not self._staged.end(entry):
             return False
@@ -210,7 +211,7 @@ class Completer:
 
     def write(self, entry: StagedJob, on_answer: Callable[[Answer | Exception], object] | None = None) -> float:
         """
-        Write the end of *entry*. Return the time in ms, which a worker takes for the start of its next job.
+        Write the end of *entry*. Return the time in ms, which a worker uses as the start of its next job.
         """
         now = self._clock.now()
         if entry.fired_at and not entry.ran_ms:
@@ -344,7 +345,7 @@ def _settle_of(entry: StagedJob) -> Settle:
 
 def _put_in_ascii(entry: StagedJob) -> bool:
     """
-    Put the texts of the end of *entry* in ASCII; return False if they were.
+    Convert the texts in the end of *entry* to ASCII; return False if they already were ASCII.
     """
     verdict = entry.verdict
     if verdict is None:

@@ -7,10 +7,11 @@ the next scan earlier. The store announces the writes of other processes, which 
 overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. If the still lanes of
-a target (see `_lanes`) together have no room, they are read in the same way, as one lane with the name of the target.
-If a worker asks for jobs of one of these still lanes, this lane rejoins the other lanes, which are then read again from
-the cursor of the still lanes.
+this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane is still, and
+not moving, if it makes no visible progress (see `_lanes`). If all still lanes of a target together have no room, they
+get one common cursor, under the name of the target. When one of them starts to move, it leaves this group. Jobs of that
+lane after the common cursor are unread, so the cursor of all other lanes is set back to the common cursor, and reading
+continues from there.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, over all shards, which takes some milliseconds."""
 _QUICK_S: Final = 2.0
 """
-Minimum seconds between two regroupings that separate quick lanes from still lanes whose target has no room. Each
-regrouping costs a scan.
+Minimum seconds between two regroupings, which take quick lanes out of a target's full group of still lanes (see the
+module). Each regrouping costs a scan.
 """
 _SWEEP_S: Final = 60.0
 """Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
@@ -63,7 +64,7 @@ _UNDER_WAY: Final = 4 * PAGE
 
 class Prefetcher:
     """
-    Loads far jobs of one partition into memory, in its own thread, because it reads the store.
+    Loads jobs of one partition from the store into memory, in its own thread, because reads of the store block.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Prefetcher:
         self._moving: frozenset[str] = frozenset()
         self._quick_at = 0.0
         self._flowing: set[str] = set()
-        """The targets whose still lanes have had room since `_quick_at`."""
+        """The targets whose still lanes (see the module) have had room since `_quick_at`."""
         self._reported: set[str] = set()
         """The lanes that were last reported to the hooks as full."""
         self._has_changes = True
@@ -143,7 +144,7 @@ class Prefetcher:
 
     def on_committed(self, jobs: Sequence[Job]) -> None:
         """
-        Stage pending *jobs* of a commit of this process, or leave them to the next scan. Runs on the writer's thread.
+        Stage pending *jobs* that this process committed, or leave them to the next scan. Runs on the writer's thread.
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
@@ -163,7 +164,7 @@ class Prefetcher:
 
     def claims_under(self) -> int | None:
         """
-        Return the epoch under which new jobs may begin as they are set; None while the store may have older due jobs.
+        Return the epoch under which a commit may set and begin jobs; None while the store may have older due jobs.
         """
         with self._lock:
             shard = self._shards.get(0)
@@ -295,7 +296,7 @@ class Prefetcher:
 
     def _has_quick(self) -> bool:
         """
-        Return True if the quick lanes should be regrouped, so that new ones are read separately from still lanes.
+        Return True if it is time to take new quick lanes out of the groups of still lanes (see the module).
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
@@ -334,9 +335,9 @@ class Prefetcher:
 
     def _note_pending(self) -> None:
         """
-        Check the clock from now on if a job is pending.
+        Check the clock from now on if a job is pending; if not, stop these checks.
 
-        A commit that still finds the checks on has already staged its jobs, so this call sees them.
+        If a commit finds the checks running, it has already staged its jobs, so this call sees these jobs.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -453,7 +454,7 @@ class Prefetcher:
 
     def _read_on(self, shards: Mapping[int, ShardProgress], until: int, *, has_changes: bool) -> int | None:
         """
-        Stage from the cursors to the horizon, while there is room; return when the next job is due.
+        Stage jobs from the cursors to the horizon while there is room; return the due time of the next job.
 
         Jobs that other processes wrote at or before the cursors are also staged. The scan finds later jobs.
         """

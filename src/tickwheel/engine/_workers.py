@@ -6,8 +6,8 @@ quarters of the places, so that hanging jobs of one lane leave room for all othe
 take turns, lanes without running jobs first. The jobs of one lane start in order.
 
 Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second is therefore
-lent an extra place, up to a bound. The loan ends when another place is free. Together, the still lanes of a target,
-which are not moving (see `_lanes`), take at most three quarters of places and loans.
+lent an extra place, up to a bound. The loan ends when another place is free. A lane that is not moving is called still
+(see `_lanes`). All still lanes of one target together take at most three quarters of places and loans.
 
 An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
 leaked attempts. The lanes with leaked attempts share a limit of `leaked_max` running attempts, leaked ones included,
@@ -44,7 +44,8 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    *lane* knows whether the lane is moving. *counted* is the target among whose busy still lanes this lane is counted.
+    A lane is moving if its attempts end quickly or a worker asks for its jobs, and still if not (see `_lanes`). *lane*
+    knows which. *counted* is the target in whose number of busy still lanes this lane is included, or None.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
@@ -79,9 +80,9 @@ class WorkQueue:
         self._open: dict[_HandlerQueue, None] = {}
         """Lanes that have running entries, and waiting entries that may start, in the order of their turns."""
         self._still: dict[str, int] = {}
-        """The number of still lanes with running attempts, for each target."""
+        """For each target, the number of its still lanes (see the module) that have running attempts."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
-        """For each target, still lanes with nothing running that wait until the target has room."""
+        """For each target, its still lanes (see the module) that run nothing and wait until the target has room."""
         self._base = size
         """
         Number of places without loans: `size`, plus one for each leaked entry up to `leaked_max`, because a leaked
@@ -224,7 +225,7 @@ class WorkQueue:
 
     def _is_only(self, line: _HandlerQueue) -> bool:
         """
-        Return True if only *line*, which has a running entry, has waiting entries, and nothing has leaked or is lent.
+        Return True if only the busy *line* has waiting entries, no attempt has leaked, and no place is lent.
         """
         if self._idle or self._held or self._lent or self._leaked or line.busy > line.width:
             return False
@@ -311,8 +312,8 @@ class Workers:
     while other entries wait wakes the next worker, unless one is being woken already. As a result, short handlers need
     few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
-    A worker frees the place of an entry before its end is written. If no other entry waits, it writes the end itself.
-    While it does, another thread may be started in its stead.
+    A worker frees an entry's place before the outcome of that entry is written to the store. If no other entry waits,
+    the worker writes the outcome itself; meanwhile, another thread may take its place.
 
     Args:
         run: Runs an entry until it ends, and returns True if its end is to be written. It gets the time that *write*

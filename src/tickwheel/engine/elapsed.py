@@ -2,12 +2,13 @@
 Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
 
 A store holds due times on its own clock. After a clock step, a due time that means "in an hour" is no longer an hour
-away. An owner therefore remembers the number of the clock step (see `StoreClock`) in which each such job was written.
-The sum of the steps since then is the error of the due time. The owner knows:
+away. An owner therefore remembers, for each such job, the number of the last clock step (see `StoreClock`) before it
+was written. The sum of all later steps is the error of the due time. The owner knows:
 
     set or moved here with delay=, retried or snoozed      the clock step of that write
     every=                                                 the clock step of the last run, or of its first read
-    all else: at=, cron=, set elsewhere or before it ran   nothing, because they follow the wall clock
+    at=, cron=                                             nothing, because they follow the wall clock
+    set elsewhere, or before this owner started            nothing; treated as times of the wall clock
 
 Most jobs are set with a delay, in order of their generations. They are remembered as ranges of generations: a million
 jobs take one pair of numbers, or at worst a million pairs.
@@ -106,7 +107,7 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Carry over the knowledge about jobs to their next runs and attempts.
+        Keep the knowledge about jobs for their next runs and attempts.
 
         *lives* has, for each job, the old job, the new job, and the clock step in which the new due time was computed.
         """

@@ -21,7 +21,7 @@ _Columns: TypeAlias = tuple[Sequence[Any], ...]
 
 class Recent:
     """
-    The last firings, in columns. Most batches have hundreds of firings, and few are ever read.
+    The last firings, in columns, which are cheap to add: a batch has hundreds of firings, and few are ever read.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Figures:
     """
-    Counters of firings. Only the thread that commits writes, so no count needs a lock; any thread may read.
+    Counters of firings. Only the committing thread changes the counters, so they need no lock; any thread may read.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Figures:
 
     def settled(self, entries: Sequence[StagedJob], refused: Collection[StagedJob]) -> bool:
         """
-        Count *entries*, whose ends were written or *refused*; return True if any was refused or is a failure.
+        Count *entries*, whose ends were written or *refused*; return True if any end was refused or is a failure.
         """
         counts, has_trouble = self.counts, bool(refused)
         self._remember([entry for entry in entries if entry.fired_at], refused)

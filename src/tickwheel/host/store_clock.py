@@ -13,7 +13,7 @@ _DRIFT: Final = 1e-4
 """Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it no job is early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Up to it, no job is early."""
 
 _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that is early by less than this is set again."""
@@ -163,8 +163,9 @@ class StoreClock:
         """
         Return `reading`, and the time in ms from which a delay counts.
 
-        The caller adds a millisecond, because the current one has begun. For a manual clock that reads a whole
-        millisecond, the result is one less, so that advancing it by exactly the delay reaches the due time.
+        The caller computes the due time as this time, plus the delay, plus a millisecond, because the current
+        millisecond has begun. If a manual clock shows a whole millisecond, this time is one less than the clock's, so
+        that advancing the clock by exactly the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:

@@ -73,7 +73,7 @@ class RemoteCore:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Raise an error, because only the process that fires reports events.
+        Raise an error, because events are reported only in the process that fires the jobs.
         """
         events = "firings" if routine else "failures"
         what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
@@ -81,7 +81,7 @@ class RemoteCore:
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Raise an error, because only the process that fires reports firings.
+        Raise an error, because firings are reported only in the process that fires the jobs.
         """
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)

@@ -372,7 +372,7 @@ class HasHandlers(Protocol):
 @runtime_checkable
 class Limiting(Protocol):
     """
-    The method of a target that limits its jobs.
+    A target that limits how many of its jobs run at once, and the method with which it does so.
     """
 
     def limits(self, handler: str) -> Limits | None:

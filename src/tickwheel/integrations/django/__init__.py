@@ -75,7 +75,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Use *scheduler*, with all handlers, as `scheduler` inside the block. The test itself starts and stops it.
+        Use *scheduler*, with all handlers, as `scheduler` inside the block. The caller starts and stops it.
         """
         self.register(scheduler)
         with self._lock:
