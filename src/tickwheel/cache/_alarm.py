@@ -19,7 +19,7 @@ from tickwheel.typing import Callback
 __all__ = ["Alarm"]
 
 BATCH: Final = 4096
-"""Maximum number of entries that expire in one turn. They take about half a millisecond."""
+"""Maximum number of entries that expire in one turn. Such a turn takes about half a millisecond."""
 
 _AGAIN_S: Final = 0.05
 """Seconds before another attempt, if an executor was full."""

@@ -304,7 +304,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __getstate__(self) -> dict[str, Any]:
         """
-        Return the state with remaining lifetimes, because monotonic clocks differ. The copy has no wheel and no clock.
+        Return the state with remaining lifetimes, because monotonic clocks differ. Wheel and clock are left out.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         state: Any = super().__getstate__()

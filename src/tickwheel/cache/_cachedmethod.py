@@ -52,7 +52,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    A method bound to one object. Each look-up makes one, so it is small; other attributes come from the method.
+    A method bound to one object, made at each look-up, and so small. All other attributes come from the method.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")
@@ -137,7 +137,7 @@ def cachedmethod(
     Args:
         cache: Returns the cache of an object, or None to cache nothing. Methods that share a cache need distinct keys.
         key: Makes a key of the arguments without the object; None for `call_key`.
-        typed: As for `cached`.
+        typed: True to distinguish the arguments 1, 1.0 and True.
 
     Raises:
         TypeError: As for `cached`. If *cache* returns a wrong object, the look-up of the method raises the error.

@@ -122,7 +122,7 @@ class Flight:
         self.timeout_s = timeout_s
         self.until = None if timeout_s is None else time.monotonic() + timeout_s
         self.gate = threading.Lock()
-        """A lock that is held while the loads are registered. A thread also holds it while it loads."""
+        """A lock that is held while the loads are registered. A loading thread holds this lock until the load ends."""
         self.is_queued = False
         self.is_ended = False
         self.is_abandoned = False

@@ -423,7 +423,7 @@ def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
     """
-    Return the outcome of a load that has ended, for a thread or a task of *loop*, or raise FailedLoadError.
+    Return the outcome of an ended load, or raise FailedLoadError. *loop* is the caller's event loop; None for a thread.
 
     Return None if the caller has to load, because a task of another loop ended with an exception that is not an
     `Exception`, such as a cancellation.

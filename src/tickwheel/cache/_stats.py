@@ -58,7 +58,7 @@ class CacheStats:
         misses: All other lookups, including lookups that returned a stale value. A cache with
             `Refresh.stale_if_error` does a second lookup after a failed load.
         expirations: Expired entries, counted when they were removed.
-        evictions: Number of other entries that have left, for each reason.
+        evictions: Number of entries that left before they expired, for each reason.
     """
 
     hits: int

@@ -25,8 +25,8 @@ class TTLCache(BaseCache[K, V]):
         cache["a"] = 1
         cache.set("b", 2, ttl=5.0)
 
-    From exactly its deadline on, no lookup finds an entry. The entry is removed, and `on_expire` is called, when the
-    cache is used next, or, with a *wheel* or *clock*, at the deadline.
+    An entry expires exactly at its deadline: lookups no longer find it. The entry is removed, and `on_expire` is
+    called, when the cache is used next, or, with a *wheel* or *clock*, at the deadline.
 
     Every operation is O(1). `__hash__` and `__eq__` of keys may use the cache.
 
@@ -43,7 +43,7 @@ class TTLCache(BaseCache[K, V]):
             a *timer* of datetimes.
         on_expire: Called with key, value and `Reason.EXPIRED`, without a lock. It must not be a coroutine function. Its
             errors are logged.
-        on_evict: Called in the same way for entries that leave for another reason.
+        on_evict: Called like `on_expire`, but for entries that leave before their deadline.
         wheel: A wheel that expires entries on time, in its thread or loop. The cache uses its clock.
         clock: A clock for a new wheel that expires entries on time.
         refresh: Rules for values that are about to expire, or have expired; None for no rules.
@@ -53,8 +53,8 @@ class TTLCache(BaseCache[K, V]):
             cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 
     Raises:
-        ValueError: If a number is NaN or negative, *jitter* is over 1, or a lifetime by a *timer* is over 146 years of
-            seconds and not endless.
+        ValueError: If a number is NaN or negative, *jitter* is over 1, or a finite lifetime is over 146 years of
+            seconds in a cache with a *timer*.
         TypeError: If a number has a wrong type, several sources of time are given, *timer* returns nanoseconds, or a
             callback is a coroutine function.
     """

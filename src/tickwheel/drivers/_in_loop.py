@@ -20,7 +20,7 @@ from tickwheel.typing import NonCopyable
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
 
 _TURN_MAX: Final = 1024
-"""Maximum number of callbacks in one turn of the loop, so that other work of the loop is not delayed."""
+"""Maximum number of callbacks in one turn of the loop, so that they do not delay the loop's other work."""
 
 DELAY_MAX_S: Final = 86_400.0 * 365
 """Maximum wait in seconds. Longer waits are split, because some loops count milliseconds in 32 bits."""

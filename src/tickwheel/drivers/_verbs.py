@@ -118,7 +118,7 @@ class TimerVerbs:
             jitter: Maximum random delay of each firing in seconds, so that many series do not fire together. It may
                 delay the last firing past *until*. If it is longer than the interval, a firing waits for the previous
                 firing, and none is left out.
-            context: As in `call_later`, for every firing.
+            context: The `contextvars.Context` of every firing; None for the driver's.
 
         Returns:
             A handle with `cancel()`, `run_now()`, `when()`, and the counters `fired` and `missed`.
@@ -210,7 +210,7 @@ class TimerVerbs:
             times: Number of firings; None for no end.
             jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
                 `call_every`.
-            context: As in `call_later`, for every firing.
+            context: The `contextvars.Context` of every firing; None for the driver's.
 
         Returns:
             The handle of a series; `next_at()` is the wall-clock time of its next firing.

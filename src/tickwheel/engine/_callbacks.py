@@ -45,7 +45,7 @@ class EngineCallbacks(Protocol):
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage pending *jobs* of a commit of this process, unless they are paused, and drop the *cancelled* keys.
+        Stage the pending *jobs* that a commit of this process wrote, except paused ones, and drop the *cancelled* keys.
         """
 
     def on_capacity(self) -> None: ...
@@ -67,5 +67,5 @@ class EngineCallbacks(Protocol):
         """
         Begin the jobs that waited for *ended* attempts.
 
-        *freed* are the next generations of the same keys. Other jobs may have waited for the places of *ended*.
+        *freed* are later generations of the keys of *ended*. Further jobs may have waited for places that *ended* held.
         """

@@ -105,8 +105,7 @@ _ALONG_MAX: Final = 4
 """
 An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
 `_ALONG_MAX` such jobs. The limit keeps early counts few, because a crash wastes them. If jobs are up to 134 ms apart,
-the time is long enough to begin the next job before the timer's thread sleeps. That thread then wakes only once for
-each job.
+this time is long enough to begin the next job before the timer's thread sleeps, which then wakes once per job.
 """
 
 SLOT_BITS: Final = 4

@@ -5,10 +5,9 @@ The store refuses an acknowledgement if the job was set again or its shard has a
 not retried. If the store cannot write a batch, each acknowledgement is written alone, so that a bad one does not delay
 the good ones. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
 
-A single acknowledgement is written at once. Further ones gather during that commit, and in a pause that lasts until 5
-ms after its start, and share the next commit. At a thousand firings a second, the pause saves four of five commits and
-half of the CPU. In a store with n partitions, each pause is n times as long, so that all partitions together commit as
-often as a single one.
+A single acknowledgement is written at once. Further ones gather during that commit, and until at least 5 ms after its
+start, and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of the
+CPU. With n partitions, each pause is n times as long, so that all together commit as often as one.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class HeldCompletion:
 
 
 _LEND_S: Final = 0.5
-"""Seconds for which a lane without running attempts waits before it is lent a place."""
+"""Seconds for which a lane (see `lane_of`) without running attempts waits before it is lent a place."""
 
 
 class Dispatcher:
@@ -291,7 +291,7 @@ class Dispatcher:
 
     def _may_start(self, entry: StagedJob) -> bool:
         """
-        Make the last check. A job that passes it can be neither moved nor cancelled.
+        Make the last check before a start. A job that passes this check can no longer be moved or cancelled.
         """
         if self._callbacks.lease_is_valid(entry.epoch):
             return self._staged.start(entry)
@@ -305,9 +305,9 @@ class Dispatcher:
 
     def attempt(self, entry: StagedJob, now: float | None = None) -> bool:
         """
-        Run *entry* and note its end; return True if its end is to be written.
+        Run *entry* and record its end; return True if the caller must write that end to the store.
 
-        *now* is the time of the last reading of the clock, if that was a moment ago.
+        *now* is the last reading of the clock, if it is recent.
         """
         if not self._may_start(entry):
             return False

@@ -44,7 +44,7 @@ _ASKED_MS: Final = 60_000
 
 class MovingLanes:
     """
-    Remembers the names of moving lanes. The caller holds a lock, except for reading the sets.
+    Remembers the names of moving lanes (see the module). The caller holds a lock, but may read the sets without it.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""Maximum width of a lane whose acknowledgements may be urgent. A wider lane ends enough at once to fill a commit."""
+"""Maximum width of a lane whose acknowledgements may be urgent. In a wider lane, enough attempts end for a batch."""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""
@@ -125,10 +125,10 @@ class HandlerLimit:
 
     Attributes:
         width: Maximum number of running attempts, or inf.
-        booked: Entries for which a later slot of the rate is reserved.
+        booked: Entries for which the rate has reserved a later start time.
         is_moving: True if the lane is moving; False if it is still (see the module).
-        next_at: The first free slot of the rate, in ms.
-        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for the place.
+        next_at: The first start time that the rate has free, in ms.
+        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for its place.
     """
 
     __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")
@@ -169,7 +169,7 @@ class Lanes:
         names: The named lanes of registrations.
         begin: Begins entries that are admitted later.
         sweep: Called every second while lanes wait for places; must call the method `sweep`.
-        on_moving: Called when a worker asks for the jobs of a lane that was still.
+        on_moving: Called when a worker asks for the jobs of a lane that was not moving.
     """
 
     def __init__(
@@ -202,19 +202,19 @@ class Lanes:
         self._lanes: dict[str, HandlerLimit] = {}
         self._changed: dict[HandlerLimit, None] = {}
         self._short: dict[HandlerLimit, None] = {}
-        """Lanes with running attempts whose entries wait only for a larger share."""
+        """Lanes with running attempts whose entries wait only for a larger share of the places."""
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """
-        Lanes without running attempts whose entries wait only for a free place. The key is the target for still lanes,
-        and "" for moving lanes.
+        Lanes without running attempts whose entries wait only for a free place. The key is "" for moving lanes; other
+        lanes are still, and their key is the target (see the module).
         """
         self._still: dict[str, int] = {}
-        """The number of still lanes with running attempts, for each target."""
+        """For each target, the number of its still lanes (see the module) that have running attempts."""
         self._is_sweeping = False
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
-        Return the *entries* that may begin now. All others wait here, or are passed to `begin` later.
+        Return the *entries* that may begin now. All other entries wait, and are passed to `begin` later.
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
@@ -267,9 +267,6 @@ class Lanes:
         return places
 
     def _take(self, lane: HandlerLimit, wanted: int) -> int:
-        """
-        Take up to *wanted* places for *lane*; return the number taken.
-        """
         taken = 0
         while taken < wanted and lane.is_free and self._has_share(lane):
             self._occupy(lane)
@@ -281,7 +278,7 @@ class Lanes:
 
     def _further(self, lane: HandlerLimit) -> int:
         """
-        Return the number of further places that a busy *lane* could take one by one, each with `_has_share`.
+        Return the number of further places that `_has_share` would let a busy *lane* take, one by one.
         """
         places = math.inf if lane.limits.places is None else lane.limits.places()
         further = min(lane.width, places) - lane.busy
@@ -448,7 +445,7 @@ class Lanes:
         """
         Return True if a lane without running attempts may take a place.
 
-        The lane is a moving lane if *group* is empty, and otherwise a still lane of the target *group*.
+        An empty *group* means a moving lane (see the module). Any other *group* is the target of a still lane.
         """
         room = self._free + self._loan
         return room > 0 and (not group or self._still.get(group, 0) < 3 * room)

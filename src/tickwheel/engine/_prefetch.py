@@ -7,11 +7,10 @@ the next scan earlier. The store announces the writes of other processes, which 
 overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane is still, and
-not moving, if it makes no visible progress (see `_lanes`). If all still lanes of a target together have no room, they
-get one common cursor, under the name of the target. When one of them starts to move, it leaves this group. Jobs of that
-lane after the common cursor are unread, so the cursor of all other lanes is set back to the common cursor, and reading
-continues from there.
+this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane without visible
+progress is called still, not moving (see `_lanes`). If all still lanes of a target together have no room, they share
+one cursor, under the target's name. A lane of this group that starts to move leaves it. Its jobs after the group's
+cursor are unread, so the cursor of all ungrouped lanes is set back to that point.
 """
 
 from __future__ import annotations

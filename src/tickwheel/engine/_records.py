@@ -132,7 +132,7 @@ class LaneCounts:
 
     def add(self, ending: Ending, entries: Sequence[StagedJob], late_ms: Sequence[float]) -> None:
         """
-        Count attempts of one target and handler that ended with *ending*. *late_ms* is sorted, and only of fired ones.
+        Count attempts of one target and handler that ended with *ending*. *late_ms* is the sorted lateness of firings.
         """
         job = entries[0].job
         took_ms = sum([entry.ran_ms for entry in entries if entry.fired_at])
@@ -250,7 +250,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the last call, if there are any, in the row of the minute of that last call.
+        Store the figures since the last call, if there are any, in the row for the minute in which that call was made.
 
         If the clock was set back a little, a second call in the same minute adds to the row. If the store does not
         answer, up to 240 rows wait for the next call.
@@ -287,7 +287,7 @@ _EVERY_S: Final = 60.0
 _HOUR: Final = 60
 """Number of minutes between two unconditional passes."""
 _STEP: Final = 500
-"""Maximum number of records that one commit deletes. It takes some milliseconds, for which other commits may wait."""
+"""Maximum number of records that one commit deletes. It takes milliseconds, for which other commits wait."""
 _REST_S: Final = 0.05
 """Pause between two steps, for other commits."""
 

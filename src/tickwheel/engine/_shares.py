@@ -12,7 +12,7 @@ PAGE: Final = 1_000
 _LEAST: Final = 64
 """Minimum size of a page per shard, if the table has room. Shards that have more jobs share `PAGE`."""
 _MANY: Final = 2_000
-"""A lane is read separately when a scan has met this many of its jobs, and more than of all other lanes together."""
+"""A lane is read separately when a scan has met this many of its jobs, and fewer jobs of all other lanes together."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that are read separately."""
 

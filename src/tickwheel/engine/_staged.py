@@ -28,13 +28,13 @@ The table is shared like the buffer of a network switch (the dynamic threshold o
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
 are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
 
-While a count is on its way, no end of the same attempt may be written, because it could reach the store before the
+While a count is on its way, no end of the same attempt may be written, because the end could reach the store before the
 count. The job would then stay in the state "running" in the store, and no process would know it. So a doubtful job
 cannot be withdrawn. A beginning job can be withdrawn only if the writer's thread has just read its counted attempt from
 the store, since the count is then done.
 
 Only this table decides between a start and a withdrawal: the first of the two prevents the other. So if a caller gets
-the answer CANCELLED, the job will not start; TOO_LATE means that it has started.
+the answer CANCELLED, the job will not start; TOO_LATE means that the job has started.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ _END: Final = TRANSITIONS[Step.END]
 _DROPPED: Final = Job("", 0, 0)
 _NONE: Final = (0, 0, 0)
 _CROWDS: Final = 64
-"""A still lane that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
+"""A still lane (see `_lanes`) that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
 _CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
 """Number of due jobs that one lane may hold even in a small table, but at most half of the table."""
@@ -207,8 +207,8 @@ class StagedJobs:
         """
         Number of free places for jobs that are not due yet.
 
-        The last place is kept for due jobs, which leave it at once. Otherwise a job that is due within the horizon
-        could take it, and jobs of healthy lanes would wait until that one is due.
+        The last place is kept for due jobs, which leave it at once. A later job in this place would block the jobs of
+        all healthy lanes until it is due.
         """
         return self.free - self._kept
 
@@ -216,8 +216,7 @@ class StagedJobs:
         """
         Return True if *lane* has no room for another job, which is due now if *is_due*.
 
-        If *lane* is the name of a target, return True if the still lanes of this target have no room for a job of
-        another lane.
+        If *lane* is the name of a target, return True if its still lanes (see `_lanes`) have no room for one more lane.
         """
         free = self.free if is_due else self.free_for_later
         if is_target(lane):
@@ -240,7 +239,7 @@ class StagedJobs:
 
     def set_moving(self, lanes: frozenset[str]) -> None:
         """
-        Set the moving lanes to *lanes*. All others are counted as still lanes of their targets. O(changes).
+        Set the moving lanes (see `_lanes`) to *lanes*; count all others as still lanes of their targets. O(changes).
         """
         if lanes is self._moving:
             return
@@ -370,7 +369,7 @@ class StagedJobs:
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
-        Begin at most *room* of the *entries* that are still staged. Return the begun entries, and those without room.
+        Begin at most *room* of the *entries* that are still staged. Return begun entries, and entries without room.
 
         An entry whose key is busy is in neither list. The call that ends the busy entry returns it.
         """
@@ -411,7 +410,7 @@ class StagedJobs:
 
     def doubt(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Note that it is unknown whether the attempts of *entries* are counted; return those to be counted again.
+        Record that it is unknown whether the attempts of *entries* are counted; return entries to be counted again.
         """
         with self._lock:
             _step_all(entries, Step.DOUBT)
@@ -467,7 +466,7 @@ class StagedJobs:
 
     def entry_of(self, key: str) -> StagedJob | None:
         """
-        Return the begun entry of *key*, or else the staged one, or None. O(begun entries).
+        Return the begun entry of *key*; without one, the staged entry; without either, None. O(begun entries).
         """
         with self._lock:
             if key in self._busy_keys:
@@ -567,7 +566,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* means the still lanes of a target. Only the name of a lane has a colon.
+    Return True if *name* is a target, for its still lanes (see `_lanes`). Only names of single lanes have a colon.
     """
     return ":" not in name
 

@@ -139,8 +139,8 @@ class LazyDeque(deque[StagedJob]):
     """
     A queue whose entries can be withdrawn without a search: a withdrawn entry changes its state and stays in the queue.
 
-    A caller that takes an entry must check its state, which is *phase* while it waits. Withdrawn entries are removed
-    when they are half of the queue.
+    A caller that takes an entry must check its state, which is *phase* while the entry waits. Withdrawn entries are
+    removed when they are half of the queue.
     """
 
     __slots__ = ("_phase", "_sweep_at")

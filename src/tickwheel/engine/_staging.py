@@ -1,8 +1,8 @@
 """
 Stages loaded jobs that this node can run, and finds jobs that the cursors have missed.
 
-To run a job, a node must have its handler or target, which must accept the payload; it must be able to read the rule;
-and no scope may pause the job. If a node cannot run a job, it sets the job aside. The job leaves its shard, without an
+To run a job, a node must have its handler or target, which must accept the payload; it must understand the recurrence
+rule; and no scope may pause the job. A node that cannot run a job sets it aside. The job leaves its shard, without an
 attempt, and the first node that can run it moves it into one of its own shards. A paused job is set aside until its
 scope is resumed. If every node can run every job, this costs one set lookup per job, and one query every two seconds.
 
@@ -281,7 +281,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Move set-aside jobs that this node can run into its shards of one partition. *place* stages them.
+        Claim set-aside jobs that this node can run: move them to its shards of one partition. *place* stages them.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():

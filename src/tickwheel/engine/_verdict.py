@@ -74,7 +74,7 @@ _OVERTAKEN = "its next run was due"
 _BY: Final = "pause_after"
 """The author, in the store, of an automatic pause after failed runs."""
 _NOTE_CHARS: Final = 240
-"""Maximum length of a note, in characters; at most a thousand bytes."""
+"""Maximum length of a note (a handler's remark), in characters; at most a thousand bytes."""
 
 
 class Ending(StrEnum):
@@ -109,7 +109,7 @@ class Verdict:
 
 def verdict_of(entry: StagedJob) -> Verdict:
     """
-    Return the verdict on an attempt that has ended. Most attempts succeed plainly, and get one only if something asks.
+    Return the verdict on an attempt that has ended. For a plain success it is made only on request.
     """
     verdict = entry.verdict
     return Verdict(Settle(entry.job, entry.epoch), _SUCCEEDED) if verdict is None else verdict
@@ -163,7 +163,7 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
     Return the verdict on a run that ended on a node that could not read its rule, or None if there is no such run.
 
-    Also return None if the job was moved since, because it must then run at its new due time.
+    Also return None if the job was moved since, because a moved job must run at its new due time.
     """
     if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
         return None
@@ -175,7 +175,7 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return the verdict on a *job* whose attempts have all begun, but none has ended.
+    Return the verdict on a *job* whose attempts have all begun, although no attempt has ended.
 
     A failed attempt would have been settled. The process died during each attempt, so the job is probably the cause.
     """

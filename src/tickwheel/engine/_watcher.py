@@ -11,7 +11,7 @@ __all__ = ["Watcher"]
 _NOTIFIED_S: Final = 60.0
 """Seconds between reads without a notification, if the store sends notifications. A notification may be lost."""
 _POLLED_S: Final = 0.5
-"""Seconds between reads without notifications. A job that another process sets for now is late by up to this."""
+"""Seconds between reads without notifications. A job that another process sets to run now can be this late."""
 _LOOK_S: Final = 2.0
 """
 Seconds between two searches for overdue jobs. This and the age at which a job counts as overdue are together well below

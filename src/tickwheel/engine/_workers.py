@@ -44,8 +44,8 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    A lane is moving if its attempts end quickly or a worker asks for its jobs, and still if not (see `_lanes`). *lane*
-    knows which. *counted* is the target in whose number of busy still lanes this lane is included, or None.
+    *lane* knows whether the lane is moving or still (not moving: its attempts do not end; see `_lanes`). *counted* is
+    the target that counts this lane as a busy still lane, or None.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")

@@ -44,12 +44,12 @@ __all__ = ["Engine"]
 _CLOSING_S: Final = 0.3
 """Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""Interval at which a stop checks that all attempts are settled, because refused begins do not notify it."""
+"""Interval at which a stop checks that all attempts are settled, because refused begins do not notify the stop."""
 _DOUBT_S: Final = 0.1
 """Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
-"""Maximum number of running jobs whose progress a heartbeat reports. Keys and notes may be of any size."""
+"""Maximum number of running jobs whose progress a heartbeat reports. Keys and handlers' notes may be of any size."""
 
 
 class Engine:
@@ -233,7 +233,7 @@ class Engine:
 
     def wheel(self) -> dict[str, Any]:
         """
-        Return the statistics of the near wheel, which counts timers, not jobs: the jobs of one slot share a timer.
+        Return the statistics of the near wheel. It counts timers: jobs due within one slot of time share a timer.
         """
         return self._resources.timers.stats()
 
@@ -244,7 +244,7 @@ class Engine:
 
     def reserve(self, writes: Sequence[Write], first: int) -> Reservation | None:
         """
-        Reserve places for due jobs of callers' *writes*, so that their commit begins them.
+        Reserve places for due jobs of callers' *writes*, so that one commit sets and begins these jobs.
 
         Nothing is reserved after a clock step, because the due times of jobs must be checked first.
         """
@@ -365,7 +365,7 @@ class Engine:
 
     def _let_go(self) -> None:
         """
-        End attempts that targets hold under lost epochs. The next owner of the shard, maybe this process, repeats them.
+        End attempts that targets hold under lost leases (epochs). The next owner, maybe this process, repeats them.
 
         The store refuses to settle these attempts. But after an orderly hand-over of a shard, its running attempts
         continue, because a tail (see `Lease`) keeps their epoch.

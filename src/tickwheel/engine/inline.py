@@ -49,7 +49,7 @@ class InlineEngine(Engine):
     Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
     no time passes while they run.
 
-    *loop* runs async handlers if that loop runs in another thread than the one that moves the clock. Otherwise each
+    *loop* runs async handlers if its thread is not the one that moves the clock. If it is, or there is no *loop*, each
     async handler gets a new event loop.
     """
 
@@ -100,7 +100,7 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        Jobs that handlers set for now fire in the next turn, like timers, so that the clock can detect an endless
+        Jobs that handlers set to run now fire in the next turn, like timers, so that the clock can detect an endless
         chain.
 
         Raises:

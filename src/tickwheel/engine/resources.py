@@ -35,7 +35,7 @@ class ThreadStarter:
 
     def start(self, start: Callable[[], object], again: Callable[[], object]) -> bool:
         """
-        Call *start*; return True if the system could start a thread. Otherwise *again* is called a second later.
+        Call *start*; return True if the system could start a thread. If not, call *again* a second later.
 
         No thread is started until then. The caller may hold a lock that *again* takes.
         """

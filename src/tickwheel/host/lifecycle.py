@@ -34,8 +34,8 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
     """
     Append a random suffix to *name*, so that each start has a name of its own.
 
-    Host and process id are not unique. A scheduler with an earlier name would treat its running jobs as its own, and
-    never recover them. The suffix comes from the system's random generator, which a program cannot seed.
+    Host and process id are not unique. A scheduler with an earlier one's name would take the other's running jobs for
+    its own, and never recover them. The suffix comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 

@@ -163,9 +163,8 @@ class StoreClock:
         """
         Return `reading`, and the time in ms from which a delay counts.
 
-        The caller computes the due time as this time, plus the delay, plus a millisecond, because the current
-        millisecond has begun. If a manual clock shows a whole millisecond, this time is one less than the clock's, so
-        that advancing the clock by exactly the delay reaches the due time.
+        The caller adds the delay and 1 ms, because the current millisecond has begun. If a manual clock shows a whole
+        millisecond, the result is 1 ms less, so that advancing the clock by the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:

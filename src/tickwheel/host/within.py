@@ -1,5 +1,5 @@
 """
-Writes in the caller's own transaction, which take effect if and only if the caller commits it.
+Writes in the caller's own transaction, which take effect if and only if the caller commits that transaction.
 
 The writes bypass the writer and use the caller's connection. When the transaction has ended, the store notifies the
 firing scheduler of pending jobs.

@@ -12,7 +12,8 @@ If a store allows two writers, one thread writes for callers and another for the
 
 If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
 two switches of threads cost more than a commit. The caller's thread takes the writer thread's turn, and writes in an
-empty context, as that thread does. If several callers met in the last commit, the writer thread collects their writes.
+empty `contextvars` context, as that thread does. If several callers met in the last commit, the writer thread commits
+instead.
 
 In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
 the acknowledgement: see `Writer.post_and_write`.

@@ -30,7 +30,7 @@ class Jobs(Handlers):
     """
     The handlers of an application, and its `Scheduler`, which starts with the application and stops with the process.
 
-    Pass *app* if all handlers are registered; otherwise call `init_app` later. *options* are further arguments of
+    Pass *app* if all handlers are registered; if not, call `init_app` later. *options* are further arguments of
     `Scheduler`. The configuration has `TICKWHEEL_STORE`, a URL (default: sqlite:///tickwheel.db), and `TICKWHEEL_ROLE`.
     With the role "auto", one of several workers fires the jobs. With "owner", this process must fire them. With
     "client", this process does not fire them; `flask tickwheel` does, in a separate process. A handler runs in the

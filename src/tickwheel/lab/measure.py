@@ -1,8 +1,8 @@
 """
 Measures one design under one workload: `python -m tickwheel.lab.measure` reads a job and prints the figures, as JSON.
 
-The measurement runs in a separate process, so that no other code shares its memory and caches. In each phase, it acts
-like a driver that sleeps until the next deadline and is woken for an earlier deadline:
+The measurement runs in a separate process, so that no other code shares its memory and caches. In each phase, the
+process acts like a driver that sleeps until the next deadline and is woken for an earlier deadline:
 
     fill     the initially pending timers are set
     churn    the steps of the workload, in order; in its second half each call is timed

@@ -244,7 +244,7 @@ class OwnershipLost:
     """
     This scheduler no longer owns *shard*.
 
-    If *is_handed_over*, this scheduler passed the shard to a node that joined, under a valid lease. Otherwise the lease
+    If *is_handed_over*, this scheduler passed the shard to a node that joined, under a valid lease. If not, the lease
     had ended.
     """
 

@@ -204,7 +204,7 @@ def apply_at(
         The answer of `set`, or for an `AsyncScheduler` an awaitable of it.
 
     Raises:
-        InvalidJobError: As `set` does, or if a name does not determine the target.
+        InvalidJobError: If `set` refuses the job, or a name does not determine the target.
     """
     from uuid import uuid4  # noqa: PLC0415  slow to import
 

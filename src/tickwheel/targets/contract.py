@@ -196,8 +196,8 @@ class Firing:
         result of `heartbeat`.
 
         Raises:
-            InvalidJobError: For another *fraction*, or a *note* that is not a string.
-            JobStoppedError: As `heartbeat`.
+            InvalidJobError: If *fraction* is outside this range, or *note* is not a string.
+            JobStoppedError: If the job was cancelled while it runs; do not catch it.
         """
         return self._go_on(Progress.of(fraction, note))
 

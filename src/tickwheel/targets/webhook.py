@@ -76,7 +76,7 @@ _LABEL_MAX = 63
 _SHOWN_BYTES = 200
 """Maximum length of the part of a refusal's body that is stored with the error."""
 _BODY_S = 1.0
-"""Time limit for reading the body of a refusal. The status counts without it."""
+"""Time limit for reading the body of a refusal. The status counts even without the body."""
 
 
 class WebhookError(Exception):

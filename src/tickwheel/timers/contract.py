@@ -86,7 +86,7 @@ class Timer(Protocol):
 
     def restart(self, delay: Seconds) -> bool:
         """
-        Move this timer to *delay* seconds from now; otherwise like `reschedule`.
+        Move this timer to *delay* seconds from now. The rules and errors are those of `reschedule`.
         """
 
 

@@ -5,7 +5,7 @@ Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `
 re-enter, but must not wait for another thread that uses the same wheel.
 
 On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So
-code that holds the lock must not read a pending entry twice, and must end the entry's timer before anything else.
+code that holds the lock must not read a pending entry twice, and must end the entry's timer as its first step.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class Periodic(TimerProxy):
 
     def when(self) -> float:
         """
-        Return the time of the next or else the last firing, in seconds of the wheel's clock; `inf` while paused.
+        Return the time of the next firing, or of the last one, in seconds of the wheel's clock; `inf` while paused.
 
         For a series that follows the wall clock, the time is computed from the current readings of the two clocks.
         """

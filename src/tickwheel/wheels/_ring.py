@@ -47,7 +47,7 @@ class Ring:
 
     def take(self, index: int) -> dict[int, Entry]:
         """
-        Take the slot at *index* as a whole, because the caller may file entries into the same slot again.
+        Take all entries of the slot at *index* at once, because the caller may file some of them there again.
         """
         slot = self._slots[index]
         if slot:

@@ -91,7 +91,7 @@ def checked_slots(slots: object) -> int:
 
 class TickedWheel(BaseWheel):
     """
-    A wheel with ticks of *tick* seconds over the *slots* of a design, which contain the pending entries.
+    A wheel with ticks of *tick* seconds. Its *slots*, which define the design, contain the pending entries.
     """
 
     def __init__(self, tick: Seconds, slots: Slots) -> None:
