@@ -218,8 +218,8 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the value of *key*. If it is missing, call `loader(key)`, store the result and return it.
 
-        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait. If
-        the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
+        If several threads and tasks miss a key, here or in `take_async`, one of them calls its loader, and all others
+        wait. If the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
         KeyboardInterrupt or the like is raised only in the loading thread, and another caller loads. A value that does
         not fit is returned but not stored. If the key was set, removed or touched to expiry during the load, the loaded
         value is not stored; if it was set, the newer value is returned. A loader may return a `Loaded`, which has a
@@ -241,8 +241,8 @@ class BaseCache(NativeCache[K, V]):
 
         The load is a separate task, shared as in `take`. If the loader raises a cancellation, or any other exception
         that is not an `Exception`, all waiting tasks of the loop raise it. If a waiting task is cancelled, the load
-        continues for the others; if no waiter is left, or after the cache's `load_timeout`, the load is cancelled. The
-        errors are those of `take`.
+        continues for all other waiters; if no waiter is left, or after the cache's `load_timeout`, the load is
+        cancelled. The errors are those of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)

@@ -33,7 +33,7 @@ _SWEEP_FROM: Final = 64
 class Loading(Protocol):
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if the key has a value, else None. This does not count a miss.
+        Return `(value,)` if the key has a value, or None if not. The call does not count as a miss.
         """
 
     def _begin_load(self, key: Any, /) -> Ticket: ...

@@ -1,8 +1,8 @@
 """
 Jobs as lines: the output of `export`, and the input of `import jsonl` and `import csv`.
 
-A line has the fields of `set`, and the key, so an import of an export makes the same jobs. The line of a paused job
-also has `pause`, and the line of a dead letter has `state` and `error`.
+A line has the fields of `set`, and the key, so an import of an export makes equal jobs. The line of a paused job also
+has `pause`, and the line of a dead letter has `state` and `error`.
 """
 
 from __future__ import annotations

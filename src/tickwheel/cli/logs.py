@@ -1,7 +1,7 @@
 """
 The log of a server on standard error: lines for people, or JSON documents with the same facts as members.
 
-Events of jobs are logged at `warning` or above if they may need attention, otherwise at `debug`.
+Events of jobs are logged at `warning` or above if they may need attention, and at `debug` if not.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Notes:
 @dataclass(frozen=True, slots=True)
 class Found:
     """
-    A schedule of the other scheduler.
+    A schedule found in the scheduler from which jobs are imported.
 
     *remarks* has the differences, or, if *request* is None, the reason why the schedule cannot be imported. *next_at*
     is the first due time if the import creates the job; with None, the rule determines the first due time.
@@ -143,7 +143,7 @@ def take_over(
     manifest: str | None = None,
 ) -> None:
     """
-    Set the schedules that can be imported, and print the reasons for the others.
+    Set the schedules that can be imported, and print why the rest cannot.
 
     With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual. If a schedule
     cannot be imported, no job is set and `Refused` is raised, unless *skip_bad*.

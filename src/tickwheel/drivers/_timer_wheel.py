@@ -189,7 +189,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         executor: Executor | None = None,
     ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel for the running back end of anyio: `trio()` in a task of trio, else `asyncio()`.
+        Return a wheel for the running back end of anyio: `trio()` in a task of trio, `asyncio()` in a task of asyncio.
 
         The arguments are those of `asyncio`.
 
@@ -353,8 +353,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         takes effect at once. A second call is allowed. On a wheel with a thread, `aclose` waits for the running
         callback.
 
-        The end of an `async with` block does the same, without a timeout. There, a cancellation takes effect after the
-        coroutines have ended, as in a TaskGroup.
+        The end of an `async with` block acts like `aclose()` without a timeout. There, a cancellation takes effect
+        after the coroutines have ended, as in a TaskGroup.
 
         Raises:
             TimeoutError: If a callback or a coroutine still runs after *timeout*. The wheel is closed nevertheless.

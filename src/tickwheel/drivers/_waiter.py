@@ -1,8 +1,8 @@
 """
 The wait of the thread driver, until a deadline or a wake-up, whichever comes first.
 
-A waiter has one token. `wake()` sets it, and `wait()` takes it. So a wake-up that comes after a deadline was computed,
-but before the wait, is not lost, and a thousand wake-ups count as one.
+A waiter has one token. `wake()` sets the token, and `wait()` takes it. So a wake-up that comes after a deadline was
+computed, but before the wait, is not lost, and a thousand wake-ups count as one.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ClockWaiter:
     """
     Waits on any clock, which the caller must read again afterwards.
 
-    It waits in real time. If a coarse clock shows the same time again, the pauses double until the clock moves. So a
-    tick costs few wake-ups, and no wait is longer than twice the tick.
+    It waits in real time. As long as a coarse clock shows an unchanged time, each pause is twice as long as the last.
+    So a tick costs few wake-ups, and no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:

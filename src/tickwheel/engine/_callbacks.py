@@ -45,7 +45,7 @@ class EngineCallbacks(Protocol):
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage the pending *jobs* that a commit of this process wrote, except paused ones, and drop the *cancelled* keys.
+        Stage (hold in memory) *jobs* that a commit here made pending, unless paused, and drop the *cancelled* keys.
         """
 
     def on_capacity(self) -> None: ...

@@ -175,7 +175,7 @@ class Reservation:
 
 class ClaimBatcher:
     """
-    Counts the attempts of staged jobs, and passes the jobs on when they are due, in order of generation.
+    Counts the attempts of staged jobs (jobs in memory), and passes the jobs on when due, in order of generation.
     """
 
     def __init__(

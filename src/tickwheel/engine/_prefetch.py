@@ -1,10 +1,10 @@
 """
 The prefetcher: loads jobs into memory as they come within the horizon.
 
-Each owned shard has a cursor: every pending job up to the cursor is staged now, or was. A scan reads from the cursor to
-the horizon. A job that this process writes at or before the cursor is staged after its commit; a later job only makes
-the next scan earlier. The store announces the writes of other processes, which are read as changes. The sweep of
-overdue jobs finds every job that was missed.
+Each owned shard has a cursor: every pending job up to the cursor is staged (in memory) now, or was. A scan reads from
+the cursor to the horizon. A job that this process writes at or before the cursor is staged after its commit; a later
+job only makes the next scan earlier. The store announces the writes of other processes, which are read as changes. The
+sweep of overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
 this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane without visible

@@ -252,8 +252,8 @@ class MinuteKeeper:
         """
         Store the figures since the last call, if there are any, in the row for the minute in which that call was made.
 
-        If the clock was set back a little, a second call in the same minute adds to the row. If the store does not
-        answer, up to 240 rows wait for the next call.
+        If the clock was set back a little, a second call in that minute adds to its row. If the store does not answer,
+        up to 240 rows wait for the next call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
         at, self._at = self._at, now

@@ -141,7 +141,7 @@ _DUE_LEAST: Final = 1_000
 
 class StagedJobs:
     """
-    The table of staged jobs. All methods may be called from any thread; each is atomic, also for a batch.
+    The table of staged jobs (the jobs in memory). Methods may be called from any thread; each is atomic for its batch.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class StagedJobs:
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
         """
-        The number of waiting entries in each lane that has some. These are lanes of handlers, not the named lanes that
+        The number of waiting entries in each lane that has any. These are lanes of handlers, not the named lanes that
         contain them, because a named lane may be registered while its jobs wait here.
         """
         self._due_by_lane: dict[str, int] = {}
@@ -265,9 +265,9 @@ class StagedJobs:
         """
         Add pending *jobs* under *epoch*; return the new entries, and the jobs whose lanes have no room.
 
-        *is_news* is True for jobs of a commit of this process. They replace the staged jobs of their keys, unless these
-        are newer, because two commits may be reported in reverse order. Rows that were read replace only an older
-        generation, or a job that was staged under a lease that has ended.
+        *is_news* is True for jobs of a commit of this process. They replace staged jobs with equal keys, unless the
+        staged ones are newer, because two commits may be reported in reverse order. Rows that were read replace only an
+        older generation, or a job that was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []

@@ -85,7 +85,7 @@ class StagedJob:
         fire_at: Time to fire it: its due time, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if it was due when it was staged.
-        rate_reserved: True once the rate limiter granted a slot.
+        rate_reserved: True once the rate limiter has granted a start time.
         lane: The lane in which it holds a place while it is begun.
         late_at: End of its timeout, on the monotonic clock.
         is_late: True once the timeout has passed.

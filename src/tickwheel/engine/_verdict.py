@@ -185,7 +185,7 @@ def poison(job: Job, epoch: int) -> Verdict:
 
 def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
-    Return the verdict on a job that cannot be run, or cannot be judged in another way. No attempt is counted.
+    Return the verdict on a job that cannot be run, or to which no other verdict applies. No attempt is counted.
     """
     return _dead(job, epoch, error_text(error), attempt=job.attempt)
 

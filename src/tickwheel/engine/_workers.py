@@ -44,8 +44,8 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    *lane* knows whether the lane is moving or still (not moving: its attempts do not end; see `_lanes`). *counted* is
-    the target that counts this lane as a busy still lane, or None.
+    *lane* knows if it is still (without visible progress; see `_lanes`). *counted* is the target that counts it as
+    such.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
@@ -320,7 +320,7 @@ class Workers:
             has just returned, or None.
         queue: Gives places.
         write: Writes the end of an entry, and returns the time.
-        write_last: Writes the end for a worker that would otherwise rest.
+        write_last: Writes the end for a worker that has no other work.
     """
 
     def __init__(

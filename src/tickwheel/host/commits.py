@@ -1,5 +1,5 @@
 """
-Computes which jobs a commit of callers' writes has changed, for the other parts of the process.
+Computes which jobs a commit of callers' writes has changed, so that the process can act on them.
 """
 
 from __future__ import annotations

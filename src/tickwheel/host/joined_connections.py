@@ -64,7 +64,7 @@ def refuse_own_wait(url: str) -> None:
     """
     Refuse a write without `conn=` to a SQLite file that a Django transaction of this thread may have locked.
 
-    Otherwise the writer and the transaction would wait for each other.
+    If the write were allowed, the writer and the transaction could wait for each other.
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")

@@ -12,8 +12,7 @@ If a store allows two writers, one thread writes for callers and another for the
 
 If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
 two switches of threads cost more than a commit. The caller's thread takes the writer thread's turn, and writes in an
-empty `contextvars` context, as that thread does. If several callers met in the last commit, the writer thread commits
-instead.
+empty `contextvars` context, as that thread does. If the last commit had several callers, the writer thread writes.
 
 In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
 the acknowledgement: see `Writer.post_and_write`.
@@ -249,7 +248,7 @@ class Writer:
         """
         Call *post*, whose batches share one commit. If the writer is idle, write them in this thread.
 
-        Only for a thread of the scheduler that would otherwise rest; the answers arrive in that thread.
+        Only for a thread of the scheduler that has no other work. The answers arrive in that thread.
         """
         with self._lock:
             self._gathering += 1
@@ -283,7 +282,7 @@ class Writer:
         """
         Refuse further writes, commit waiting ones, and end the thread. May be called twice.
 
-        Return True if everything was written within *timeout_s*. Otherwise each remaining write is tried once.
+        Return True if everything was written within *timeout_s*. After that time, each remaining write is tried once.
         """
         with self._lock:
             self._is_closing = True

@@ -88,8 +88,8 @@ class Jobs(Handlers):
         """
         Let an application that starts inside the block use *scheduler*, with all handlers and tasks. For tests.
 
-        The scheduler is not stopped with the application. Pass the fixture `async_scheduler`, whose clock the test
-        moves.
+        The application does not stop this scheduler. Pass the fixture `async_scheduler`, whose clock is moved by the
+        test.
         """
         self._register(scheduler)
         before, self._lent = self._lent, scheduler

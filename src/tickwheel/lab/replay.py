@@ -124,7 +124,7 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Run *operations* on a new *wheel*. *progress* gets the number of operations done, at times and at the end.
+    Run *operations* on a new *wheel*. *progress* gets the number of operations done, at times and after the last one.
     """
     run = Replay(wheel)
     number = 0

@@ -183,7 +183,7 @@ class JobSnoozed(FiringEvent):
     """
     The handler asked to be called again at *until*, which does not count as an attempt.
 
-    A target also snoozes a job whose receiver is unreachable or full; then *reason* is the target's reason, else "".
+    A target also snoozes a job whose receiver is unreachable or full. *reason* comes from the handler or the target.
     """
 
     until: int

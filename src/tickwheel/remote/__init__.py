@@ -1,5 +1,5 @@
 """
-A scheduler whose jobs another process fires: the same operations, over HTTP.
+A scheduler whose jobs are fired by another process. Its operations are requests over HTTP.
 
 Operations that only the firing process has (further targets, a clock, a tracer, events) raise an `UnsupportedError`.
 """

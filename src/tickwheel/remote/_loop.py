@@ -15,7 +15,7 @@ from tickwheel.threads import Lock, Thread
 __all__ = ["HandlerLoop", "start_loop"]
 
 _LAST_S: Final = 1.0
-"""Time limit for cancelled coroutines at the end."""
+"""Time limit for cancelled coroutines when a loop is closed."""
 
 
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:

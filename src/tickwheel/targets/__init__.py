@@ -6,7 +6,7 @@ Targets: the destinations of fired jobs.
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
-A user creates the other targets, from their own modules or by `make_target` from a URL, and passes them as `targets=`:
+A user creates the following targets, from their own modules or by `make_target` from a URL, for `targets=`:
 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task in its queue, see `apply_at`

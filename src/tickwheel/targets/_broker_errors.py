@@ -8,7 +8,7 @@ Judges exceptions of queue libraries by the names of their classes, so that no l
     connection, timeout, any error of the system            unreachable: the job waits
     a type or value that the library does not take          the call is wrong: a dead letter
     an import that fails                                    this node lacks a library: the job waits
-    anything else                                           refused: a failed attempt
+    any other error                                         refused: a failed attempt
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Firing:
     @property
     def trace(self) -> str | None:
         """
-        The W3C traceparent to pass on: the firing's own if the firing is traced, otherwise the job's.
+        The W3C traceparent to pass on: the firing's own, or the job's if the firing is not traced.
         """
         return self._trace or self.job.trace
 
@@ -377,7 +377,7 @@ class Limiting(Protocol):
 
     def limits(self, handler: str) -> Limits | None:
         """
-        Return the limits of the lane of *handler*, or None. The result is always the same for one lane.
+        Return the limits of the lane of *handler*, or None. The result is constant for each lane.
 
         The jobs of a target share one lane, except that handlers with URLs have a lane for each scheme, host and port.
         May be called from any thread.

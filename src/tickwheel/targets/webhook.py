@@ -7,7 +7,7 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
     413 Content Too Large        a dead letter: the payload will not get smaller
     429, 503                     the job waits and uses no attempt: the receiver is full
     502, 504, no answer          the job waits and uses no attempt: the receiver cannot be reached
-    anything else                a failed attempt; redirects are not followed
+    any other status             a failed attempt; redirects are not followed
 
 If a receiver (scheme, host and port) fails to answer, or answers 5xx other than 503, several times in a row, its jobs
 are delayed for a while and use no attempt. Then one of these jobs probes the receiver.

@@ -117,7 +117,7 @@ class Context(NonCopyable):
 
     def err(self) -> TickwheelError | None:
         """
-        Return the reason for the end: a ContextCancelledError or a DeadlineExceededError. Return None before the end.
+        Return the reason for the end, a ContextCancelledError or a DeadlineExceededError; None before the context ends.
         """
         reason = self.ending.reason
         return None if reason is None else reason[0](reason[1])

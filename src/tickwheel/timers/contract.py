@@ -252,11 +252,10 @@ class Engine(Protocol):
         """
         Call the callbacks of all timers that are due by the clock, and return their number. The clock is read once.
 
-        After *limit* calls, the other timers stay due, in order. The limit also bounds the search for due timers, so
+        After *limit* calls, all further timers stay due, in order. The limit also bounds the search for due timers, so
         timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Without a
         limit, no timer that was due is left. Timers that a callback sets are not called in this turn, whatever their
-        deadline. If a callback raises an exception that is not an `Exception`, it propagates, and the other timers stay
-        due.
+        deadline. An exception that is not an `Exception` propagates from a callback, and all timers after it stay due.
 
         Raises:
             ReentrantError: If this thread is inside a callback of the same engine.

@@ -19,7 +19,7 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | growing           | O(n)            | when the number of entries has doubled or halved; O(1) for each entry,  |
 |                   |                 | on average                                                              |
 
-"On average" is the weak point: a width that suits most entries may crowd the others into one page, and a page of n
+"On average" is the weak point: a width that suits most entries may crowd the rest into one page, and a page of n
 entries is a sorted list of n. Wheels with ticks do not have this weakness, so timers use them. Simulators use calendar
 queues, because their next event is always near the last one.
 

@@ -31,7 +31,7 @@ class Jobs(Handlers):
     options of the URL of its store. For jobs elsewhere, it has `STORE`, a URL, instead. It may also have `OPTIONS`, the
     fields of `SchedulerOptions`, and `TARGETS`, URLs keyed by name.
 
-    If the jobs are in the same database, a set, move or cancel call inside `transaction.atomic()` joins that
+    If the jobs are in the database of the models, a set, move or cancel call inside `transaction.atomic()` joins that
     transaction, and takes effect if and only if you commit. An operation that cannot join, such as `skip`, is refused
     there. For jobs elsewhere, use `transaction.on_commit`.
     """

@@ -36,7 +36,7 @@ class FaultError(TickwheelError, ValueError):
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
     """
-    One fault: its kind, its delay after the end of the previous fault, and its duration in seconds.
+    One fault: its kind, its delay after the previous fault has ended, and its duration, both in seconds.
     """
 
     kind: str
