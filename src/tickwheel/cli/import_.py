@@ -124,8 +124,8 @@ def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) 
     """
     Set a job for each line of the table FILE (- reads stdin), whose first line names the columns.
 
-    The columns are the fields of a set, its key, and attempts. A payload is JSON, or else plain text, and retry is
-    JSON.
+    The columns are the fields of a set, its key, and attempts. A payload is JSON, or plain text if it is not valid
+    JSON. Retry is JSON.
     """
     lines = interchange.csv_lines(io.StringIO(text_of(file), newline=""))
     _import_lines(lines, store, manifest, as_json=as_json, has_columns=True)

@@ -385,7 +385,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def check(self) -> None:
         """
-        Verify every invariant, and raise AssertionError if one is broken. It costs O(n).
+        Verify every invariant, in O(n), and raise AssertionError if an invariant is broken.
         """
         self._engine.check()
 

@@ -280,7 +280,7 @@ class TimerVerbs:
 
         Raises:
             InvalidDelayError: If a delay, or *slack*, is NaN. After any error, no timer was set.
-            TooManyTimersError: If not all of them fit below `max_pending`.
+            TooManyTimersError: If more than `max_pending` timers would be pending.
         """
         return self._engine.call_later_many(delays, callback, slack=slack)
 

@@ -59,7 +59,7 @@ class AckBatcher:
     """
     Posts acknowledgements, one batch after the other. Thread-safe. Call `go_on` after the answer to a batch.
 
-    `add` takes no lock while another thread posts. Before that thread stops, it checks for new entries once more.
+    `add` takes no lock while another thread posts. Before that thread stops, it checks once more for entries.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[StagedJob]], object]) -> None:
@@ -325,7 +325,7 @@ class Completer:
 
     def _part(self, batch: list[StagedJob]) -> None:
         """
-        Write each acknowledgement of *batch* alone, because one may be impossible to write.
+        Write each acknowledgement of *batch* alone, because one of them may be impossible to write.
         """
         for entry in batch:
             self._post([entry], is_again=True, is_alone=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Blocking", "Coroutines"]
 
 _LONG_S: Final = 1.0
-"""Seconds that a step may take before it is logged, because it blocks everything else on the loop."""
+"""Seconds that a step may take before it is logged, because the step blocks all other tasks on the loop."""
 _NAMED_MAX: Final = 1_000
 """Maximum number of handlers that are remembered. The number of handler names in jobs is not bounded."""
 

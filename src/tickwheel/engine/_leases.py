@@ -1,14 +1,14 @@
 """
 Takes, renews and releases the leases, and reports this node to the others.
 
-A lease is a lock on a shard: the right to fire its jobs. Leases on an operating system's lock have no end, and renewing
-them only detects a loss. Other leases are renewed after a third of their length, and sooner after a failure. They are
-trusted until shortly before their end. Their length is counted in elapsed time, including suspend, from before the call
-that granted them, so a process that was paused detects the end of its lease before it acts.
+A lease is a lock on a shard: the right to fire its jobs. Leases that are locks of the operating system have no end, so
+a renewal only detects a loss. All other leases are renewed after a third of their length, and sooner after a failure.
+They are trusted until shortly before their end. Their length is counted in elapsed time, including suspend, from before
+the call that granted them, so a process that was paused detects the end of its lease before it acts.
 
 The renewing thread has a deadline, so hooks, logs and reports run in the heartbeat's thread. With each renewal, the
 heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
-history. It reads the store only when this node gains shards, because the shards of a dead node always go to a live
+history. The journal reads the store only when this node gains shards, because a dead node's shards always go to a live
 node.
 """
 
@@ -93,7 +93,7 @@ class Leases:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the figures of the renewals.
+        Return figures about the renewals of leases.
 
         `trusted_s` is the time for which leases are still trusted, or None if they have no end. `silent_s` is the time
         since the last answer of the store, or None if nothing has to be renewed.
@@ -178,7 +178,7 @@ class Leases:
 
 
 _SPAN_S: Final = 60.0
-"""Length of the window over which lateness and rate are measured. It may be one step longer."""
+"""Length of the window over which lateness and rate are measured. The window may be longer by `_STEP_S`."""
 _STEP_S: Final = 5.0
 """Minimum time between two readings that are kept, however often leases are renewed."""
 _HANDLERS_MAX: Final = 200

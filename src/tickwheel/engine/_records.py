@@ -114,7 +114,7 @@ def _trace_of(entry: StagedJob) -> str | None:
 _NAMES_MAX: Final = 1_000
 """Maximum number of targets and handlers with their own counts. One receiver may have many more addresses."""
 _UNKEPT_MAX: Final = 240
-"""Maximum number of rows kept in memory while the store does not answer. They cover more than three hours."""
+"""Maximum number of rows kept in memory while the store does not answer. These rows cover more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
@@ -230,7 +230,7 @@ class MinuteKeeper:
 
     def _begin(self) -> None:
         """
-        Start a thread for the write, which would delay other callbacks of the pacer's thread.
+        Write in a new thread, because the write would delay other callbacks of the pacer's thread.
         """
         if self._is_stopped:
             return
@@ -285,11 +285,11 @@ class MinuteKeeper:
 
 _EVERY_S: Final = 60.0
 _HOUR: Final = 60
-"""Number of minutes between two unconditional passes."""
+"""Maximum number of minutes between two prunings, even if there is no new record."""
 _STEP: Final = 500
-"""Maximum number of records that one commit deletes. It takes milliseconds, for which other commits wait."""
+"""Maximum number of records that one commit deletes. Such a commit takes some milliseconds."""
 _REST_S: Final = 0.05
-"""Pause between two steps, for other commits."""
+"""Pause in seconds between two commits of a pruning, so that other commits can run."""
 
 
 class Pruner:

@@ -44,8 +44,7 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    *lane* knows if it is still (without visible progress; see `_lanes`). *counted* is the target that counts it as
-    such.
+    *lane* knows if it is still (without visible progress: see `_lanes`). *counted* is the target that counts it then.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")

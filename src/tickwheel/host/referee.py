@@ -5,7 +5,7 @@ The start of an attempt makes no commit, so the store cannot see it. The store a
 counted. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
-    this process                   its memory, immediately, because it can withdraw an attempt before its start
+    this process                   its memory, at once: this process can withdraw an attempt that has not started
     another process                a withdrawal request: only the caller waits
     no process                     the attempt is cut off and cannot start any more
 

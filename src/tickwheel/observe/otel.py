@@ -102,7 +102,7 @@ class OpenTelemetryTracer:
 
     def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:
         """
-        Return the library's span of a firing, with its outcome if it is known.
+        Return the library's span of a firing, with the firing's outcome if that is known.
         """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]

@@ -32,7 +32,7 @@ _SHARE: Final = 1 / 100
 """A receiver is probed again after this fraction of its downtime."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum number of jobs per second that are called again while their receiver gets no calls. Each costs a write."""
+"""Maximum number of jobs per second that are tried again while their receiver gets no calls. Each try costs a write."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:

@@ -201,7 +201,7 @@ def apply_at(
         **options: Options for the queue, such as `queue="slow"`.
 
     Returns:
-        The answer of `set`, or for an `AsyncScheduler` an awaitable of it.
+        The answer of `set`; with an `AsyncScheduler`, an awaitable that returns this answer.
 
     Raises:
         InvalidJobError: If `set` refuses the job, or a name does not determine the target.

@@ -238,7 +238,7 @@ class FinalError(Exception):
 @dataclass(frozen=True, slots=True)
 class Call:
     """
-    A function to call for the jobs of one handler, and how to call it.
+    A function to call for the jobs of one handler, and the way to call that function.
 
     Attributes:
         is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.

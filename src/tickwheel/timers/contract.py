@@ -299,7 +299,7 @@ class Engine(Protocol):
 
     def check(self) -> None:
         """
-        Verify the invariants of engine and wheel. It raises AssertionError if one is broken, and costs O(n).
+        Verify the invariants of engine and wheel, in O(n). Raise AssertionError if an invariant is broken.
         """
 
     def __len__(self) -> int: ...

@@ -37,7 +37,7 @@ class Slot(Entry):
 
     def take(self) -> dict[int, Entry]:
         """
-        Remove and return all entries at once, because some of them may be filed into this slot again.
+        Remove and return all entries at once, because the caller may file some of them into this slot again.
         """
         entries, self._entries = self._entries, {}
         self._queue.discard(self)

@@ -40,9 +40,9 @@ class Load:
     """
     The statistics of a trace from which a geometry is derived.
 
-    *sets* is the number of operations that set or move. *cancelled* is the fraction of them that end in a cancellation,
-    and *moved* the fraction that are moves. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are percentiles of
-    the delays.
+    *sets* is the number of operations that set or move. *cancelled* is the fraction of these operations that end in a
+    cancellation, and *moved* the fraction that are moves. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are
+    percentiles of the delays.
     """
 
     sets: int
