@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""Characters that JSON does not escape, although Python and other programs end a line at them."""
+"""Characters that JSON does not escape, although they end a line for Python and other programs."""
 _REFUSALS = {
     Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
     Outcome.TOO_LATE: (ExitCode.TOO_LATE, "job {key!r} is running: it can be neither moved nor cancelled any more"),

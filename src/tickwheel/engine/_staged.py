@@ -439,8 +439,8 @@ class StagedJobs:
 
         Args:
             job: The job as read from the store: running, with that attempt counted.
-            is_current: True on the writer's thread if it has read *job* since its last commit. Otherwise the attempt
-                may have been given back since, and be on its way to be counted again under the same number.
+            is_current: True on the writer's thread if that thread has read *job* since its last commit. If False, the
+                attempt may have been given back since, and be on its way to be counted again under the same number.
 
         Returns:
             The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is

@@ -213,7 +213,7 @@ _RETRY_S: Final = 1.0
 _FULL_S: Final = 0.25
 """Seconds before this node searches again for set-aside jobs of a full lane."""
 _TAKING_S: Final = 0.1
-"""Seconds after which a scan takes no more set-aside jobs, so that it does not delay the changes of other processes."""
+"""Seconds after which a scan takes no more set-aside jobs, so that the scan does not delay other nodes' changes."""
 _BEHIND: Final = 4_000
 """Maximum number of unfinished writes that set jobs aside; above it, separate lanes are not read further."""
 _CHUNK: Final = 500

@@ -19,7 +19,7 @@ The verdict on a finished attempt: done, again or dead, and the time of the next
     any, and this node cannot read                                   as above; the end is stored, and the first node
       the rule                                                       that can read it finds the next run
     cancelled while it ran          deleted, unless it succeeded     deleted
-    its next run due, "cancel"                                       next run, with the error kept
+    stopped for its next run                                         next run, with the error kept
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class Workers:
     few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
     A worker frees an entry's place before the outcome of that entry is written to the store. If no other entry waits,
-    the worker writes the outcome itself; meanwhile, another thread may take its place.
+    the worker writes the outcome itself; meanwhile, another worker may take the place.
 
     Args:
         run: Runs an entry until it ends, and returns True if its end is to be written. It gets the time that *write*

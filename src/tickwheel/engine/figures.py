@@ -111,7 +111,7 @@ class Figures:
         """The URL and secret of the service of this process, for the other nodes of its store."""
         self._by_handler: dict[tuple[str, str], dict[str, int]] = {}
         self._traced: dict[int, tuple[float, float, Span]] = {}
-        """The last traced firing of each octave of lateness."""
+        """The last traced firing in each octave of lateness (a range from x to 2 x)."""
 
     def settled(self, entries: Sequence[StagedJob], refused: Collection[StagedJob]) -> bool:
         """

@@ -78,9 +78,8 @@ class SchedulerOptions:
         staged_max: Maximum number of staged jobs; other jobs wait in the store. One handler or receiver takes at most
             three times as many places as are free. Its jobs that are already due take at most an eighth of all places.
         workers: Maximum number of threads for sync handlers; they start on demand. If hung handlers hold all threads, a
-            handler that has waited half a second and has no running attempt gets an extra thread; at most 16 extra
-            threads run. This does not apply if the limit is 1. The same rule applies to `coroutines`, `processes` and
-            `running_max`.
+            handler that has waited half a second and has no running attempt gets one of up to 16 extra threads. This
+            does not apply if the limit is 1. The same rule applies to `coroutines`, `processes` and `running_max`.
         coroutines: Maximum number of async handlers and webhooks that run at once.
         processes: Maximum number of handlers with `executor="process"` that run at once; processes start on demand.
         leaked_max: Maximum number of threads, and of tasks, that run past their timeouts and are replaced.

@@ -1,5 +1,5 @@
 """
-A Flask extension: the scheduler of an application, and handlers in its context.
+A Flask extension: the scheduler of an application, and handlers that run in the application's context.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Circuit breakers: a failing receiver gets no calls for a while, and then one fir
     state        meaning                                    event                       next
     closed       every call may begin                       n failures in a row         open
     open         no call may begin                          the wait is over            half-open
-    half-open    one call may begin; others wait for it     the call succeeds           closed
+    half-open    one call may begin; the rest wait for it   the call succeeds           closed
                                                             the call fails              open
     full         like open, but the receiver works and      the wait is over            half-open
                  has no room

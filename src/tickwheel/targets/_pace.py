@@ -7,7 +7,7 @@ So the pace grows fast until a second refusal proves that there is a limit. Then
 cut at each refusal. Each refusal also delays all messages as long as the receiver asks.
 
 If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
-receiver. When the receiver accepts one, all waiting messages may be sent, as at first.
+receiver. When the receiver accepts such a message, all waiting messages may be sent, as before the first refusal.
 
 The module reads no clock: the caller passes the time.
 """

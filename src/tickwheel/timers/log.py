@@ -1,5 +1,5 @@
 """
-Internal: the log for errors that no handler receives.
+Internal: the log for errors that the user's code does not handle.
 """
 
 from __future__ import annotations

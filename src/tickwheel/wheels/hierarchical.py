@@ -16,7 +16,7 @@ entries, which are nearer now, are filed again in a finer wheel.
 
 | operation         | cost                  | why                                                              |
 |-------------------|-----------------------|------------------------------------------------------------------|
-| `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if the slot was empty       |
+| `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if its slot was empty       |
 | `cancel`, move    | O(1)                  | as `insert`, if the slot was or becomes empty                    |
 | `advance`         | O(wheels)             | for each entry, over its life: it cascades at most once a wheel  |
 | `next_expiration` | O(slots in use)       | after the earliest entry has left; reads the first coarse slot   |

@@ -8,7 +8,7 @@ Finds violations of the promise in a history.
     silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
 
 A job is fired at least once. After a fault, which may have lost the target's answer or the record of the answer, the
-job may arrive again. Then its fire id has another attempt, and the arrival is counted as repeated.
+job may arrive again. The fire id of such an arrival has another attempt number, and the arrival is counted as repeated.
 """
 
 from __future__ import annotations
