@@ -14,7 +14,7 @@ _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
 
 class LoopClock:
     """
-    The clock of an event loop that has its own time, because a test moves the time or the loop skips idle time.
+    The clock of an event loop that has its own time: a test moves this time, or the loop skips idle time.
 
     *read_s* returns the loop's time in seconds. The wall-clock time starts at the system's time, and advances with the
     loop's time. Any thread may read the clock.

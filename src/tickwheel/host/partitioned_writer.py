@@ -24,7 +24,7 @@ _SHARE_MIN: Final = 1_000
 
 class PartitionedWriter:
     """
-    Routes writes to one `Writer` per partition, so no partition waits for another. Callable from any thread.
+    Routes writes to one `Writer` per partition, so that no partition waits for another one. Callable from any thread.
     """
 
     def __init__(self, store: Partitioned, runtime: Runtime, *, waiting_max: int = 100_000, **options: Any) -> None:

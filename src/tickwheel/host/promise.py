@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    The future of a write's answer, which one thread sets. It cannot be cancelled, because a queued write cannot be.
+    The future of a write's answer, which one thread sets. Neither the promise nor a queued write can be cancelled.
 
     A promise costs less than a `concurrent.futures.Future`, which locks a condition at each step.
     """

@@ -194,7 +194,7 @@ class Context(NonCopyable):
         """
         Cancel *timer* when this context ends, and return the timer.
 
-        On a long-lived context, use the context's `call_later` instead, because it drops timers that have ended.
+        On a long-lived context, use the context's `call_later` instead, which drops timers that have ended.
         """
         self.on_end(timer.cancel)
         return timer

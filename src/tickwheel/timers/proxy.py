@@ -61,7 +61,7 @@ class TimerProxy(ABC, NonCopyable):
         """
         Do the internal work without calling the user's function, because an executor refused to run this timer.
 
-        The timer is still due, so it can be rescheduled. If it is not, it ends when this method returns.
+        The timer is still due, so it can be rescheduled. If it is not rescheduled, it ends when this method returns.
         """
 
 
