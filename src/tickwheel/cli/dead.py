@@ -90,7 +90,7 @@ def replay_dead(
     """
     Make dead jobs pending again, due now, with all their attempts: the named ones, or all that a filter selects.
 
-    With --limit, at most that many letters are replayed; those of an incident, the latest first.
+    With --limit, at most that many letters are replayed; of an incident, the latest ones.
     """
     limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)
