@@ -27,8 +27,8 @@ class AttemptStatus:
     The state of one counted attempt of one job.
 
     The store knows that an attempt is counted, but not whether it has started, because a start makes no commit.
-    Therefore a write to such a job must carry the status of the attempt, which only the job's owner knows. Without the
-    status, the store answers TOO_LATE and changes nothing.
+    Therefore a write to such a job must contain the attempt's status. Only the job's owner knows this status. Without
+    the status, the store answers TOO_LATE and changes nothing.
     """
 
     generation: int

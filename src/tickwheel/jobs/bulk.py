@@ -42,15 +42,15 @@ class BulkFields(Filter, total=False):
     The keyword arguments of `bulk` besides verb and prefix: the filter (see `Filter`) and the change.
 
     Attributes:
-        shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
+        shift: With "move": seconds, text or a timedelta to add to each due time; negative for earlier.
         over: With "spread" and "replay": seconds over which the jobs are spread. A key always gets the same position.
         since: With "spread" and "replay": the start of the span; by default the start of the bulk change.
-        note: The reason, which the log of acts keeps; with "pause", the paused jobs show the reason, too.
+        note: The reason, for the log of acts; with "pause", also shown in the paused jobs.
         by: With "pause": the author of the pause; None for this process.
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)` does.
         dry_run: True to count the jobs only.
         limit: Maximum number of jobs to change; None for all.
-        cursor: Position to continue from: the cursor of an answer, or of the state that `on_progress` got.
+        cursor: Position to continue from: the `cursor` of an earlier answer, or of a state passed to `on_progress`.
         changes: True to return the changed jobs, up to 10,000 in one call.
     """
 

@@ -26,7 +26,7 @@ class Column:
         kind: The stored type: "text", "bytes", "int2", "int4" or "int8".
         default: The field's default in a job.
         empty: The stored form of the default.
-        encode: Returns the stored form of any other value; None if values are stored unchanged.
+        encode: Returns the stored form of a value that is not the default; None if values are stored unchanged.
         decode: The inverse of `encode`.
     """
 

@@ -207,8 +207,7 @@ def error_text(error: BaseException) -> str:
     """
     Return the text to store for *error*: its message, and its type if it is not an error of tickwheel.
 
-    If a method of *error* raises while its text is made, that exception is suppressed. The text does not keep the class
-    of *error* alive.
+    An exception that a method of *error* raises here is suppressed. The text does not keep the class of *error* alive.
     """
     kind = type(error)
     name = kept_text(kind.__name__)

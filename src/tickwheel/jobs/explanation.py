@@ -83,11 +83,11 @@ class LaneState:
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
     Attributes:
-        lane: The name, such as "handler:mail" or "webhook:https://example.com". The name of a target alone, such as
-            "pull", means all lanes of the target whose state is unknown; these lanes share the room in memory.
+        lane: The name, such as "handler:mail" or "webhook:https://example.com". A target's name alone, such as "pull",
+            means all lanes of that target whose state is unknown; these lanes share one limit in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
-        waiting: Number of due jobs in memory that a limit or a lack of places delays.
+        waiting: Number of due jobs in memory that are delayed by a limit or by a lack of free workers.
         oldest_due_at: Due time of the earliest waiting job, in ms since the epoch; None if no job waits.
         is_full: True if the lane has used up its share of memory; its other jobs wait in the store.
         concurrency: Maximum number of simultaneous attempts, or None if the handler sets no limit.

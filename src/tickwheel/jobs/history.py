@@ -22,7 +22,7 @@ class Actor:
     """
     The author of a write, for the history.
 
-    *name* is the name of a process, or of a service's token. All acts are recorded if *is_always*, otherwise only acts
+    *name* is the name of a process, or of a service's token. If *is_always*, all acts are recorded; if not, only acts
     on recurring jobs. *bulk* is the name of the bulk act that the write is part of, or None.
     """
 
@@ -38,7 +38,7 @@ class HistoryRecord(NamedTuple):
     Attributes:
         number: Grows with every record of a store; 0 until the record is stored.
         at: Time of the event, or of the attempt's end, in ms since the epoch.
-        key: The job's key; for other records a paused scope, the name of a bulk act, or a node.
+        key: The job's key; or, in a record that is not about a job, a paused scope, a bulk act's name, or a node.
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
         outcome: Of an attempt: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed",
@@ -46,7 +46,7 @@ class HistoryRecord(NamedTuple):
             Of an act: "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
             "resumed" or "stopping". Of a bulk act: "bulk". Of a node: "deployed" (its version differs from the version
             of the node that started before it), "took_over" or "node_died".
-        by: The name, new at each start, of the node that ran the attempt; "" if the node released the shard first. For
+        by: The node that ran the attempt, by its name (new at each start); "" if the node released the shard first. For
             an act, the requesting process, or the token.
         begun_at: Start time, with its fraction; None if the attempt never started.
         took_ms: Duration; None if the attempt never started, or the duration is unknown.
@@ -55,7 +55,7 @@ class HistoryRecord(NamedTuple):
         note: The handler's last note, such as a short result, truncated to 200 characters, or None.
         nominal_at: The nominal instant of a recurring job's run, before any jitter; None for an act, a one-time job,
             and an attempt that was cut off.
-        was_due_at: For an act that changed the due time, the earlier due time; else None.
+        was_due_at: For an act that changed the due time, the due time before the act; None for any other record.
         bulk: The name of the bulk act that an act is part of; None for any other record.
     """
 

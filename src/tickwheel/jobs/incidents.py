@@ -92,7 +92,7 @@ class Incidents:
     Attributes:
         incidents: Ordered by their latest letters, latest first.
         looked_at: Number of dead letters examined under the prefix.
-        is_all: True if all dead letters were examined; of more than 10,000 only the latest are.
+        is_all: True if all dead letters were examined. If there are more than 10,000, only the latest are examined.
     """
 
     incidents: tuple[Incident, ...]

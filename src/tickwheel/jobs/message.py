@@ -1,8 +1,8 @@
 """
 The message id of a run, so that receivers can recognise a repeated message.
 
-All attempts of a run have the same id, even if the generation or the due time changes between them. The job then keeps
-the id in `sent_as`, unless the run was never tried.
+All attempts of a run have the same id, even if the generation or the due time changes between attempts. If it changes
+after the first attempt, the job stores the id in `sent_as`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def same_run(job: Job, after: Job) -> Job:
     """
     Return *after*, the new state of *job*, with the message id of *job* if the run is the same and was tried.
 
-    If the payload, receiver or nominal instant differs, the run is another one, because messages must not share an id.
+    If the payload, receiver or nominal instant differs, the run is a different one and needs its own id.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -117,19 +117,19 @@ class Job:
         handler: The handler of that kind: a handler's name or a URL.
         attempt: Number of attempts begun in this generation.
         expires_at: Time after which the job no longer fires, or None. A move, a maximum wait or a next run changes it
-            together with `due_at`. A retry leaves it unchanged, and the recurrence keeps the distance in `expires_ms`
-            for the next run. `STOPPED` if the job was asked to stop while it ran.
+            together with `due_at`; a retry does not. The time to live for the next run is in the recurrence
+            (`expires_ms`). `STOPPED` if the job was asked to stop while it ran.
         recurrence: The canonical text of its recurrence; None for a one-time job.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
-        first_set_at: Start of this life of the key. The maximum wait of a debounce counts from it.
+        first_set_at: Time of the first set; setting the pending job again keeps it. `max_wait_ms` counts from it.
         pause: The pause, or None. A paused job does not become due. A pause of a running job applies after the run.
         manifest: The name of the manifest that a recurring job belongs to, or None.
-        sent_as: The message id of its run, if it does not follow from the generation; or None.
+        sent_as: The message id of the run; None if the id follows from the generation.
         raised_in: The function of the user's code that raised `error`, as `module.function+line`, counted from the
             function's first line (0); None if no exception is known.
         lacks_handler: True if no live owner has its handler. Any node with the handler may claim the job.
-        awaits_worker: True if its attempt is counted but has not started. Only the firing process knows.
+        awaits_worker: True if its attempt is counted but has not started. Known only in the firing process.
     """
 
     key: str
@@ -188,22 +188,22 @@ class Set:
     """
     Create or update the job of a key.
 
-    Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays paused. A
-    dead job is replaced, and the answer is CREATED. A running job continues after REPLACED, but its `Settle` is refused
-    because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
+    The answer is CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays
+    paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
+    is refused because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    A series (a recurring job) that replaces a series keeps a run that is begun, due or postponed. Further answers:
+    A series (a recurring job) that replaces a series keeps a begun, due or postponed run. Further answers for series:
 
-    * UNCHANGED: rule, payload and the rest are the same; nothing is written.
+    * UNCHANGED: the rule, the payload and all other fields are equal; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
     * CANCELLED: the new rule has no run left.
-    * DEAD: the series is dead, has the same runs, and stays dead.
+    * DEAD: the series is dead and stays dead, because the new rule has the runs of the old rule.
     * RESTARTED: a new series began, as the mode requests.
     * FINISHED: the rule has no run, and there is no series to change.
-    * OTHER_MANIFEST: the series belongs to another manifest than the job names.
+    * OTHER_MANIFEST: the series belongs to a manifest that differs from the job's.
 
-    If *job* names a manifest, the series of its key joins that manifest, even if the answer is UNCHANGED or DEAD.
-    Otherwise the series stays in its manifest.
+    If *job* names a manifest, the series of its key joins that manifest, even if the answer is UNCHANGED or DEAD. If
+    *job* has no manifest, the series stays in its own.
 
     Attributes:
         job: The job to store. Its generation and state are ignored. `first_set_at` is used only if reset; 0 means now.
@@ -214,10 +214,10 @@ class Set:
             clock instead. None if the due time is final. `Move` and `Replay` have the same field.
         over: Status of the counted attempt of the live job. For a running job without it, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
-        has_phase: True if the caller requested the phase of an interval, by `at=`. Otherwise a series keeps its phase.
+        has_phase: True if the caller chose the start of an interval, by `at=`. If False, a series keeps its rhythm.
         is_over: True if the rule has no further run, so that the set can only change an existing series.
-        if_due_at: Set only if the pending job is due at this instant. Its attempts and error are kept. The answer for a
-            running job is TOO_LATE, and for another instant WRONG_GENERATION.
+        if_due_at: Set only if the pending job is due at this instant; the job's attempts and error are kept. The answer
+            is TOO_LATE for a running job, and WRONG_GENERATION if the job is due at another instant.
         under: The declaration of this set, if any. If it is no longer valid, the answer is SUPERSEDED.
         actor: The author for the history, or None for no record. If the write takes effect and the act is to be
             recorded (see `Actor`), the record is added in the same transaction.
@@ -245,11 +245,11 @@ class Set:
 @record
 class Move:
     """
-    Give a pending job another due time and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+    Give a pending job a new due time. The answer is MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. Other
-    fields are as in `Set`. With *keeps_next*, a recurring job gets an additional run at *due_at*, and its series
-    continues with the scheduled run.
+    The job gets a new generation. If its attempt is counted, the job is treated as pending only if *over* says that the
+    attempt never starts. Other fields are as in `Set`. With *keeps_next*, a recurring job gets an additional run at
+    *due_at*; its scheduled run also takes place.
     """
 
     key: str
@@ -266,16 +266,16 @@ class Move:
 @record
 class Cancel:
     """
-    Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+    Remove a pending or dead job. The answer is CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. A
     recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
-    begins. CANCELLED carries the removed job. Other fields are as in `Set`.
+    begins. With CANCELLED, the answer contains the removed job. Other fields are as in `Set`.
 
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
             expires (`STOPPED`), so that it is not retried. `request_withdrawal` notifies the owner.
-        under: The declaration that the cancel is part of, if any; NOT_FOUND for a job of another manifest.
+        under: The cancel's declaration, if any. For a job of another manifest, the answer is then NOT_FOUND.
     """
 
     key: str
@@ -292,7 +292,7 @@ class Replay:
     """
     Make a dead job pending again at *due_at*, attempt 0, with a new generation.
 
-    Answers REPLAYED, NOT_FOUND or WRONG_GENERATION.
+    The answer is REPLAYED, NOT_FOUND or WRONG_GENERATION.
     """
 
     key: str
@@ -308,9 +308,9 @@ class Adopt:
     """
     Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
-    Answers CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. *if_generation* is the
-    generation of the dead job to replace, or 0 if the key must not have one. The new generation, and all later ones,
-    are larger than the job's, so that no fire id is used twice.
+    The answer is CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. *if_generation* is
+    the generation of the dead job to replace, or 0 if the key must not have one. The new generation, and all later
+    ones, are larger than the job's, so that no fire id is used twice.
     """
 
     job: Job
@@ -322,12 +322,12 @@ class Begin:
     """
     Count an attempt before the job is dispatched.
 
-    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The owner begins jobs in
-    bulk, shortly before they are due, so that no commit delays a firing. TOO_LATE means that the job is already
-    running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
+    The answer is BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The owner
+    begins jobs in bulk, shortly before they are due, so that no commit delays a firing. TOO_LATE means that the job is
+    already running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
 
     *job* is the pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
-    a search by key. If either differs, the answer is WRONG_GENERATION. The write increases the attempt by one.
+    a search by key. If either of the two differs, the answer is WRONG_GENERATION. The write adds one to `attempt`.
     """
 
     job: Job
@@ -339,9 +339,9 @@ class SetAside:
     """
     Release a pending job that its owner has no handler for, so that any node with the handler can claim it.
 
-    Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job. The job keeps its due
-    time, generation and attempts. The job is then due in no shard, and waits for a `take_up`. *error* is the reason why
-    the handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
+    The answer is SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The job keeps
+    its due time, generation and attempts, but is due in no shard until a `take_up`. *error* is the reason why the
+    handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
     """
 
     job: Job
@@ -365,18 +365,19 @@ class Settled(StrEnum):
 @record
 class Settle:
     """
-    End a firing that was begun (acknowledge it). Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+    Acknowledge a finished firing. The answer is SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    SETTLED carries the job, or None if it no longer exists. WRONG_GENERATION also means that the job does not run.
+    With SETTLED, the answer contains the job, or None if the job is gone. A job that is not running is a
+    WRONG_GENERATION.
 
     Attributes:
         job: The job of its `Begin`.
         attempt: The new number of attempts; a snooze does not count its attempt.
-        due_at: The next due time. With DONE it means that the job recurs; with AGAIN, None keeps the current one.
-        recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current one.
+        due_at: The next due time. DONE with a due time means that the job recurs; AGAIN with None keeps the due time.
+        recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current text.
         record: The history record, stored in the same transaction if the answer is SETTLED.
         is_first: True if this end is written for the first time. *record* is then stored even if the job was removed or
-            set again, because the attempt was made. A repeated write might have stored it already.
+            set again, because the attempt was made. If False, an earlier try may have stored the record.
         pause: With DONE: the new pause of the job, unless it is already paused; None for no pause.
         raised_in: The place that raised *error*, or None.
     """
@@ -399,10 +400,10 @@ class Redate:
     """
     Rewrite the due time of a pending job after a clock step.
 
-    Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay the same, and
-    so do the distances to the expiry and to `first_set_at`. WRONG_GENERATION means that the job was moved or set since
-    the owner read it. This answer carries the stored job, which shows whether an earlier Redate with an unknown outcome
-    took effect. *recurrence* is the canonical text of the recurrence, whose anchor may have moved, too.
+    The answer is MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay
+    unchanged. `expires_at` and `first_set_at` move with the due time. WRONG_GENERATION means that the job was moved or
+    set since the owner read it. This answer contains the stored job, which shows whether an earlier Redate with an
+    unknown outcome took effect. *recurrence* is the canonical text of the recurrence, whose anchor may have moved, too.
     """
 
     job: Job
@@ -416,10 +417,10 @@ class Declare:
     """
     Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
 
-    Answers CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not *if_version*; or
-    OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST,
-    the following writes are not valid. If *manifest*, the new record, has the expected version, the stored record stays
-    unchanged. *keys* are the keys that are set, and *key* is any key of the partition.
+    The answer is CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not *if_version*;
+    or OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and
+    OTHER_MANIFEST, the following writes are not valid. The stored record stays unchanged if *manifest*, the new record,
+    has the expected version. *keys* are the keys that are set, and *key* is any key of the partition.
     """
 
     key: str
@@ -431,11 +432,11 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create: the last write, for a store that `claims_sets`.
+    Begin jobs that earlier writes of the batch create. Only for a store that `claims_sets`, and only as the last write.
 
     *indexes* are the positions of plain sets in the batch. A job is begun if its set was answered CREATED and no later
     write of the batch changes it, but the store may leave any of these jobs pending. The answer to each set shows its
-    job as pending. Answers NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
+    job as pending. The answer to the claim is NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
     """
 
     key: str

@@ -10,7 +10,7 @@ _EDITS_MAX: Final = 2
 
 def near(name: str, known: Iterable[str]) -> str | None:
     """
-    Return the name in *known* that *name* probably means, or None.
+    Return the name in *known* that a caller probably meant by *name*, or None.
 
     *name* may have a typo or another case, or lack the name of its module. Names that differ only in digits, such as
     "mail1" and "mail2", are not similar.

@@ -37,10 +37,10 @@ class Once:
 @record
 class Keep:
     """
-    Store the reply to a whole request, if it is not the answer to a single write.
+    Store the reply to a whole request. The answer to a single write needs no `Keep`.
 
-    Answers CREATED if the reply or claim was stored; KEPT, with the earlier reply, if a reply was stored before;
-    TOO_LATE to a claim, if another node has claimed the request; KEY_REUSED if the token was used for another request.
+    The answer is CREATED if the reply or claim was stored; KEPT, with the earlier reply, if a reply was stored before;
+    TOO_LATE if another node has claimed the request; KEY_REUSED if the token was used for another request.
 
     Attributes:
         key: The token; it determines the partition.

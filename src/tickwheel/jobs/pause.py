@@ -43,7 +43,7 @@ def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
 @record
 class SetPause:
     """
-    Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+    Pause a pending job. The answer is PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     The job keeps its due time, generation and attempts. The pause survives a set, a move, a retry and a next run. If
     the attempt is counted, the job is paused only if *over* says that the attempt does not start. A recurring job can
@@ -63,9 +63,9 @@ class SetPause:
 @record
 class Resume:
     """
-    End the pause of a job, which is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
+    End a job's pause, so that it can fire again. The answer is RESUMED, KEPT, NOT_FOUND or WRONG_GENERATION.
 
-    The job keeps its generation. The answer is KEPT if the job was not paused.
+    The job keeps its due time and generation. The answer is KEPT if the job was not paused.
     """
 
     key: str

@@ -22,8 +22,8 @@ class JobQuery:
     A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
     A job that changes while pages are read still appears exactly once. *recurring* selects recurring jobs, *paused*
-    selects pending jobs that are paused. *contains* is a part of the key, and *error* a part of the last error. Stores
-    ignore *not_succeeded_since*; the client filters by it.
+    selects pending jobs that are paused. *contains* is a substring of the key, and *error* is a substring of the last
+    error. Stores ignore *not_succeeded_since*; the client filters by it.
     """
 
     prefix: str = ""

@@ -18,15 +18,15 @@ def record(cls: type[_T]) -> type[_T]:
     """
     Make *cls* a value class: frozen, compared and hashed by its fields.
 
-    Each firing creates several such objects. Therefore native code creates them, and hides them from the garbage
-    collector if their fields cannot form a cycle; see `make_fast`.
+    Each firing creates several such objects. Native code therefore creates the objects, and hides objects whose fields
+    cannot form a cycle from the garbage collector; see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))
 
 
 def replace(value: _T, /, **changes: Any) -> _T:
     """
-    Return a copy of *value*, a dataclass that is created by its fields in order, with *changes*.
+    Return a copy of *value* with *changes*. *value* is a dataclass whose constructor takes its fields in order.
 
     `dataclasses.replace`, which visits all fields at each call, takes three times as long.
     """

@@ -82,7 +82,7 @@ _LAST_MS: Final = 253_370_764_800_000
 @record
 class Interval:
     """
-    Fires at `anchor_at + n * every_ms` for every n. The phase is fixed, so lateness does not accumulate.
+    Fires at `anchor_at + n * every_ms` for every n. The instants are fixed, so lateness does not accumulate.
 
     *tz* is the IANA name of the zone of the exclusions. It does not change the instants themselves.
     """
@@ -165,15 +165,16 @@ class Recurrence:
         until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
         runs: Number of runs that have ended.
-        run_at: The instant of a run that is retried, was snoozed, or was due during another run. The series continues
-            from this instant.
-        next_at: During an additional run: the scheduled instant of the series, before which no other run comes. During
-            a retried run: the instant of that run, if no other field shows that the run is a retry.
+        run_at: The nominal instant of a run that is being retried, was snoozed, or was due during another run. The
+            series continues from this instant.
+        next_at: During an additional run: the scheduled instant of the series; no more runs come before it. During a
+            retried run: the instant of that run, if no other field shows that the run is a retry.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
-        expires_ms: Time to live of a run, stored while an expiring run is retried or snoozed. The next run gets this
-            time to live again.
+        expires_ms: Time to live of a run, stored while a run that can expire is retried or snoozed. The next run gets
+            the same time to live.
         exclude: Exclusions from the nominal instants, in the zone of *rule*.
-        overlap: Policy for instants that pass during a run. None means ALL if *misfire* is ALL, else SKIP.
+        overlap: Policy for instants that pass during a run. None means ALL if *misfire* is ALL, and SKIP for any other
+            *misfire*.
         then: A definition that was set during a run and applies after that run; see `jobs.series`.
         ended: The end of the last run, if its node could not read the rule.
         pause_after: The job is paused after this number of failed runs in a row; None for never.
@@ -219,8 +220,8 @@ class Recurrence:
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
         A run on a day that a zone's calendar omits counts as missed, so `skip` drops the run. Times are in ms since the
-        epoch. *passes* has one item for each excluded instant that the search may skip; several searches may share the
-        iterator. If too much is excluded, an InvalidRecurrenceError ends the search.
+        epoch. *passes* has one item for each excluded instant that the search may skip; several searches may share it.
+        Once it is used up, the search raises an InvalidRecurrenceError.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -248,7 +249,7 @@ class Recurrence:
         """
         Return the next due time after the run that was due at *due_at*, and the nominal instant of the next run.
 
-        The second value is None if it would equal the first. Instants up to *begun* were missed. Later instants up to
+        The nominal instant is None if it equals the due time. Instants up to *begun* were missed. Later instants up to
         *ended* passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
@@ -302,7 +303,7 @@ class Recurrence:
         """
         Return the nominal instant of the run due at *due_at*, before any jitter.
 
-        All attempts of a run have the same nominal instant. For an additional run (`run_now`) it is the due time.
+        It is the same for all attempts of a run. For an additional run (`run_now`), it is the due time.
         """
         if self.nominal_at is not None:
             return self.nominal_at
@@ -346,7 +347,7 @@ class Recurrence:
 
     def moved(self, step_ms: int) -> Recurrence:
         """
-        Return the recurrence after a clock step of *step_ms*, which moves its relative instants.
+        Return the recurrence with its relative instants moved by a clock step of *step_ms*.
         """
         if not isinstance(self.rule, Interval):
             return self
@@ -362,7 +363,7 @@ class Recurrence:
         """
         Return True if both rules have the same instants, even if their texts differ.
 
-        *has_phase* is True if the caller requested the phase of *other*, an interval; otherwise any phase matches.
+        With *has_phase*, because the caller chose a start, the offsets of two intervals must also be equal.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -378,7 +379,7 @@ class Recurrence:
 
     def is_like(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules are the same, whatever the state of the series; *has_phase* as in `has_same_instants`.
+        Return True if the rules are equal. The state of the series is ignored; *has_phase* as in `has_same_instants`.
         """
         if (self.misfire, self.jitter_ms, self._overlaps) != (other.misfire, other.jitter_ms, other._overlaps):
             return False
@@ -403,7 +404,7 @@ class Recurrence:
         """
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
-        An owed run (begun, due or postponed) keeps its due time, and the new rule applies after it. A changed interval
+        An owed run (begun, due or postponed) keeps its due time; the new rule applies to later runs. A changed interval
         counts from the last nominal run. The due time is None if the series is over under the new rule. Times are in ms
         since the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
         """
@@ -526,7 +527,7 @@ class Recurrence:
 @lru_cache(maxsize=4096)
 def _rule_of(items: tuple[tuple[str, Any], ...]) -> Recurrence:
     """
-    Return the recurrence of the fields *items*, whose numbers are checked: otherwise 1.0 would find the entry of 1.
+    Return the recurrence of the fields *items*. Check the numbers first, because the cache treats 1.0 and 1 as equal.
     """
     facts = dict(items)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
@@ -574,7 +575,7 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Do the work of `turned_into` if the instants differ and no run is owed.
+    Return the due time and recurrence for `turned_into` if the instants differ and no run is owed.
 
     *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
     jitter of the new rule, and *last* is the last nominal run of an interval, or None.
@@ -592,7 +593,7 @@ def _begun_again(
 
 def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rule:
     """
-    Return *rule* so that its runs continue the rhythm of *before*, if both rules are of the same kind.
+    Return *rule*, moved to continue the rhythm of *before* if both rules are of the same kind.
 
     If their periods differ, the new rhythm begins at *last*, the last nominal run under the old rule. If *last* is
     None, it begins at *nominal*, the next nominal run.
@@ -660,8 +661,8 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that replaces *due_at* under the current zone data, or None if *due_at* is still right.
 
-    The zone data may have changed since *due_at* was computed. Then the rule's nearest instant replaces *due_at*. If
-    two instants are equally near, the later one does. Retries and moved runs keep their due times.
+    The zone data may have changed since *due_at* was computed. Then the rule's instant nearest to *due_at* replaces it.
+    If two instants are equally near, the later one is chosen. Retries and moved runs keep their due times.
 
     Raises:
         RecurrenceError: If the rule cannot be followed.

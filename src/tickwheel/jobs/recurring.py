@@ -87,10 +87,10 @@ def first_run(
     request: SetRequest, key: str, start: int | None, now: int, latest: int | None = None
 ) -> tuple[int | None, str]:
     """
-    Return the first due time and the canonical text of a recurring request, in the phase of *start* if that is given.
+    Return the first due time and the canonical text of a recurring request, whose runs count from *start* if given.
 
-    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If the
-    start of an interval has passed, the late run is due now, and the series continues in phase. A cron line or date
+    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If an
+    interval's start has passed, the late run is due now; later runs still count from the start. A cron line or date
     waits for its next match. The due time is None if no run is due by `until=`; an existing series may still owe one.
     """
     rule = _rule(request, start, now if latest is None else latest)

@@ -119,26 +119,26 @@ class SetRequest:
         payload: Any JSON value, at most 1 MiB encoded.
         target: The target kind: "handler", "webhook", "log", or one of your own.
         handler: The handler of that kind: the handler's name, or the URL.
-        retry: The retry policy; None for the handler's policy, or else the scheduler's.
-        expires: Seconds after the due time, after which the job no longer fires.
-        mode: Effect on a pending job of that key: "replace" it, "keep" it, or take the "earliest" due time. A recurring
-            job continues, with the new rule if the rules differ; "restart" begins a new series in its place.
+        retry: The retry policy; None for the handler's policy or, if the handler has none, the scheduler's.
+        expires: Time to live in seconds, counted from the due time. After it, the job no longer fires.
+        mode: Effect on a pending job of that key: "replace" it, "keep" it, or choose the "earliest" due time. A
+            recurring job continues, with the new rule if the rules differ; "restart" begins a new series in its place.
         max_wait: With "replace": the due time is at most this number of seconds after the first set.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
-        every: Seconds between runs, for a recurring job in a fixed phase; with `time`, days, weeks or months, such as
-            "3d", "2 weeks" and "1 month".
+        every: Seconds between the runs of a recurring job, counted from its start; with `time`, days, weeks or months,
+            such as "3d", "2 weeks" and "1 month".
         time: With `every`: the time of day of all runs in the zone `tz`, such as "02:00".
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
         day_match: For a `cron` line that restricts both day fields: "both" must match, or "either", the default.
         tz: The IANA zone of `cron`, `time` and `exclude`, or "local" for this machine's zone.
         dst_gap: Policy for times that the wall clock skips: one run at the "end" of the gap, or "skip" them. None means
-            "skip" for a cron line that begins with `*` or has six fields, else "end".
+            "skip" for a cron line that begins with `*` or has six fields, and "end" for all others.
         dst_overlap: Policy for times that the wall clock shows twice: run the "first" time, the "second" or "both".
-            None means "both" for a cron line that begins with `*` or has six fields, else "first".
+            None means "both" for a cron line that begins with `*` or has six fields, and "first" for all others.
         misfire: Policy for missed runs: "once", "all" or "skip".
         misfire_grace: With "skip", a run later than this number of seconds is missed; at least 1. None means 60.
         overlap: Policy for instants that pass during a run, including its retries: "skip" them, run "once" for all of
-            them, make up for "all", or "cancel" the run at the first. None means "all" if `misfire` is "all", else
+            them, make up for "all", or "cancel" the run at the first. None means "all" if `misfire` is "all", or else
             "skip".
         jitter: Seconds over which the runs of different keys are spread. A key always has the same delay.
         until: The last instant at which a run may be due, not counting the jitter.
@@ -147,7 +147,7 @@ class SetRequest:
         exclude: Exclusions from the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines such
             as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent; the firing is linked to it.
-        keep_payload: True to keep the payload of the pending or running job of that key, if there is one. Otherwise a
+        keep_payload: True to keep the payload of the pending or running job of that key, if there is one. If False, a
             set without a payload sets None.
         manifest: The manifest that the recurring job belongs to, 1 to 255 bytes of UTF-8. `declare` sets it.
     """
@@ -306,8 +306,8 @@ def set_writes(
     Return the writes of *requests*, in order.
 
     Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). With
-    *is_estimate*, the store counts again, from its own clock. A write has *clock_step* if its due time is relative.
-    The fields that consecutive requests share are validated once.
+    *is_estimate*, the store recomputes the due times from its own clock. A write has *clock_step* if its due time is
+    relative. The fields that consecutive requests share are validated once.
     """
     writes: list[Set] = []
     before: SetRequest | None = None

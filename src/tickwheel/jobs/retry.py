@@ -17,7 +17,7 @@ WAIT_MAX_MS = 366 * 86_400_000
 @record
 class RetryPolicy:
     """
-    The rule by which a failed job is retried. Its waits are whole milliseconds.
+    The rule by which a failed job is retried. Waits are whole milliseconds.
 
     Attributes:
         attempts: Maximum number of attempts, including the first; 1 to 1000.

@@ -18,10 +18,10 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return the meaning of a canonical *recurrence* in words, without its state except for the number of runs left.
+    Return a canonical *recurrence* in words. Of its state, only the number of runs left is included.
 
-    *moment* converts an instant, in ms since the epoch, to text. With *explains_cron*, the English meaning of a cron
-    line comes before it, if known.
+    *moment* converts an instant, in ms since the epoch, to text. With *explains_cron*, a cron line is preceded by its
+    meaning in English, if known.
     """
     rule = json.loads(recurrence)
     parts = _times(rule, explains_cron=explains_cron)

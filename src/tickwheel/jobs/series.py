@@ -6,7 +6,7 @@ The rules by which a set changes an existing series, and by which other writes c
     running                  unchanged, nothing is written   changed: the new definition applies after the run
     dead                     dead, nothing is written        dead; but a new series if the requested runs differ
 
-A text that is not canonical is opaque: a set replaces it, like a one-time job.
+If the stored recurrence is not in canonical form, it is not interpreted, and a set replaces the whole job.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     """
     Return the recurrence of *job* when its run is moved to *due_at*.
 
-    The run keeps its nominal instant, unless it is moved to a later instant of the series. If it is moved to an earlier
-    instant and was not tried yet, it counts as an additional run, and the series continues with the scheduled instant.
-    With *is_put_off*, the series continues from *due_at*.
+    The run keeps its nominal instant, unless its new due time is a later instant of the series. An untried run that is
+    moved to an earlier instant counts as an additional run, and the scheduled run also takes place. With *is_put_off*,
+    the series continues from *due_at*.
     """
     if not is_series(job):
         return job.recurrence

@@ -28,9 +28,9 @@ _CONTEXT: Final = "\n\nDuring handling of the above exception, another exception
 
 def traceback_text(error: BaseException) -> str | None:
     """
-    Return the traceback of *error* and its causes, without tickwheel's frames; None if no frame is the user's.
+    Return the traceback of *error* and its causes, without tickwheel's frames; None if no frame is in the user's code.
 
-    If a method of *error* raises here, that exception is suppressed. Costs about 50 us, and 130 us for 30 frames.
+    An exception that a method of *error* raises here is suppressed. Costs about 50 us, and 130 us for 30 frames.
     """
     try:
         remote: str | None = getattr(error, "remote_traceback", None)
@@ -50,8 +50,8 @@ def place_of(error: BaseException) -> str | None:
 
     The line counts from the function's first line, so that changes elsewhere in its file do not move it. The user's
     code is the top-level package of the handler, and any module outside the standard library and the installed
-    packages. In an exception group, the first exception that is not a group counts. Return None if no frame is the
-    user's, or if reading *error* raises.
+    packages. In an exception group, the first exception that is not a group counts. The result is None without a frame
+    of the user's code, or if reading *error* raises.
     """
     try:
         remote: str | None = getattr(error, "remote_place", None)

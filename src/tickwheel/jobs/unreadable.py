@@ -1,5 +1,5 @@
 """
-Rules that this node cannot read, because it lacks their zone, library or version.
+Rules that this node cannot read, because their zone, library or format version is missing here.
 
 A job with such a rule is set aside for a node that can read it. When this node claims set-aside jobs, it names the
 parts of rules that it cannot read, such as a zone. The store skips jobs whose rules contain these parts.

@@ -1,5 +1,5 @@
 """
-Operations on many jobs, as data. A backend runs them by its writer, on the caller's connection, or by HTTP.
+Operations on many jobs, as data. A backend sends them to its writer, to the caller's connection, or over HTTP.
 """
 
 from __future__ import annotations

@@ -45,12 +45,12 @@ _RUN_MS: Final = 60_000
 
 class BaseStore:
     """
-    A store with one owner and all jobs in memory. Thread-safe. Costs are those of `Store`, but `page` costs O(jobs).
+    A store with one owner and all jobs in memory. Thread-safe. Costs are as in `Store`, except that `page` is O(jobs).
 
-    A subclass makes the store durable. It keeps *entries*, which are names (text) with values (bytes). The subclass
-    need not know their meaning. `load` returns all entries, and `commit` changes some in one transaction. Attributes
-    whose names begin with an underscore belong to this class; a subclass uses other names. *clock* is the store's wall
-    clock, by default the system's.
+    A subclass makes the store durable. It stores *entries*: names (text) with values (bytes), whose meaning it need not
+    know. `load` returns all entries, and `commit` changes some in one transaction. Attributes whose names begin with an
+    underscore belong to this class; a subclass uses other names. *clock* is the store's wall clock, by default the
+    system's.
     """
 
     abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)
@@ -101,11 +101,11 @@ class BaseStore:
         """
         Store *entries* atomically and durably. An entry with the value None deletes its name, if the name exists.
 
-        One thread at a time calls this, before the changes take effect in memory. Its cost should depend on *entries*
-        only.
+        Called by one thread at a time, before the changes take effect in memory. The cost should depend only on
+        *entries*.
 
         Raises:
-            StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. In that case, `unload`
+            StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. After that, `unload`
                 and `load` are called before the next commit.
         """
 

@@ -32,7 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or a whole store. None: a deleted value, or an unchanged generation or epoch.
+    The changes of one transaction, or a whole store. None means a deleted value, or an unchanged generation or epoch.
     """
 
     generation: int | None = None

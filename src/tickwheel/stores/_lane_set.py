@@ -13,8 +13,8 @@ class LaneSet:
     """
     The lanes in *names*, and all lanes of *targets* except *others*.
 
-    Even a hundred thousand lanes of one target make a short argument of a statement. The lanes are named as by
-    `lane_of`. A lane in *others* is in the set only if it is also in *names*.
+    So a hundred thousand lanes of one target fit into a short argument. Names are those that `lane_of` returns. A lane
+    in *others* is in the set only if it is also in *names*.
     """
 
     names: Collection[str] = ()

@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     Attributes:
         asked: The digest of the request.
         until: Store time at which the answer expires.
-        generation: The generation of the job in the answer, or 0. A server that assigns generations may change it.
+        generation: The generation of the job in the answer, or 0. Servers that assign generations may change it.
         data: The rest of the answer; b"" for a claim.
     """
 

@@ -28,7 +28,7 @@ _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Create the store of *url*, see `make_store`, and open it; raise a StoreError if that is not possible.
+    Create the store of *url* (see `make_store`), and open it. Raise a StoreError if the store cannot be opened.
     """
     store = make_store(url, clock)
     store.open()
@@ -50,7 +50,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
       share the jobs; `redis+sentinel://host:port,host:port/database?master=name` for some sentinels; `rediss+...` with
       TLS.
-    * `package.module:Class?name=value` for a store of your own: it is called with the options as text, and `clock=`.
+    * `package.module:Class?name=value` for your own store: a class that takes the options as text, and `clock=`.
 
     Args:
         url: The store's URL. Its scheme selects the kind of store.

@@ -84,8 +84,7 @@ class Plan:
         floor: New generations must be larger than this.
         away: Shards of claimed jobs that are not in the shards of their keys.
         shards: The shard of each lease, keyed by the lease's epoch.
-        notable: The history records, each with the index of its write, and True if the write is the first try of a
-            settle.
+        notable: The history records, each with its write's index, and True for the first try of a settle.
         manifests: Names of the manifests to read, because the batch has their declarations.
         tokens: Tokens of the requests whose kept answers must be read.
         claim: The claim of jobs that the batch creates, if there is one.
@@ -185,8 +184,8 @@ class Plan:
         Answer the writes of the slow path in order, and return the changes to jobs.
 
         A begin or end is valid under the lease of the job's current shard. Any other write moves the job to the shard
-        of its key. Afterwards `away` maps each job that stays outside of its key's shard to the shard it is in.
-        *found_in* has the current shards of claimed jobs. *manifests* and *onces* are updated in place.
+        of its key. Afterwards `away` maps each job that is not in its key's shard to its current shard. *found_in* has
+        the current shards of claimed jobs. *manifests* and *onces* are updated in place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -242,7 +241,7 @@ class Plan:
 
     def note(self, index: int, write: Write, before: Job | None, now: int) -> None:
         """
-        Add the history record of an answered *write*, if the author of *write* wants a record.
+        Add the history record of an answered *write*, if its `actor` requests a record.
         """
         record = act_of(write, before, self.answers[index], now)
         if record is not None:

@@ -24,8 +24,8 @@ class Shard:
 
     Attributes:
         number: The shard's number; 0 in a store with one owner. Tails (see `Lease`) have the highest numbers.
-        owner: The owner of the shard's lease, or None. If the lease is a system lock, a killed process is shown as the
-            owner until another process takes over.
+        owner: The owner of the shard's lease, or None. With a system lock as the lease, a killed process is shown as
+            the owner until another process takes over.
         epoch: Epoch of the current or last lease; 0 before the first lease.
         until: Store time at which the lease ends unless it is renewed; None if the shard is free, or for a lock.
     """
@@ -114,7 +114,7 @@ class ShardScan:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Return the result for the jobs *ahead* of the cursor, in order; at most *limit* are `due`.
+        Return the result for *ahead*, the jobs after the cursor, in order. At most *limit* of these jobs are in `due`.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
@@ -149,7 +149,7 @@ def owners_of(shards: Sequence[Shard]) -> list[Node]:
 
 def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
     """
-    Return the jobs after *cursor* for `ShardScan.of`, read by the store's method *due*.
+    Read the jobs after *cursor*, for `ShardScan.of`, by *due*, which is the store's method of this name.
     """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:

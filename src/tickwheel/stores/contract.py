@@ -46,13 +46,13 @@ class Abilities:
         loss_window: Text that names the acknowledged writes that a power failure may lose; "" if it loses none.
         has_notify: True if a write of another process ends `wait_for_change` before its timeout.
         is_private: True if only this object can write to the store, so that there are no jobs of other writers.
-        has_many_writers: True if several threads may call `apply` concurrently, and this is faster than one thread.
+        has_many_writers: True if several threads may call `apply` concurrently, and several are faster than one.
         has_many_owners: True if several schedulers may own shards of one store.
         joins_transactions: True if a write can join the caller's own transaction.
         renew_s: Seconds between checks of leases that have no end but can be lost, for example if a file is deleted.
             None if leases have an end, or cannot be lost.
         first_tail: Lowest shard number used for tails (see `Lease`); None if there are no tails.
-        partitions: Number of parts with separate commits (see `Partitioned`). A shard's number modulo this is its part.
+        partitions: Number of parts with separate commits (see `Partitioned`). Shard *n* is in part *n* modulo this.
         keeps_answers: True if `apply` reads the marks of writes (`once`) and accepts a `Keep`. If False, the store gets
             neither marks nor a `Keep`, and a service warns that idempotency keys work in one process only.
         claims_sets: True if `apply` accepts a `Claim` as the last write. Requires one owner and one partition.
@@ -83,9 +83,9 @@ class Lease:
     The right to fire and settle (acknowledge) the jobs of a shard.
 
     If an owner hands a shard over to a node that has less than its share, the running jobs stay with the old owner in a
-    separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than all other shards. A
-    tail does not count towards a share, and disappears when it is empty. If the owner of a tail has ended, the first
-    node that asks takes the tail over.
+    separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than normal shards. A tail
+    does not count towards a share, and disappears when it is empty. If the owner of a tail has ended, the first node
+    that asks takes the tail over.
 
     Attributes:
         shard: The number of the shard; 0 in a store with one owner.
@@ -94,8 +94,8 @@ class Lease:
             process.
         rescued: Number of jobs that were running when the former owner ended. They are pending again, with their
             attempts.
-        granted_at: Store time of the grant. `until - granted_at` is the lease's length, which the caller counts on the
-            monotonic clock from before the call. The store's time is also a sample of its clock.
+        granted_at: Store time of the grant. The caller counts the length, `until - granted_at`, on the monotonic clock,
+            starting before the call. The caller also uses `granted_at` as a reading of the store's clock.
     """
 
     shard: int
@@ -135,8 +135,8 @@ class Partitioned(Protocol):
     """
     A store that declares `partitions`: parts that commit independently of each other.
 
-    No two partitions assign the same generation or epoch, and within a partition these numbers grow. An epoch modulo
-    the number of partitions is the number of its partition.
+    No two partitions assign the same generation or epoch, and within a partition these numbers grow. Partition *p* of
+    *n* assigns epochs that are *p* modulo *n*.
 
     Attributes:
         partitions: One store for each partition, in order. Only `apply` is called on them.
@@ -160,7 +160,7 @@ class Partitioned(Protocol):
 @runtime_checkable
 class Versioned(Protocol):
     """
-    A store that can show cheaply that nothing was written to it, so that an idle owner need not search it for jobs.
+    A store with a cheap test for new writes, so that an idle owner need not search for jobs.
     """
 
     def version(self) -> object:
@@ -175,9 +175,9 @@ class Store(Protocol):
     """
     Jobs, which can be found by key and by due time.
 
-    Different threads may call `apply` and the reads concurrently. Unless the store declares `has_many_writers`, only
-    one thread at a time calls `apply`, but not always the same thread. A method raises only a `StoreError`, if the
-    store cannot answer; see `StoreError.is_transient`.
+    Threads may call `apply` and the read methods concurrently. Unless the store declares `has_many_writers`, only one
+    thread at a time calls `apply`, but not always the same thread. If the store cannot answer, a method raises a
+    `StoreError`; it raises no other error. See `StoreError.is_transient`.
     """
 
     abilities: Abilities
@@ -206,7 +206,7 @@ class Store(Protocol):
         Apply *writes* in order, in one transaction (one for each partition), and return an answer for each.
 
         The writes are durable on return. A refused write (wrong generation, not found) is an answer and does not affect
-        other writes. A refused `Declare` is the exception: the writes that depend on its version are also refused.
+        other writes. Exception: if a `Declare` is refused, the later writes of its declaration are refused, too.
 
         A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
         expires. A repeated write with the same mark changes nothing and gets the kept answer as `Recalled`.
@@ -218,7 +218,7 @@ class Store(Protocol):
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*, or else its dead job, or None.
+        Return the live job of *key*, or the dead job if no live one exists, or None.
         """
 
     def get_many(self, keys: Sequence[str]) -> list[Job]:
@@ -269,10 +269,10 @@ class Store(Protocol):
         """
         Return due jobs and changes for each of *cursors*, in the same order, with one query.
 
-        The due jobs of a shard are those that `due` returns after the cursor, and one more job that follows them. The
-        changes, if *with_changes*, are jobs that other nodes wrote at or before the cursor since its mark. Changes are
-        read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor without a mark
-        gets a mark and no changes.
+        For each shard, the due jobs are the jobs that `due` returns after the cursor; the job that follows is added.
+        The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
+        Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
+        without a mark gets no changes, but a mark.
 
         Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
         then forgets these changes. The result may have too many jobs (the owner's own writes, or duplicates), never too
@@ -280,7 +280,7 @@ class Store(Protocol):
         jobs.
 
         Raises:
-            StoreError: If the call fails. The store may have forgotten the changes even so.
+            StoreError: If the call fails. The changes may then be lost: the store may have forgotten them.
         """
 
     def scan(
@@ -324,8 +324,8 @@ class Store(Protocol):
         Delete at most *limit* records of the history, oldest first; return the number, 0 if there is nothing to delete.
 
         Deletes, in this order: records older than *since* (ms since the epoch); the log of acts beyond its newest
-        10,000; other records of each key beyond its newest *per_key*; and the oldest other records while there are more
-        than *total*. Any node may call this. If two nodes call it concurrently, one of them does the work.
+        10,000; each key's records that are not in that log, beyond the newest *per_key*; and the oldest of these beyond
+        *total*. Any node may call this. If two nodes call it concurrently, one of them does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -335,7 +335,7 @@ class Store(Protocol):
 
     def acts(self, since: int, until: int, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* acts and events of all keys in [*since*, *until*), in ms, newest first.
+        Return at most *limit* acts and events of all keys, newest first, with times in [*since*, *until*), in ms.
 
         These are the records with attempt 0, except parts of a bulk act. O(records returned).
         """
@@ -357,7 +357,7 @@ class Store(Protocol):
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take free shards, rescue (recover) the running jobs of former owners, and return the leases of *owner*.
+        Take free shards, recover the running jobs of their former owners, and return the leases of *owner*.
 
         Each rescued attempt gets a history record "cut_off" with the name of the former owner, or "" if that owner had
         released the shard. A store with many owners grants at most a fair share of the shards, and every free tail (see
@@ -369,9 +369,8 @@ class Store(Protocol):
         Extend the leases of *owner* and return them. A lost shard is missing from the list.
 
         An expired lease that no other owner has taken is extended, with the same epoch. If the server was silent for
-        longer than a lease, a node takes no leases of other nodes for a moment, because their owners may be alive and
-        got no answer either. Shards above the fair share are handed over. The tail of such a shard, if jobs run in it,
-        is in the list.
+        longer than a lease, a node takes no leases of other nodes for a moment, because these nodes may be alive, too.
+        Shards above the fair share are handed over. If jobs run in such a shard, its tail (see `Lease`) is in the list.
         """
 
     def release(self, owner: str) -> None:
@@ -395,9 +394,9 @@ class Store(Protocol):
         At most *limit* jobs are claimed, all from the shard's partition, and only one caller gets a job. These are
         skipped: paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit*
         generations (at most 1,000; the caller's handlers refuse their payloads). The caller begins and settles the jobs
-        under *epoch*, whatever the shard of their keys, and the next owner of *shard* finds them there. The result is
-        empty if *epoch* is outdated. The cost grows with the result, the number of skills and scopes, and the skipped
-        jobs, but not with other unroutable jobs.
+        under *epoch*, and the next owner of *shard* finds them there, even if their keys belong to another shard. The
+        result is empty if *epoch* is outdated. The cost grows with the result, the number of skills and scopes, and the
+        skipped jobs, but not with other unroutable jobs.
         """
 
     def aside(self) -> list[Aside]:
@@ -412,7 +411,7 @@ class Store(Protocol):
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause the jobs of *scope*, or resume them if *pause* is None; return True if they were paused already.
+        Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
         A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
         second pause of a scope replaces its author and note. If the pause changes, *record* is added to the history.
@@ -435,12 +434,12 @@ class Store(Protocol):
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Store *figures*, a JSON object, as the last report of *owner*, a known node. A store of one owner may ignore it.
+        Store *figures*, a JSON object, as the last report of the node *owner*. A store of one owner may ignore this.
         """
 
     def nodes(self) -> list[Node]:
         """
-        Return the nodes that fire, or that ended in the last ten minutes without releasing their shards.
+        Return the nodes that fire jobs, or that ended in the last ten minutes without releasing their shards.
 
         Sorted by name. Any node may ask. A store guarded by a system lock returns only the live node.
         """
@@ -449,7 +448,7 @@ class Store(Protocol):
         """
         Block until another process may have written, or for *timeout_s*.
 
-        Return True if another process may have written. This is a hint: call `look` in both cases.
+        Return True if another process may have written. The answer is only a hint, so call `look` in both cases.
         """
 
     def wake(self) -> None:
@@ -461,12 +460,12 @@ class Store(Protocol):
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
-        Ask the owners of *jobs* to withdraw their counted attempts, and wake the owners.
+        Ask the owners of *jobs* to withdraw the counted attempts, and wake these owners.
 
-        If an attempt has not started, its owner makes the job pending again; otherwise it answers by `report_started`.
-        A request is valid for five seconds, and a waiting caller repeats it. Requests expire because the next try of a
-        job counts as the same attempt, and must not be withdrawn for a caller that no longer waits. A job with a
-        negative `attempt` asks that the started attempt of that number be stopped; this request is valid for a minute.
+        If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
+        `report_started`. A request is valid for five seconds, and a waiting caller repeats it. It expires because the
+        next try counts as the same attempt, and must not be withdrawn for a caller that has gone. A job with a negative
+        `attempt` asks that the started attempt of that number be stopped; this request is valid for a minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.
@@ -481,10 +480,10 @@ class Store(Protocol):
 
     def report_started(self, jobs: Sequence[Job]) -> None:
         """
-        Answer that these attempts have started.
+        Store the answer that the attempts of *jobs* have started.
         """
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations whose attempt still counts, each with True if its owner has reported that it started.
+        Map the generations whose attempt still counts to True if the owner has reported the attempt's start, or False.
         """

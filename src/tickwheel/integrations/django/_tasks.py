@@ -90,7 +90,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """
-        Set the job of a call of *task*, due at `run_after` or now. Arguments that JSON cannot hold raise a TypeError.
+        Set a job that calls *task*, due at `run_after` or now. Arguments that JSON cannot hold raise a TypeError.
         """
         self.validate_task(task)
         result = self._result(task, get_random_string(32), args, kwargs)

@@ -54,7 +54,7 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    The server did not assign the last generations. The caller rolls back, raises both sequences, and tries again.
+    This server did not assign the latest generations. The caller rolls back, raises both sequences, and retries.
     """
 
 
@@ -83,12 +83,12 @@ class Batch:
         entry: Entry | None = None,
     ) -> None:
         """
-        Record the shards owned here. A job that becomes pending in another shard leaves a note for its owner.
+        Record the shards owned here. Any other shard's owner gets a note about each job that becomes pending there.
 
         Args:
             shard_of: Returns the shard of a key.
             owner: The owner that writes begins and ends, or None.
-            owned: Shards whose owner learns of these writes without a note.
+            owned: Shards that need no notes, because their owner learns of these writes directly.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
             sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
             is_joined: True if the transaction is the caller's, so that it may stay open: no common row may be locked.

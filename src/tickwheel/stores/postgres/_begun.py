@@ -2,10 +2,10 @@
 The lists of jobs that this owner has begun, in which a takeover finds the jobs that still run.
 
 Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
-ended, a later transaction uses the row again. So an end writes no list, and a list may name jobs that have ended.
+ended, a later transaction uses the row again. So the end of a job changes no list, and a list may have ended jobs.
 
-A slot stays in use after a begin of unknown outcome, and after another process has withdrawn one of its jobs. Now and
-then a renewal therefore asks the server which of the listed jobs still run.
+If the outcome of a begin is unknown, or another process withdraws a job, the slot stays in use. Now and then a renewal
+therefore asks the server which of the listed jobs still run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 @dataclass(slots=True)
 class Entry:
     """
-    The effect of one transaction on the lists: its slot, and generations of the jobs that it begins and ends.
+    One transaction's change to the lists: the slot (row) that it writes, and the generations begun and ended.
     """
 
     slot: int
@@ -53,7 +53,7 @@ class BegunLists:
     @contextmanager
     def writing(self) -> Iterator[Entry]:
         """
-        Lend a free slot to a transaction.
+        Lend a free slot (a row for a list) to a transaction.
 
         If the block raises, the outcome of the transaction counts as unknown. Clear `begun` first if the transaction
         has surely written nothing.
@@ -87,7 +87,7 @@ class BegunLists:
 
     def doubtful(self) -> Asked:
         """
-        Return the slots and their jobs if some of these jobs may have ended elsewhere. Pass them to `learn`.
+        Return the slots, each with its jobs, if some of the jobs may have ended elsewhere. Pass the result to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:
@@ -104,7 +104,7 @@ class BegunLists:
 
     def learn(self, asked: Asked, running: Iterable[tuple[int, int]]) -> None:
         """
-        Release the *asked* jobs that are not *running*, in pairs of slot and generation.
+        Remove the jobs of *asked* that are not *running* from the lists. *running* has pairs of slot and generation.
         """
         found: dict[int, set[int]] = {}
         for slot, generation in running:

@@ -109,7 +109,7 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 class _Lending:
     """
-    A context with a lent connection. Each statement enters one, and a generator would cost as much as a short one.
+    A context with a lent connection. Not a generator, because that would cost as much as a short statement.
     """
 
     __slots__ = ("_call_s", "_connection", "_connections")

@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration of an older version has no effect, and neither has a part of it that arrives late.
+        A declaration with an outdated version has no effect; nor have its parts if they arrive later.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -112,7 +112,7 @@ class DeclareTests(StoreTests):
         """
         A running attempt completes even if its job is changed or cancelled.
 
-        A write that does not give the attempt's status in `over` is TOO_LATE, and leaves the job unchanged.
+        A write without the attempt's status (the field `over`) gets the answer TOO_LATE, and leaves the job unchanged.
         """
         with self.rig() as rig:
             rule = _rule(rig)

@@ -24,7 +24,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job that is moved to a later time forgets its scheduled run. A job that is run now keeps it.
+        A recurring job loses its scheduled run if it is moved to a later time, and keeps it if it is run now.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:

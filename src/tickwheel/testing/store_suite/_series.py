@@ -79,7 +79,7 @@ class SeriesTests(StoreTests):
 
     def test_a_changed_interval(self) -> None:
         """
-        A changed interval counts from the last nominal run. If its end has already passed, the run is due now.
+        A changed interval counts from the last nominal run. If the first new instant has passed, the run is due now.
         """
         with self.rig() as rig:
             for every, due in ((36 * HOUR, 24 * HOUR), (13 * HOUR, HOUR), (12 * HOUR, 0), (5 * HOUR, 0)):
@@ -100,7 +100,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        Of a new start, only the position in the interval counts. A new position moves the next run, but never to now.
+        A new start matters only by its offset within the interval. A new offset moves the next run, but never to now.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -152,7 +152,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        The same rule does not revive a dead letter. A rule with other runs begins a new series, like a restart.
+        The same rule does not revive a dead letter. A rule whose runs differ begins a new series, as a restart would.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)

@@ -48,7 +48,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A `Settle` may replace the recurrence of a live job. Otherwise, and if the job dies, the recurrence stays.
+        A `Settle` may replace the recurrence of a live job. The stored one stays if none is passed, or if the job dies.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")
