@@ -2,7 +2,7 @@
 Parts of the shipped stores, for a store of your own that implements the whole protocol.
 
 `BaseStore` already uses them. A store with its own server reads the jobs that a batch names, lets `Plan` decide, and
-writes the differences in the same transaction.
+writes the changes in the same transaction.
 """
 
 from __future__ import annotations

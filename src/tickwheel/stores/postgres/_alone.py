@@ -1,9 +1,9 @@
 """
-Batches that fit into one statement, which is a transaction of its own.
+Batches that fit into one statement. The statement is a transaction of its own.
 
 Such batches are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
-guesses. If a guess was wrong, the statement writes nothing: it fails, or returns no row. Then `_batch.py` writes the
-batch, after reads.
+assumptions about the stored jobs. If one is wrong, the statement writes nothing: it fails, or returns no row. Then
+`_batch.py` reads the jobs and writes the batch.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Alone:
     A batch of one statement.
 
     Attributes:
-        answered: Returns the answers to the writes, given the row that the statement returns.
+        answered: Converts the statement's row to the answers to the writes.
         begun: Generations of the jobs that the statement begins. If there are any, the statement needs a `slot`.
-        now_of: Returns the time of the server, given the row. None if no job becomes pending.
+        now_of: Returns the server's time from the row. None if no job becomes pending.
         returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
     """
 
@@ -157,9 +157,9 @@ def _created(writes: Sequence[Set], row: _Row) -> list[Answer]:
 
 def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str | None) -> Alone | None:
     """
-    Return the statement for *writes*, or None if one statement cannot write all of them.
+    Return one statement that applies all of *writes*, or None if that is impossible.
 
-    The statement can write begins and plain ends of *owner* under the leases of *owner*. *held* maps the epochs of
+    The statement can contain begins and plain ends by *owner*, under the owner's leases. *held* maps the epochs of
     these leases to shards.
     """
     if owner is None:

@@ -1,8 +1,8 @@
 """
 Encodes columns of values as PostgreSQL's binary arrays.
 
-The driver converts Python lists to arrays value by value, in Python. For a batch of a thousand jobs this takes longer
-than the server needs to store them. Here all values of a column have one type, and are often equal.
+The driver converts Python lists to arrays value by value, in Python. For a batch of a thousand jobs, this conversion
+takes longer than the server's work. Here all values of a column have one type, and are often equal.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ class Batch:
             owner: The owner that writes begins and ends, or None.
             owned: Shards that need no notes, because their owner learns of these writes directly.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
-            sets_new: True to guess that the keys of sets have no jobs. A wrong guess ends the transaction.
-            is_joined: True if the transaction is the caller's, so that it may stay open: no common row may be locked.
-            entry: The effect on the owner's lists of begun jobs. The batch fills it in. None without an owner.
+            sets_new: True to assume that the keys of sets have no jobs. A wrong assumption ends the transaction.
+            is_joined: True for a caller's transaction, which may stay open: lock no common row.
+            entry: The change to the owner's lists of begun jobs, which the batch fills in. None without an owner.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -119,7 +119,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means that a guess was wrong, or another writer has just created a job of the same key.
+        A `WrongGuessError` means a wrong assumption, or that another writer has just created a job of the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)

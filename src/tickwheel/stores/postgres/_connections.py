@@ -145,8 +145,8 @@ class Connections:
         """
         Open the first connection.
 
-        *call_s* also limits a call on the server, because a writer that stops in the middle of a transaction must not
-        block the takeover of its shards. *is_pooled* is True if the server is behind a pooler in transaction mode.
+        The server also enforces *call_s*, because a writer that stops in the middle of a transaction must not block the
+        takeover of its shards. *is_pooled* is True if the server is behind a pooler in transaction mode.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -225,8 +225,8 @@ class Connections:
 
         A pipelined statement is sent with the next fetch of rows, or with the commit. A transaction costs one round
         trip for each fetch, and one for the commit. Locks that are taken after the last fetch are not held during a
-        round trip. The error of a statement may be raised only at the next fetch. Set *is_pipelined* to False for a
-        text of several statements, and to count changed rows. *call_s* raises the time limit.
+        round trip. The error of a statement may be raised only at the next fetch. Set *is_pipelined* to False to count
+        changed rows, or for a text of several statements. *call_s* raises the time limit.
         """
         is_committing = False
         with self._lent(call_s) as connection:
@@ -264,10 +264,10 @@ class Connections:
         """
         Execute a statement that is a transaction of its own; return its only row, if it has one.
 
-        The row is a job if *returns_job*, otherwise it has integers and arrays of integers.
+        The row is a job if *returns_job*; if not, it has integers and arrays of integers.
 
         The call costs one round trip. If the connection is lost, the outcome is unknown, unless the statement
-        *is_read*. The other arguments are those of `writing`.
+        *is_read*. *call_s* is as in `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
@@ -295,7 +295,7 @@ class Connections:
         """
         Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        This bypasses the driver's cursors. The client needs half of their time for one write, and 0.8 for a hundred.
+        Bypasses the driver's cursors. This saves the client 50 % of the time for one write, 20 % for a hundred.
         """
         if not self._has_pipelines:
             with self.writing(call_s) as connection:
@@ -342,7 +342,7 @@ class Connections:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
-        Lend a connection in autocommit mode. Behind a pooler, all statements of the block are one transaction.
+        Lend a connection in autocommit mode. Behind a pooler, the statements of the block form one transaction.
         """
         return self.writing() if self._is_pooled else self._lent()
 
@@ -374,7 +374,7 @@ class Connections:
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
-        Return a cursor on a caller's *connection*. The caller's settings for rows and values do not apply.
+        Return a cursor on a caller's *connection* that ignores the caller's row factory and type settings.
 
         Raises a StoreError in the child of a fork, and a TransactionError if the connection has no transaction to join.
         """

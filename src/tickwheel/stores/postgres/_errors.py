@@ -1,5 +1,5 @@
 """
-Messages for PostgreSQL's errors. SQLSTATE selects them if there is one, never the text of a message.
+Messages for PostgreSQL's errors, selected by SQLSTATE if there is one, but never by the text of an error.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def store_error(error: Exception, url: str, *, is_connected: bool, is_committing
     """
     Return the `StoreError` for *error*, with *url* in its message.
 
-    A lost connection (*is_connected* is False) is transient, unless the server has stated the reason. During a commit,
-    the outcome is unknown.
+    A lost connection (*is_connected* is False) is transient, unless the server has stated the reason. If
+    *is_committing*, the outcome is unknown.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]

@@ -1,12 +1,12 @@
 """
-Low watermarks (floors): as far as this process has read, no job of a shard is pending below its floor.
+Low watermarks (floors): as far as this process knows, no job of a shard is pending below the shard's floor.
 
-In the index of due jobs, entries of finished jobs precede pending ones until the server removes them, which an old
-snapshot may prevent. A scan therefore records the first pending due time, and later scans start there.
+In the index of due jobs, entries of finished jobs precede pending jobs until the server removes them. An old snapshot
+may prevent that. A scan therefore records the first pending due time, and later scans start there.
 
-A floor stays some seconds behind the current time, so that jobs set for now and committed a moment later are above it.
-A process that sets a job for an earlier time leaves a note for the shard's owner, which then lowers the floor. A floor
-is valid for a minute. The next scan then starts from the beginning, and finds jobs whose notes were lost.
+A floor stays some seconds behind the current time, below jobs that are set for now and committed a moment later. A
+process that sets a job for an earlier time leaves a note for the shard's owner, which then lowers the floor. A floor is
+valid for a minute. The next scan then starts from the beginning of the index, and finds jobs whose notes were lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Floors:
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
         """
-        Return the watermarks of *shards* (None: of all shards), and a counter for `learn`, which `lower` increases.
+        Return the watermarks of *shards* (None: all shards), and a counter for `learn`. `lower` increases the counter.
         """
         now = self._clock()
         with self._lock:

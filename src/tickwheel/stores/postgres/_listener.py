@@ -1,5 +1,5 @@
 """
-Sends and receives notifications, outside the write path. A notification is a hint that another node wrote.
+Sends and receives notifications, outside the write path. A notification is a hint that a node has written.
 
 NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification, and
 a thread with its own connection sends one for all writes since the last one.
@@ -47,7 +47,7 @@ class Notifier:
 
     def notify(self, shards: Collection[int], number: str = "", *, is_soon: bool = True) -> None:
         """
-        Queue a notification for the owners of *shards*. It may wait a second if the jobs are not due soon.
+        Queue a notification for the owners of *shards*. Unless *is_soon*, the notification may wait a second.
 
         If a transaction *number* is given, the notification is sent after that transaction has committed.
         """
@@ -105,16 +105,16 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Receives notifications, and guards its owner's leases: after its session ends, other nodes may take these leases.
+    Receives notifications. Its session also guards the owner's leases: other nodes may take them once the session ends.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
         """
         Listen on *connection*, and guard the leases of *owner*.
 
-        The connection is closed at the end, or immediately if listening fails. Only notifications for the shards that
-        *heard* returns count. No write is missed when this node takes a shard, because a new owner first reads the
-        whole shard.
+        The subscription closes the connection when it ends, or immediately if listening fails. Only notifications for
+        the shards that *heard* returns count. When this node takes a shard, it first reads the whole shard, so no write
+        is missed.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

@@ -31,7 +31,7 @@ def look(
     with_changes: bool,
 ) -> tuple[list[ShardScan], bool]:
     """
-    Return the scans of *owner* (see `Store.look`), and True if there may be more notes.
+    Return the scans of *owner* (see `Store.look`), and True if more notes of changes may be left.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken, most = None, 0

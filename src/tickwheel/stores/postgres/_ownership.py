@@ -2,7 +2,7 @@
 Ownership of shards: leases on the server's clock, shared fairly among the live nodes.
 
 If an owner hands over a shard in which jobs run, the running jobs move to a tail: a shard that keeps the owner and its
-epoch. A renewal or a takeover takes two round trips, whatever the number of shards and jobs: one for a read, one for a
+epoch. A renewal or a takeover costs two round trips for any number of shards and jobs: one for a read, one for a
 transaction that is sent as a whole. No shard stays locked while an answer is on its way.
 """
 
@@ -55,9 +55,9 @@ def view(
     """
     Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
 
-    First ends the sessions of clients that stopped in the middle of a pipeline, because these sessions may hold locks
-    that the leases need; one may be this owner's own session on a dead connection. Then shortens leases written before
-    the clock was set back, so that they expire in time. If *is_taking*, expires leases whose guard session has ended.
+    First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases;
+    one may be this owner's own session on a dead connection. Then shortens leases written before the clock was set
+    back, so that they expire in time. If *is_taking*, expires leases whose guard session has ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -83,7 +83,7 @@ def keep(
     Renew the leases of *owner*, and if *is_taking* take free ones, in one round trip.
 
     Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
-    locks. The second result has the attempts in locked rows, to be rescued later; the list *slot* has their keys.
+    locks. The second result has the attempts in locked rows, to be recovered later; the list *slot* has their keys.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

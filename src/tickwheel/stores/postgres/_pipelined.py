@@ -2,7 +2,7 @@
 A transaction whose statements are sent without waiting, and without the driver's cursors.
 
 Each statement is prepared once on its connection. The client waits for the server only to read rows, and at the commit.
-A transaction costs one round trip for each wait.
+Each such wait costs one round trip.
 """
 
 from __future__ import annotations

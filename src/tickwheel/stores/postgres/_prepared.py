@@ -1,7 +1,7 @@
 """
 Statements that a connection has prepared, executed without the driver's cursors.
 
-A cursor costs the client more than all other work for a write of one job. This module uses the driver's documented
+To write one job, a cursor costs the client more than all its other work. This module uses the driver's documented
 binding of libpq, and waits for answers as the driver's cursors do.
 """
 

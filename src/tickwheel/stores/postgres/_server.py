@@ -1,5 +1,5 @@
 """
-Detects that the server has changed, and determines which acknowledged writes it may lose with its settings.
+Detects a change of the server, and determines which acknowledged writes the server's settings may lose.
 
 The server has changed if a standby was promoted, a copy was restored, or its tables were emptied.
 """
@@ -52,8 +52,8 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
     """
     Return a description of the acknowledged writes that a crash may lose, or "" if each commit waits for the disk.
 
-    *durability* is the row of the statement `durability`. A standby exists if one streams now, or *connection* names
-    two servers.
+    *durability* is the row of the statement `durability`. A standby is assumed if one is streaming now, or if
+    *connection* names two servers.
     """
     flushes, has_whole_pages, is_synchronous, has_standbys = durability
     has_standbys = has_standbys or "," in connection.info.get_parameters().get("host", "")
@@ -63,7 +63,7 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
 
 def warn_of(window: str, before: str, url: str) -> str:
     """
-    Return *window*, and log a warning if it differs from *before*: a standby may fail while its primary runs.
+    Return *window*, and log a warning if it differs from *before*, for example because a standby has failed.
     """
     if window and window != before:
         _LOG.warning("%s may lose %s", url, window)

@@ -49,7 +49,7 @@ def drive(
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
-    Execute the statements of *steps* in order. Pipelines wait only to read rows; cursors wait for each statement.
+    Execute the statements of *steps* in order. A pipeline waits only to read rows; a cursor waits for each statement.
     """
 
     def fetch(asked: list[Statement]) -> list[Rows]:

@@ -99,9 +99,9 @@ class PostgresStore:
         """
         Store the location of the database.
 
-        *url* is the location with the password masked. *shards* is the minimum number of shards. A process needs a
-        shard to fire. None keeps the existing number, or creates 16. A lease ends *lease_s* seconds after its last
-        renewal. *is_pooled* is True behind a pooler in transaction mode. *listen* is the connection string for
+        *url* is the location with the password masked. *shards* is the minimum number of shards; None keeps the
+        existing number, or creates 16. A process needs a shard to fire jobs. A lease ends *lease_s* seconds after its
+        last renewal. *is_pooled* is True behind a pooler in transaction mode. *listen* is the connection string for
         notifications, empty for *conninfo*; with None the owner polls twice a second instead.
         """
         self.url = url

@@ -18,8 +18,8 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
     """
     Request the withdrawal of each of *jobs* that has an owner.
 
-    Returns the generations of jobs without an owner, and the shards to notify. A running job may be outside its key's
-    shard.
+    Returns the generations of jobs without an owner, and the shards to notify. A running job may be in a shard other
+    than its key's.
     """
     shards = {job.key: shard_of(job.key) for job in jobs}
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())

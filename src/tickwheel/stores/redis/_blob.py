@@ -136,7 +136,7 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksums of *lane*'s target and of *lane*, as in a place (see the module). Collisions are rare.
+    Return the checksums of *lane*'s target and of *lane*, as they are stored in a place (see the module).
     """
     return target_mark(lane.partition(":")[0]) + blake2b(lane.encode(), digest_size=6).digest()
 

@@ -57,8 +57,8 @@ class Connections:
         """
         Parse *location*, and connect once.
 
-        *base* is the common prefix of all keys. *replicas* is the number of replicas that must have a write before it
-        is answered. *call_s* is the time limit of an answer, in seconds.
+        *base* is the common prefix of all keys. *replicas* is the number of replicas that must receive a write before
+        it is answered. *call_s* is the time limit of a call, in seconds.
         """
         try:
             import redis  # noqa: PLC0415 on use: the extra is optional

@@ -10,7 +10,7 @@ __all__ = ["RedisSubscription", "Subscriptions"]
 
 class RedisSubscription:
     """
-    Listens to one channel. A cluster delivers it only at the nodes that have the hash slot of the store's keys.
+    Listens to one channel. A cluster delivers messages only at the nodes that have the hash slot of the store's keys.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -37,7 +37,7 @@ class PartitionedLeases:
     """
     Asks all partitions concurrently, on its own threads. Thread-safe.
 
-    *is_owner* is True from the first acquire to the release. *silent* has the partitions without a last answer.
+    *is_owner* is True from the first acquire to the release. *silent* has the partitions whose last request failed.
     """
 
     def __init__(self, partitions: Sequence[RedisStore], url: str, lease_ms: int) -> None:
@@ -138,7 +138,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition, or an estimate from its last answer that is never ahead of the clock.
+        Return the first partition's clock, or, without its answer, an estimate that is never ahead of this clock.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()

@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 class Route:
     """
-    The route to a server. *is_searched* is True if its role must be checked, because it may change. Thread-safe.
+    The route to a server. *is_searched* is True if the server's role may change and must be checked. Thread-safe.
     """
 
     is_searched = False
@@ -120,7 +120,7 @@ class SearchedRoute(Route):
 
 class RouteProbe(NamedTuple):
     """
-    The question to a node about the server's address, and the parser of its answer.
+    The question to a node about the server's address, and the parser of the node's answer.
 
     *read* takes the reply and the node's own address. It returns the server's address or None, and more nodes to ask.
     *unknown* is the error text if all nodes answer and none knows the server.

@@ -58,7 +58,7 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
     Return a description of the acknowledged writes that a server with these settings may lose, or "" for none.
 
-    *facts* is the server's report about itself; *replicas* is the number of replicas that each write waits for.
+    *facts* has the server's reported settings; *replicas* is the number of replicas that each write waits for.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
     loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
@@ -75,8 +75,8 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
     """
     Create the store if it does not exist. Return its number of shards now, and at its creation.
 
-    The store gets at least *wanted* shards; existing jobs stay in their shards. If a store that began with *first*
-    shards has disappeared, generations and epochs are raised far above the old ones.
+    The store gets at least *wanted* shards; existing jobs stay in their shards. If an earlier store, created with
+    *first* shards, has disappeared, generations and epochs start far above the old ones.
     """
     number, total = partition = connections.partition
     own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)

@@ -76,9 +76,9 @@ class RedisStore:
         """
         Store the location of the server, without connecting.
 
-        *url* is the location with the password masked. *shards* is the minimum number of shards. A process needs a
-        shard to fire. None keeps the existing number, or creates 16. A lease ends *lease_s* seconds after its last
-        renewal. A write is answered when *replicas* replicas have it.
+        *url* is the location with the password masked. *shards* is the minimum number of shards; None keeps the
+        existing number, or creates 16. A process needs a shard to fire jobs. A lease ends *lease_s* seconds after its
+        last renewal. A write is answered once this number of *replicas* has received it.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")

@@ -82,10 +82,10 @@ class Batch:
         """
         Read the meta row. *connection* has an open write transaction.
 
-        *alone* is the key of the job if the batch only sets one plain job: its look-up is part of the same statement.
-        *owner* is the name of this process if it owns the file. Otherwise begins and ends are refused, and each job
-        that becomes pending leaves a note for the owner. If *may_grow* is False, because the disk is full, deleted far
-        jobs may not keep their rows.
+        *alone* is the job's key if the batch only sets one plain job. The look-up of the key is then part of this read.
+        *owner* is the name of this process if it owns the file. If not, begins and ends are refused, and the owner gets
+        a note about each job that becomes pending. *may_grow* is False on a full disk; deleted far jobs may then not
+        keep their rows.
         """
         self._connection = connection
         self._now = now
@@ -113,7 +113,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means that a guess was wrong; if not *is_guessing*, that the tables contradict each other.
+        A `WrongGuessError` means a wrong assumption or, if not *is_guessing*, that the tables contradict each other.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):
@@ -362,7 +362,7 @@ class Batch:
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
-        Change jobs in place, with one statement for each run of adjacent jobs.
+        Change jobs in place, with one statement for each series of adjacent rows.
 
         Jobs due at the same time with consecutive generations leave no room for another job between them. If the number
         of changed rows is right, exactly these jobs were changed.
@@ -404,7 +404,7 @@ class Batch:
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """
-        Delete the keys of *jobs*. A key of shelf 1 that was already moved to a sorted run (see `_runs`) stays there.
+        Delete the keys of *jobs*, except keys that were already moved to a sorted run (see `_runs`), which stay there.
         """
         if len(jobs) == 1 and (shelf := shelf_of(jobs[0])) != _LONG_SHELF:
             self._change_at_once(for_keys("delete_keys", 1), (shelf, jobs[0].key), 1)

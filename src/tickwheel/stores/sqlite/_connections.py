@@ -77,26 +77,26 @@ class Connections:
 
     def poll_often(self) -> None:
         """
-        Let `begin` wait for the write lock from now on. Until then, SQLite itself waits, in every statement.
+        From now on, wait for the write lock in `begin`. Before this call, SQLite itself waits, in every statement.
         """
         self.writer.execute("PRAGMA busy_timeout = 0")
 
     def begin(self) -> None:
         """
-        Begin a transaction that writes, once no other process is writing.
+        Begin a write transaction as soon as no other process is writing.
         """
         self._execute("BEGIN IMMEDIATE")
 
     def extend_log(self) -> None:
         """
-        Keep room for the next commits in the log's file, within a transaction that writes.
+        Keep room for the next commits in the log's file. Call this within a write transaction.
         """
         if self.file.log_size != self._log_space.size:
             self._log_space.extend()
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         """
-        Execute *statement* once no other connection has the lock that it needs, for which SQLite may not wait.
+        Wait for the lock that *statement* needs, because SQLite may not wait for this lock, and execute *statement*.
         """
         give_up = None
         while True:

@@ -1,10 +1,11 @@
 """
-The far level: jobs due in an hour or more, in slots of half a day.
+The far level: jobs due in an hour or more, in slots (groups of rows) of half a day.
 
-A far job is appended to its slot in order of arrival, so that rows share pages. When the slot comes near, its jobs are
-sorted by due time into the near level (level 0). Two shared writes cost less than one write on a separate page.
+A far job is appended to its slot in order of arrival, so that rows share pages. Shortly before the slot's time, its
+jobs are sorted by due time into the near level (level 0). These two writes, to shared pages, cost less than one write
+to a separate page.
 
-The due time of a job determines where the job is: in its slot, or in level 0. Every look-up checks slot and level, so
+The due time of a job determines where the job may be: in its slot, or in level 0. Every look-up checks both places, so
 the time at which a slot is sorted never affects results.
 
 A far job that is moved or cancelled keeps its row, because deleting the row would write one more page. A bit in
@@ -76,8 +77,8 @@ def is_far(job: Job, now: int) -> bool:
     """
     Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1 (see `_runs`).
 
-    Recurring jobs stay on the near level, because their list does not read the far level. Large payloads gain nothing,
-    because each fills separate pages.
+    Recurring jobs stay on the near level, because their list does not read the far level. So do jobs with large
+    payloads, because each fills pages of its own.
     """
     return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
 
@@ -166,7 +167,7 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Remove the deleted rows of one slice from *place* on, if at least half of it is deleted; return the next place.
+    Examine one slice from *place* on; if at least half of it is deleted rows, remove these. Return the next place.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:

@@ -64,7 +64,7 @@ def lock(fd: int) -> None:
     Take the lock for this descriptor. Closing the descriptor releases it.
 
     Retries for 50 ms, because `is_locked` in another process may hold the lock for an instant. Raises a BlockingIOError
-    if another descriptor holds the lock, or another OSError if the file system does not support locks.
+    if another descriptor holds the lock, and a different OSError if the file system does not support locks.
     """
     for _ in range(_TRIES):
         with suppress(BlockingIOError):

@@ -1,5 +1,5 @@
 """
-Bloom filters over the keys of runs, which show the runs that may contain a key, and save look-ups in all other runs.
+Bloom filters over the keys of runs. They show which runs may contain a key, and so save look-ups in all other runs.
 
 Each part of a run has a filter with sixteen bits per key, and each key sets two bits. One or two percent of the absent
 keys pass a filter. The filters are stored in the file, and each process reads them once.
@@ -41,16 +41,16 @@ class Filters:
 
     def catch_up(self, connections: Connections) -> None:
         """
-        Preload new Bloom filters (20 MB per 10 M keys), so that the next insert need not read them.
+        Load new Bloom filters (20 MB per 10 M keys) in advance, so that the next insert need not read them.
         """
         with connections.reading() as connection, self._lock:
             self._read(connection)
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """
-        Return each run that may contain some of the sorted *keys*, with those keys.
+        Return each run that may contain some of the sorted *keys*, together with these keys.
 
-        The filters that are read are cached, so do not call this in a transaction that has changed a run.
+        This method caches the filters that it reads, so do not call it in a transaction that has changed a run.
         """
         with self._lock:
             runs = self._read(connection)

@@ -47,7 +47,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     """
     Yield a joined connection within the transaction of *connection*; an exception undoes the joined part.
 
-    If no transaction is open, one is begun when a write would begin one implicitly. The connection must be to the file
+    If no transaction is open, but a write would begin one implicitly, one is begun. The connection must be to the file
     *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):

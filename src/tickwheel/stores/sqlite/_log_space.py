@@ -1,9 +1,9 @@
 """
 Zeros behind the end of the write-ahead log, which the next commits overwrite.
 
-A commit that makes the log's file larger waits until the file system has stored the new size and blocks, too, which
-takes as long as the commit itself. After a checkpoint SQLite writes the log again from its beginning, so the space is
-needed once. SQLite ignores pages behind the last commit, because a page counts only if it has the salt of the log.
+A commit that makes the log's file larger also waits until the file system has stored the new size and blocks. This
+doubles its time. After a checkpoint SQLite writes the log again from its beginning, so the space is needed once. SQLite
+ignores the zeros, because a page is valid only with the current salt of the log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-The open file, and checks that its name still leads to it.
+The open file, with a check that the file's name still leads to it.
 
 If a file is deleted, renamed or replaced by a backup, SQLite continues to write to the open file, which has no name any
 more. If this happens to its log (`-wal`) or the log's index (`-shm`), the next process creates new ones, and two logs
-of one database destroy it.
+of one database destroy the database.
 """
 
 from __future__ import annotations

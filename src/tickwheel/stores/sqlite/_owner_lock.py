@@ -19,7 +19,7 @@ class OwnerLock:
     """
     The right to fire a file's jobs: a lock on `FILE-lock`, which the system releases when the process dies.
 
-    The lock file is never removed, because two processes could then lock two different files of that name.
+    The lock file is never removed. If it were, two processes could lock two different files of that name.
     """
 
     def __init__(self, database: Path) -> None:

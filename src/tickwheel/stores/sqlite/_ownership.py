@@ -1,5 +1,5 @@
 """
-Takes over a file, and reads the changes of other processes from the notes that they left.
+Takes over a file, and reads the changes of other processes from their notes in the file.
 """
 
 from __future__ import annotations

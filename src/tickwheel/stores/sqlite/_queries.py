@@ -48,9 +48,9 @@ longer than the row itself. A commit of a thousand rows therefore takes eight st
 
 def exact_shelves(connection: sqlite3.Connection | Joined, count: int) -> str:
     """
-    Return the shelves of `EXACT` on which a look-up of *count* keys may find one; "" for none.
+    Return those shelves (key partitions) of `EXACT` that may contain one of *count* keys; "" for none.
 
-    A look-up descends a tree for each key and shelf, so that it pays for many keys to find out which shelves are empty.
+    A look-up descends a tree for each key and shelf. For many keys, it is therefore cheaper to skip empty shelves.
     """
     if count < _MANY:
         return EXACT
@@ -60,7 +60,7 @@ def exact_shelves(connection: sqlite3.Connection | Joined, count: int) -> str:
 @cache
 def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the look-up for *size* keys on *shelves*. With the shelves "?", bind one shelf after the keys.
+    Return the query for *size* keys on *shelves*. If *shelves* is "?", bind one shelf after the keys.
     """
     return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
@@ -101,7 +101,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* finds, to run once for each of *shelves*, if any.
+    Return the query *name* for the keys that the query *keys* finds. Run it once for each of *shelves*, if any.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")

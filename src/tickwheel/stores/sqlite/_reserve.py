@@ -2,8 +2,8 @@
 Reserved disk space, so that existing jobs can still be cancelled, started and finished on a full disk.
 
 Deleting a job also needs room, because the change goes to the log before it reaches the database. An owner therefore
-keeps a reserve file, as large as the pages that the log will add to the database at a checkpoint. When the disk is
-full, the file is deleted, and new jobs are refused until it can be created again.
+keeps a reserve file. Its size is that of the pages that the log will add to the database at a checkpoint. When the disk
+is full, the file is deleted, and new jobs are refused until it can be created again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Reserve:
 
     def keep(self, moved: int) -> None:
         """
-        Create or enlarge the file if there is room. *moved* is the size of the database after a checkpoint, in bytes.
+        Create or enlarge the file if the disk has room. *moved* is the database's size after a checkpoint, in bytes.
         """
         with self._lock, suppress(OSError):
             wanted = _rounded(self._added(moved))
@@ -70,8 +70,8 @@ class Reserve:
         """
         Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        The disk is looked at only if the room found by the last call may be used up. Raises a `StoreFullError` if it
-        has no room.
+        Examines the disk only if the room found by the last call may be used up. Raises a `StoreFullError` if the disk
+        is full.
         """
         with self._lock:
             self._room -= more

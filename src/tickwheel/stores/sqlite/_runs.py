@@ -2,8 +2,8 @@
 The keys of jobs that are not due soon, in sorted runs.
 
 Keys arrive in random order, so each would write a separate page of a large table. New keys therefore go to a small
-shelf (a key partition), shelf 1. A full shelf 1 becomes a run, and eight runs of a size are merged into one of the next
-size. Each key is written a few times, always together with other keys.
+shelf (a key partition), shelf 1. A full shelf 1 becomes a run, and eight runs of one size are merged into a run of the
+next size. Each key is written a few times, always together with other keys.
 
 A key in a run is a hint: it is valid if it leads to an existing row. Ending or moving a job therefore changes no run,
 and look-ups are right during a merge. A merge moves the keys in order, one slice per commit. Its state is in the file.
@@ -122,7 +122,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
 
 def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
     """
-    Return the shelves to merge: shelf 1, eight runs of a size, or all runs if most of their keys are outdated.
+    Return the shelves to merge: shelf 1, eight runs of one size, or all runs if most of their keys are outdated.
     """
     goals = {goal for _, _, goal in shelves}
     free = {number: size for number, size, goal in shelves if goal is None and number not in goals}

@@ -22,8 +22,8 @@ def migrate(
     """
     Apply the missing *migrations* atomically. A file of the current version is only read.
 
-    Only tables that begin with `tickwheel_` are touched. An older file that *is_owned* raises a `StoreInUseError`,
-    because its owner would not find the writes of this version.
+    Only tables that begin with `tickwheel_` are touched. If an older file *is_owned* by a process, a `StoreInUseError`
+    is raised, because that process would not find new writes.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):

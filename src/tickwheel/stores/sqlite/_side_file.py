@@ -1,8 +1,8 @@
 """
 The files beside a database: `FILE-lock` and `FILE-reserve`.
 
-They get the permissions of the database, as SQLite's log does. In a folder that others may write, one of the files may
-have been replaced by a link; the target of the link is not touched.
+They get the permissions of the database, as SQLite's log does. In a folder that other users may write, a file may have
+been replaced by a link; the link's target is not touched.
 """
 
 from __future__ import annotations
