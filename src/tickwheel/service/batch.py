@@ -1,8 +1,8 @@
 """
 Batches of single changes, and bulk acts, which make one change to all jobs that a filter selects.
 
-The items of a batch are applied in order; a refused item does not affect other items. Consecutive set items share a
-commit. If the store refuses the commit, the items are set one by one, so that only the invalid item is refused.
+The items of a batch are applied in order; a refused item does not affect other items. Consecutive items that set jobs
+share a commit. If the store refuses it, they are set one by one, so that only the invalid item is refused.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Batches:
         Set, move, cancel, pause and resume many jobs, in order.
 
         Each item has its own result; the batch as a whole is not atomic. `refuse_all` is allowed only if every item
-        sets a job. Then nothing is set if one item is invalid, and the answer is the problem of that item. If the token
-        has a prefix, a batch with a key outside the prefix is refused as a whole.
+        sets a job. With this option, one invalid item means that nothing is set, and the answer is this item's problem.
+        If the token has a prefix, a batch with a key outside the prefix is refused as a whole.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
@@ -98,10 +98,10 @@ class Batches:
 
     async def bulk(self, call: Request) -> Reply:
         """
-        Change, or only count, all jobs that a filter selects.
+        Change all jobs that a filter selects, or count them only.
 
         One request handles up to 10,000 jobs. Repeat the request with the cursor of the answer until that cursor is
-        null. Jobs that other clients change between the requests are left alone.
+        null. Jobs that other clients change between the requests stay unchanged.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()

@@ -100,7 +100,7 @@ Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: o
 
 class RetryBody(Body, frozen=True):
     """
-    A retry policy: the delays before retries, and their number.
+    A retry policy: the number of attempts, and the delays before retries.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1000, description="How often at most, the first included.")] = 5
@@ -415,7 +415,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    A failed firing. It has either the delay before the next attempt, or a flag that no further attempt is made.
+    A failed firing. It has either the delay before the next attempt, or a flag that there is no next attempt.
     """
 
     fire_id: FireId

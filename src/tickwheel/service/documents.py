@@ -150,7 +150,7 @@ class LaneDocument(Struct, frozen=True):
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
     `staged` is the number of jobs in memory that have not begun. `waiting` is the number of these jobs that are due but
-    held back, and `reason` says why. `running` is the number of running attempts. If `is_full`, the lane has used up
+    delayed, and `reason` is the reason. `running` is the number of running attempts. If `is_full`, the lane has used up
     its share of memory, and its other jobs wait in the store.
     """
 
@@ -185,7 +185,7 @@ class ExplanationDocument(Struct, frozen=True):
 
 class AnswerDocument(Struct, frozen=True):
     """
-    The outcome of a write, and the job after the write. A cancelled job is shown as it was before.
+    The outcome of a write, and the job after the write. A cancelled job is shown in its last state.
 
     `kept` means that nothing changed, because the job existed or was not paused. `stopping` means that the job is
     running and was asked to stop.
@@ -282,9 +282,9 @@ class BulkDocument(Struct, frozen=True):
     The numbers of jobs that matched, were changed, and were refused.
 
     A job is refused if it has begun, or if another client changed it after it was selected. `stopping` is the number of
-    changed jobs that were running and were asked to stop. `cursor` continues the act; it is null at the end. `start` is
-    the cursor of the first request. Pass `start` after a dry run to make the changes: a repeated request with it does
-    not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
+    changed jobs that were running and were asked to stop. Pass `cursor` in the next request; it is null when the act is
+    complete. `start` is the cursor of the first request. Pass `start` after a dry run to make the changes. A repeated
+    request with this `start` does not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
     """
 
     matched: int
@@ -298,7 +298,7 @@ class BulkDocument(Struct, frozen=True):
 
 class BackfillDocument(Struct, frozen=True):
     """
-    The number of runs in the range, up to the limit, and the number of jobs that were set for these runs.
+    The number of runs in the range (at most the limit), and the number of jobs that were set for them.
 
     `next_at` is the first run past the limit, or null. Pass it as `since` in the next request.
     """
@@ -329,7 +329,7 @@ class CountersDocument(Struct, frozen=True):
 
 class LevelDocument(Struct, frozen=True):
     """
-    One level of the near wheel: the span of each of its 64 slots, and the number of timers in each occupied slot.
+    One level of the timer wheel: the span of each of its 64 slots, and the number of timers in each occupied slot.
 
     `hand` is the slot of the current instant, and `into_ns` is the time since this slot began.
     """
@@ -343,7 +343,7 @@ class LevelDocument(Struct, frozen=True):
 
 class WheelDocument(Struct, frozen=True):
     """
-    The near wheel of this process. It has fewer timers than jobs, because jobs with the same due time share a timer.
+    The timer wheel of this process. It has fewer timers than jobs, because jobs with the same due time share a timer.
     """
 
     timers: int
@@ -373,10 +373,10 @@ class CountsDocument(Struct, frozen=True):
 
 class ShardDocument(Struct, frozen=True):
     """
-    A shard (a part of the store), and the process that fires its jobs. `owner` is null if no process does.
+    A shard (a part of the store), and the process that fires its jobs. `owner` is null if no process fires them.
 
-    `epoch` grows with every change of owner. The lease ends at `until` unless it is renewed. A lease with null in
-    `until` does not end.
+    `epoch` grows with every change of owner. The lease ends at `until` unless it is renewed. If `until` is null, the
+    lease has no end.
     """
 
     shard: int

@@ -101,7 +101,7 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. A set that replaces a job counts.
+        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. Replacements count as new jobs.
         """
         if pending_max is None or more == 0:
             return

@@ -47,8 +47,8 @@ class Firings:
         """
         Return the last *limit* firings of *key*, or, if *key* is None, of all keys that begin with *prefix*.
 
-        With *is_own*, only firings of this process are returned. These firings are ordered by end time, and running
-        ones come last. Otherwise firings are ordered by start time.
+        With *is_own*, only firings of this process are returned, in the order of their ends, followed by running
+        firings. Without *is_own*, the firings of all nodes are returned in the order of their starts.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]
@@ -84,7 +84,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has shown: for each node, its running firings and the number of its last ended firing.
+    The firings that a page has shown: each node's running firings, and the number of its last finished firing.
     """
 
     def __init__(self) -> None:

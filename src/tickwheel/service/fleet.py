@@ -91,7 +91,7 @@ class NodeDocument(Struct, frozen=True):
     """
     A process that fires jobs, or that did so in the last ten minutes.
 
-    It is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
+    A node is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
     `heard_at` and `figures` are null if the node has not reported. The owner of an SQLite file knows only its own
     figures. `tails` has the numbers of the shards that the node handed over while it was still running some of their
     jobs.

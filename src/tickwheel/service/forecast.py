@@ -1,5 +1,5 @@
 """
-The forecast: the numbers of jobs due in equal steps of the future. Counts of long ranges are cached longer than others.
+The forecast: the numbers of jobs due in equal steps of the future. Counts of longer ranges are cached for longer times.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Checks the Host header, the origin and the token of each request before anything else.
+Checks the Host header, the origin and the token of each request before any other step.
 
 * Without tokens, the service trusts every client that reaches loopback. Web pages also reach loopback, through the
-  user's browser. A page may use a host name that resolves to 127.0.0.1, so the Host header must be one of ours. A page
-  may also send requests across origins, so a write with a foreign Origin is refused.
+  user's browser. A page may use a host name that resolves to 127.0.0.1, so the Host header must name an allowed host. A
+  page may also send requests across origins, so a write with a foreign Origin is refused.
 * With tokens, every call of the API needs a token that has not expired. The page's files and the health checks need no
   token, because they contain no data. `token_scope` limits tokens with a prefix.
 """
@@ -126,7 +126,7 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return the author of *call*: the name of the token, or else "page from ADDRESS", "page" or "http".
+    Return the author of *call*: the name of the token; without a token, "page from ADDRESS", "page" or "http".
     """
     return options.tokens.name_of(_token(call)) or _page(call) or "http"
 

@@ -1,8 +1,8 @@
 """
 A request and a reply, as small as ASGI allows.
 
-Starlette routes everything except jobs, and sends files and streams. Its request and response objects cost as much as
-setting a job, so the operations use the classes of this module instead.
+Starlette routes all requests except those about jobs, and sends files and streams. Its request and response objects
+cost as much as setting a job, so the operations use the classes of this module instead.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ class IncidentDocument(Struct, frozen=True):
     """
     Dead letters with the same cause.
 
-    `error` is the error text of these letters, with an ellipsis for each part that varies. `example` is the text of the
-    latest letter. `raised_in` is the function of the user's code that raised the errors. `errors` is the number of
-    different texts. `first_at` is the due time of the first letter's last attempt, and `last_at` the due time of the
+    `error` is the error text of these letters, with an ellipsis for each part that varies. `example` is the error text
+    of the latest letter. `raised_in` is the function of the user's code that raised the errors. `errors` is the number
+    of different texts. `first_at` is the due time of the first letter's last attempt, and `last_at` the due time of the
     latest letter's last attempt. `by_hour` has the number of letters in each of the last 24 hours.
     """
 

@@ -48,7 +48,7 @@ _CLOSE: Final = {"connection": "close"}
 
 def job_key(raw: bytes) -> str:
     """
-    Decode the percent-encoded key in *raw*, because the decoded path of the server hides invalid UTF-8.
+    Decode the percent-encoded key in *raw*. The path that the server has decoded would hide invalid UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -173,7 +173,7 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     """
     Return the whole body, of at most *limit* bytes. The server times out a body that never arrives.
 
-    If *is_json*, refuse a body that is not declared as JSON. Otherwise the caller has checked its type. A
+    If *is_json*, refuse a body that is not declared as JSON. If not, the caller must have checked the type. A
     ClientDisconnect is raised if the client disconnects before the end of the body.
     """
     headers = call.headers
@@ -204,7 +204,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. Read and drop a body above the limit, because few clients read an answer before they sent all.
+    Return the body. Read and drop a body above the limit, because most clients send all of it before they read.
     """
     body = bytearray()
     size = 0

@@ -157,7 +157,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def cancel(self, call: Request) -> Reply:
         """
-        Cancel a pending job, or remove a dead one; with `running=true`, ask a running one to stop.
+        Cancel a pending job, or remove a dead job; with `running=true`, ask a running job to stop.
         """
         key, fields = _key(call), query(call, CANCEL_FIELDS)
         wanted = wanted_generation(call)
@@ -193,8 +193,8 @@ class Jobs:
         """
         Explain why the job of this key has not run yet.
 
-        The node that fires the job knows the most. Any other node answers from the store and from the last report of
-        that node. If the store does not answer, the answer states this as the reason.
+        The node that fires the job has the most information. Any other node uses the store and the firing node's last
+        report. If the store does not respond, that is the reason given.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)
@@ -223,8 +223,8 @@ class Jobs:
         """
         Change some fields of a pending job.
 
-        The other fields, the phase, the number of remaining runs and a pause stay the same. The due time changes only
-        with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or `exclude`.
+        All other fields, the rhythm of the runs, the number of remaining runs and a pause stay unchanged. The due time
+        changes only with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or `exclude`.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
@@ -240,7 +240,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def pause(self, call: Request) -> Reply:
         """
-        Pause a pending job, so that it is not due until it is resumed.
+        Pause a pending job. It does not fire until it is resumed.
 
         The author of the pause is the name of the token, which is the token's comment in the file of tokens.
         """
@@ -305,7 +305,7 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _order(arguments: dict[str, Any]) -> str:
     """
-    Remove `order` from *arguments*, and return it. The order "due" lists pending jobs, and "latest" dead letters.
+    Remove and return `order` from *arguments*. "due" lists pending jobs; "latest" lists dead letters.
 
     Refuse the filters that the order does not allow.
     """

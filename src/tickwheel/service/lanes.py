@@ -54,11 +54,11 @@ class LaneRowDocument(Struct, frozen=True):
     One lane of all nodes: the jobs of a handler, a pull queue or a receiver.
 
     `waiting` is the number of due jobs that are held back; the first of them was due at `oldest_due_at`. If `is_full`,
-    more jobs wait in the store. `reason` and `text` say why jobs wait. If `is_stuck`, no node or worker can run them.
-    `running` is the number of running attempts. `limit` is the maximum on all nodes; it is null if the lane has no
-    limit of its own. The figures of firings are null until they cover a full minute. `workers` is the number of workers
-    that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `scope` is the scope to pause.
-    `is_drained` is true if the lane is paused and no attempt runs.
+    more jobs wait in the store. `reason` and `text` say why jobs wait. If `is_stuck`, no node or worker can run the
+    lane's jobs. `running` is the number of running attempts, and `limit` is the maximum of these on all nodes (null: no
+    limit for this lane). The figures of firings are null until they cover a full minute. `workers` is the number of
+    workers that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `scope` is the scope to
+    pause. `is_drained` is true if the lane is paused and no attempt runs.
     """
 
     lane: str

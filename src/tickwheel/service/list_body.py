@@ -1,8 +1,8 @@
 """
 Bodies that consist of a long list, in JSON or MessagePack.
 
-A large body is decoded item by item in a thread, because one call for the whole body would block all other threads. A
-hostile body would block them for seconds.
+A large body is decoded item by item in a thread, because one call for the whole body would block all other threads, for
+seconds if the body is hostile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode bodies to *whole*, whose field *name* is a tuple of *item*; *outline* has a tuple of `Raw`.
+        Decode bodies to *whole*, whose field *name* is a tuple of *item*. In *outline*, the field is a tuple of `Raw`.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
@@ -61,7 +61,7 @@ def _check_outer_names(body: bytes, _value: object) -> None:
     """
     Refuse a repeated name of the outermost object.
 
-    The decoder keeps only one of two equal names. So *body* then has more quotes than the decoded names and values.
+    The decoder keeps only one of two equal names. With such names, *body* has more quotes than the decoded object.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

@@ -1,8 +1,8 @@
 """
 The page's stream of server-sent events: first a snapshot, then the starts and ends of firings.
 
-Each stream polls the scheduler's memory ten times a second. So a thousand firings a second make ten messages, and a
-service without open pages does no work.
+Each stream polls the scheduler's memory ten times a second. So a thousand firings a second make ten messages, and
+without an open page there is no work.
 
 A token with a prefix gets only the firings of its keys. It gets no figures, because they cover all jobs. Instead it
 gets `reach`, which has its prefix, its right to write, the address of traces, and the clock. It gets no message for the
@@ -69,8 +69,8 @@ class Live:
         """
         Answer with the stream. The stream ends when the token expires.
 
-        The stream has the firings of all nodes; firings of other nodes may arrive a second later. With `nodes=this` it
-        has only the firings of this process. A token with a prefix gets only the firings of its keys.
+        The stream has the firings of all nodes; firings of other nodes may arrive a second later. With `nodes=this`,
+        the stream has only the firings of this process. A token with a prefix gets only the firings of its keys.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"

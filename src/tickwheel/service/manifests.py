@@ -24,10 +24,10 @@ _BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 class DeclaredDocument(Struct, frozen=True):
     """
-    The outcome of a declaration for one job, and the job after it. A cancelled job is shown as it was before.
+    The outcome of a declaration for one job, and the job afterwards. A cancelled job is shown in its last state.
 
-    `dead` means that the job stays a dead letter, and `finished` that its rule has no run left. In a dry run, `before`
-    is the current job.
+    `dead` means that the job stays a dead letter. `finished` means that the job's rule has no run left. In a dry run,
+    `before` is the current job.
     """
 
     key: str

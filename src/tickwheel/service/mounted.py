@@ -95,8 +95,8 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* with the prefix removed, as if the application were at the root of the server.
 
-    The prefix is `root_path` if the path begins with it. Otherwise a proxy has removed the first part of `root_path`
-    from the path, and the prefix is the remaining part.
+    The prefix is `root_path` if the path begins with it. If it does not, a proxy has removed the first part of
+    `root_path` from the path, and the prefix is the rest of `root_path`.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

@@ -1,5 +1,5 @@
 """
-MessagePack as an alternative to JSON, in the bodies of batches and in any answer if the client accepts it.
+MessagePack as an alternative to JSON: in the bodies of batches, and in every answer to a client that accepts it.
 
 The content is the same as in JSON: names, types, and instants as text. A payload with bytes or MessagePack timestamps
 is refused, because JSON cannot express them.
@@ -39,7 +39,7 @@ def is_wanted(call: Request) -> bool:
 
 def packed(reply: Reply) -> Reply:
     """
-    Return *reply* in MessagePack. A reply that is not a JSON document, or has no MessagePack form, stays unchanged.
+    Convert *reply* to MessagePack. A reply that is not JSON, or has no MessagePack form, is returned unchanged.
     """
     if reply.kind != b"application/json":
         return reply

@@ -26,18 +26,19 @@ class ServiceOptions:
         port: The port; 0 takes any free port.
         tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
         tls_key: A PEM file with the key, without a password; None if *tls_cert* contains the key.
-        tokens: The tokens for reading and writing. Without tokens, every client that reaches the address may do both.
+        tokens: The tokens for reading and writing. Without tokens, every client may read and write.
         allow_hosts: Host names that are allowed in addition to loopback's names, if there are no tokens.
         body_bytes_max: Maximum size of the body of a single job, in bytes. The default has room for a payload of 1 MiB.
         page_max: Maximum number of jobs on one page of a list.
         rate_per_s: Maximum number of requests per second of one client; None for no limit.
         pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
         every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
-        request_timeout_s: Time limit, in seconds, for a connection's first request, and for the end of any request.
+        request_timeout_s: Time limit, in seconds, for the arrival of a connection's first request, and of any whole
+            request.
         watchers_max: Maximum number of live pages.
         stop_timeout_s: Maximum number of seconds that a stop waits for running handlers.
         advertise: The URL at which other nodes of the store reach this service. None means the address that the service
-            listens on, or, if that is a wildcard, this machine's address towards the store.
+            listens on; for a wildcard, the address from which this machine reaches the store.
         trace_url: The address of a trace, for links on the page. It contains {trace_id} in place of the id.
 
     Raises:

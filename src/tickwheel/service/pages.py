@@ -1,8 +1,8 @@
 """
 Serves the page, its files, and the pages that explain problems.
 
-The page needs no other network address and no inline code. Its content security policy allows only its own files and
-its own service. Trusted Types prevent strings from becoming markup.
+The page uses no other server and no inline code. Its content security policy allows only its own files and service.
+Trusted Types prevent strings from becoming markup.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def page(_call: Request) -> ASGIApp:
 
 async def problem_page(call: Request) -> Reply:
     """
-    Explain the problem that has this `type`.
+    Explain the problem whose `type` is this address.
     """
     name = call.path.rpartition("/")[2]
     kind = PROBLEM_TYPES.get(name)

@@ -150,7 +150,7 @@ def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, st
     """
     Return the URL at which other nodes reach this service: `advertise`, or the address that it listens on.
 
-    If *host* is a wildcard, the URL has this machine's address towards the server of *store*, which all nodes reach.
+    If *host* is a wildcard, the URL has the address from which this machine reaches the server of *store*.
     """
     if options.advertise is not None:
         return options.advertise.rstrip("/")

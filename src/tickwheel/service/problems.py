@@ -2,7 +2,7 @@
 Every error answer, as a table of RFC 9457 problems.
 
 Besides the standard members, a problem has `value` and `remedy`. Its `type` is a relative address, as the standard
-allows. At this address, the service explains the problem with the row of this table.
+allows. At this address, the service explains the problem, from the table's row.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 class LeaseDocument(Struct, frozen=True):
     """
-    One leased firing: the job as it was before, and the number of this attempt.
+    One leased firing: the job's state before the lease, and the number of this attempt.
 
     `nominal_at` is the instant that the rule of a recurring job gives for the run; all attempts of the run share it.
     """
@@ -135,8 +135,8 @@ class Pulls:
         Lease due firings of a queue; wait for the first if none is due.
 
         A queue holds the jobs with `"target": "pull"` and the queue's name as `handler`. End each firing with `:ack`,
-        `:nack` or `:release` before its lease ends. Otherwise the attempt has failed, and the job's policy decides on a
-        retry. If no firing is due in time, `leases` is empty: ask again.
+        `:nack` or `:release` before its lease ends. If the lease ends first, the attempt has failed, and the job's
+        policy decides on a retry. If no firing is due in time, `leases` is empty.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]
@@ -155,7 +155,7 @@ class Pulls:
 
     async def nack(self, call: Request) -> Reply:
         """
-        End a leased firing as a failed attempt, or for good.
+        End a leased firing as a failed attempt, or make its job a dead letter.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _NACK)
         await self._anywhere("nack", body)
@@ -171,7 +171,7 @@ class Pulls:
 
     async def extend(self, call: Request) -> Reply:
         """
-        Extend a lease to the given number of seconds from now, and optionally report its progress.
+        Extend a lease to the given number of seconds from now, and optionally report the progress of the work.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
@@ -201,7 +201,7 @@ class Pulls:
 
     async def _here(self, verb: str, body: Any) -> int:
         """
-        Apply *verb* to a lease of this node. Return the new end of an extended lease in ms, else 0.
+        Apply *verb* to a lease of this node. Return the new end of an extended lease in ms; 0 for other verbs.
         """
         if verb == "ack":
             await self._scheduler.ack(body.fire_id)
@@ -215,7 +215,7 @@ class Pulls:
 
     async def _anywhere(self, verb: str, body: Any) -> int:
         """
-        Apply *verb* to a lease of any node. Return the new end of an extended lease in ms, else 0.
+        Apply *verb* to a lease of any node. Return the new end of an extended lease in ms; 0 for other verbs.
 
         A `store_unavailable` problem is raised if a node that may hold the lease does not answer.
         """
@@ -295,7 +295,7 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the remaining *waits*, and release the leases that they got, except the answered leases in *taken*.
+        End the remaining *waits*, and release the leases that they got, unless *taken* has them, as already answered.
         """
         waits[0].cancel()  # this node's own wait; the scheduler releases leases that it still gets
         ending = {"verb": "end_wait", "body": name}
@@ -327,7 +327,7 @@ class Pulls:
         """
         Return the result of *waiting*, or *otherwise* if the service stops first.
 
-        A ClientDisconnect is raised if the worker disconnects first, and `unauthorized` if its token expires first.
+        If the worker disconnects before that, a ClientDisconnect is raised; if its token expires, `unauthorized`.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

@@ -1,8 +1,8 @@
 """
 The rate limit of each client, as a token bucket that fills at a steady rate.
 
-A client with a valid token is identified by the token, any other client by its address. So clients that guess tokens
-use up only the limit of their address, even if they share a proxy with clients that have a token.
+A client with a valid token is identified by the token; any other client is identified by its address. So clients that
+guess tokens use up only the limit of their address, even if they share a proxy with clients that have a token.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Valid values that this service refuses to set.
+Valid values that the options of this service forbid.
 """
 
 from __future__ import annotations

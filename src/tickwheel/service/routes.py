@@ -74,12 +74,12 @@ class Operation:
         path: The address, as OpenAPI writes it.
         run: The function. The first line of its docstring is the summary.
         answer: The type of the document in a successful answer, or the media types of other content.
-        problems: The kinds of problems with which it may answer.
+        problems: The types of problems that may be the answer.
         query: The JSON schemas of its query fields, by name.
-        can_create: True if it answers 201 for a new job, and evaluates `If-None-Match: *`.
+        can_create: True if a new job is answered with 201, and `If-None-Match: *` is evaluated.
         is_open: True if it needs no token.
         takes_msgpack: True if its body may be MessagePack.
-        kept_by: The place that keeps the answer to a request with an idempotency key.
+        kept_by: The place where the answer to a request with an idempotency key is stored.
     """
 
     method: str

@@ -18,7 +18,7 @@ class RuleDocument(Struct, frozen=True):
     number of runs of the series, and `runs` the number that have ended. `exclude` has the excluded instants, in the
     zone `tz`. With `skip`, a run may begin `grace_ms` late (default: a minute). `run_at` is the instant of a run that
     is retried, or that was due while another run was running. `expires_ms` is the time to live of a run that is
-    retried. `next_at` is the earliest next instant of the series, after an additional or retried run. `nominal_at` is
+    retried. `next_at` is the earliest possible instant of the run after an additional or retried run. `nominal_at` is
     the instant that the rule gives for the next run, before any jitter, if it differs from `due_at`. `then` is the
     definition that was set during a run, and applies after the run. The job is paused after `pause_after` failed runs
     in a row; `failures` is their current number. `succeeded_at` is the time of the last success.

@@ -171,7 +171,7 @@ class Schedules:
     @allows_prefixed_tokens
     async def backfill(self, call: Request) -> Reply:
         """
-        Run the job of this key again for each of its instants in a past range. Each run is a separate job.
+        Run the job of this key again for each of its instants in a past range. Each of these runs is a separate job.
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BACKFILL)

@@ -23,7 +23,7 @@ _RESUME: Final = msgspec.json.Decoder(ScopeBody)
 
 class ScopesDocument(Struct, frozen=True):
     """
-    The paused scopes. The stats have the number of jobs that wait for each scope.
+    The paused scopes. The stats have the number of jobs that wait in each scope.
     """
 
     pauses: list[PauseDocument]

@@ -1,10 +1,10 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. This module adds a sweep that cuts off requests that never begin or never end, our own signal
-handlers, and the end of live streams, so that a stop waits only for requests. The module also saves three costs of each
-request. The sweep replaces a timer for each idle connection. An answer takes one write instead of two. The garbage
-collector does not walk over permanent objects.
+uvicorn does the work. This module adds signal handlers, the end of live streams at a stop, so that a stop waits only
+for requests, and a sweep: a periodic check that cuts off requests that never begin or never end. The module also makes
+each request cheaper: the sweep replaces a timer for each idle connection, an answer takes one write instead of two, and
+the garbage collector skips permanent objects.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
     """
     Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and close it.
 
-    The handlers of *scheduler* must already be registered. *on_ready* gets the address as soon as the service answers.
+    Register the handlers of *scheduler* first. *on_ready* gets the address as soon as the service answers.
 
     Raises:
         PublicBindError: If other machines could reach the service without a token.

@@ -76,7 +76,7 @@ class LeakedDocument(TypedDict):
 
 class FullLaneDocument(TypedDict):
     """
-    A handler or receiver that has used up its share of memory, the number of its jobs there, and why they wait.
+    A handler or receiver that has used up its share of memory, the number of its jobs in memory, and why they wait.
     """
 
     lane: str
@@ -102,7 +102,7 @@ class HandlerResultsDocument(ResultsDocument):
     """
     The number of firings of one handler or pull queue, by outcome.
 
-    The name is "" if the target's handlers are addresses.
+    The `handler` is "" for targets whose handlers are addresses.
     """
 
     target: str
@@ -155,7 +155,7 @@ class RenewalsDocument(TypedDict):
 
 class NearDocument(TypedDict):
     """
-    The counters of the near wheel's timers. The last two counters concern the thread that advances the wheel.
+    The counters of the timer wheel. The last two counters concern the thread that advances the wheel.
     """
 
     pending: int
@@ -228,7 +228,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return *stats* for an answer, with the time, a number that grows with every change, and coarser lateness.
+    Convert *stats* to a document, and add the time and a number that grows with every change. Lateness gets coarser.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

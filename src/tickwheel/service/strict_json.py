@@ -2,7 +2,7 @@
 Decodes I-JSON (RFC 7493): UTF-8, no NaN, no lone surrogates, no duplicate names. Nesting is limited.
 
 msgspec decodes and checks types, but it accepts two faults: deep nesting, and a name that appears twice in one object.
-The second value would silently win. This module checks for both with code that runs in C.
+Of two such values, the second would silently win. This module detects both faults, with code that runs in C.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ def _check_names(body: bytes, value: object) -> None:
 
 def _may_repeat_names(body: bytes, value: object) -> bool:
     """
-    Return False if *body*, decoded to *value*, certainly has no duplicate name, else True.
+    Return False if *body*, decoded to *value*, surely has no duplicate name, and True if it may have one.
 
-    *value* has only one of two equal names, so its encoding has fewer quotes than *body*. If *body* has escapes, the
-    numbers of quotes prove nothing.
+    With a duplicate name, *value* has only one of the two, so its encoding has fewer quotes than *body*. If *body* has
+    escapes, the numbers of quotes prove nothing.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 

@@ -29,7 +29,7 @@ _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})((?:\s+\S+)*)")
 
 class Access(IntEnum):
     """
-    The rights of a token. Each right includes the rights before it.
+    The rights of a token. Each right includes the rights listed before it.
     """
 
     READ = 1
@@ -99,7 +99,7 @@ class Tokens:
         """
         Return the entry of *token*, even if it has expired. Takes constant time.
 
-        If several entries match, the result is the one with the most rights; of entries with equal rights, the first.
+        If several entries match, the entry with the most rights is returned; of entries with equal rights, the first.
         """
         digest = digest_of(token)
         found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
@@ -107,7 +107,7 @@ class Tokens:
 
     def name_of(self, token: str) -> str:
         """
-        Return the name of *token*: its comment, or else the beginning of its hash; "" for an unknown token.
+        Return the name of *token*: its comment; without a comment, the start of its hash; "" for an unknown token.
         """
         found = self.find(token)
         return "" if found is None else found.name
