@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The constant part of the cursors of a bulk change. Generations after *mark* were written since it began.
+    The constant part of a bulk change's cursors. Generations above *mark* were assigned after the change began.
     """
 
     mark: int

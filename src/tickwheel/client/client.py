@@ -60,9 +60,9 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    The writing thread calls *reserve* before a commit, if the store `claims_sets`. The same thread calls *on_commit*
-    after a commit, before callers get their answers, or *on_unknown* if the outcome is unknown. The caller's thread
-    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
+    The writing thread calls *reserve* before a commit, if the store `claims_sets`. After a commit, before callers get
+    their answers, it calls *on_commit*, or *on_unknown* if the outcome is unknown. The caller's thread calls *on_scope*
+    with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Client:
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
-        Return the writer; raise a `ReentrantError` on the writer's own thread, which would wait for itself.
+        Return the writer; raise a `ReentrantError` on its own thread, because that thread would wait for itself.
         """
         writer = self.opening.writer or self.opening.open()
         if writer.is_inside():

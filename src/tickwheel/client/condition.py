@@ -20,7 +20,7 @@ def on_what_is_read(
     get: Callable[[str], Job | None], key: str, if_generation: int | None, write: Callable[[Job], Answer]
 ) -> Answer:
     """
-    Read the live job of *key* and call *write*. Repeat this if another write came in between. Blocks.
+    Read the live job of *key* and call *write*. Repeat both steps if another write came in between. Blocks.
     """
     wanted = checks.check_generation(if_generation)
     for _ in range(_TRIES):

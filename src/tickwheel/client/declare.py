@@ -2,8 +2,8 @@
 Declares a manifest: creates, changes and cancels its recurring jobs, in one commit per partition.
 
 The manifest and its jobs are read, and written on condition that no other declaration came in between. Exactly one of
-several concurrent declarations takes effect. A running job is changed or cancelled as by any other caller: its owner
-first reports whether it has started.
+several concurrent declarations takes effect. To change or cancel a running job, the caller first asks the job's owner
+whether the attempt has started.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    In that case some partitions may be written already. The next try finds their jobs unchanged and keeps the outcomes.
+    Even then, some partitions may be written. The next try finds their jobs unchanged and keeps the outcomes.
     """
     for part in parts:
         gone = part.gone()

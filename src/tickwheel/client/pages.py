@@ -33,8 +33,8 @@ def walked(
     """
     Yield each page after its changes are committed; blocks.
 
-    *choose* returns the jobs of a page to change; at most *limit* jobs are changed. *change* sends these changes, or
-    returns None if there are none.
+    *choose* returns the jobs of a page to change; at most *limit* jobs are changed. *change* sends the changes, or
+    returns None if no job is to be changed.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False

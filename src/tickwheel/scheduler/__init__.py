@@ -1,5 +1,5 @@
 """
-The durable scheduler: jobs with keys, which survive a crash.
+The durable scheduler: keyed jobs that survive a crash.
 
 ARCHITECTURE.md follows a job through the packages below: `jobs`, `stores`, `targets`, `host`, `engine`, `client` and
 `remote`.

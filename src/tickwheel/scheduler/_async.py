@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 class AsyncScheduler(Common):
     """
-    `Scheduler` for asyncio: the same methods and answers, awaited.
+    `Scheduler` for asyncio. Its methods are those of `Scheduler`, and are awaited.
 
     Async handlers run on the loop that awaited `start`, so stop the scheduler before you close that loop. If an `await`
     is cancelled, the write still takes effect.
@@ -61,7 +61,7 @@ class AsyncScheduler(Common):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Become the owner and fire; see `Scheduler.start`.
+        Become the owner and fire jobs; see `Scheduler.start`.
 
         If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that the scheduler
         was already started, on a loop that has been closed since.
@@ -415,7 +415,7 @@ class AsyncScheduler(Common):
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
-        Return due firings to run; see `Scheduler.lease`. If the `await` is cancelled, other callers get the firings.
+        Lease due firings; see `Scheduler.lease`. If the `await` is cancelled, other callers get the firings.
         """
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:

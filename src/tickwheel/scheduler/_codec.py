@@ -1,8 +1,8 @@
 """
 The codec of tasks: converts values of annotated types to JSON and back, by msgspec.
 
-Types that msgspec does not know, such as pydantic's models, convert themselves. A payload contains no class names, so
-only the annotation determines the type of a value.
+Types that msgspec does not know, such as pydantic's models, use their own conversions. A payload contains no class
+names, so only the annotation determines the type of a value.
 """
 
 from __future__ import annotations

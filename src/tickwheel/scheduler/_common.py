@@ -37,12 +37,12 @@ _R = TypeVar("_R")
 
 class Common:
     """
-    The methods that do not wait. `Scheduler` and `AsyncScheduler` share them.
+    The methods that do not wait for the store. `Scheduler` and `AsyncScheduler` share them.
 
     Args:
         store: A URL ("sqlite:///file.db", "memory://", ...), a store object that has no other user, or the address of a
-            service ("http://127.0.0.1:8765"). A service fires the jobs, and handlers of this scheduler pull their jobs
-            from it.
+            service ("http://127.0.0.1:8765"). A service fires the jobs, and this scheduler's handlers pull their jobs
+            from the service.
         targets: Additional targets, or built-in targets with other settings, keyed by the `target` that jobs name.
         clock: The source of time; for tests.
         tracer: Creates spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
@@ -50,7 +50,7 @@ class Common:
         timeout: Maximum time for an answer of a service, with all retries, in seconds.
 
     Raises:
-        UnsupportedError: For targets, a clock or a tracer with a service; for a token or timeout without a service.
+        UnsupportedError: For targets, a clock or a tracer, if *store* is a service; for a token or timeout, if not.
         StoreError: If the URL does not name a store. The store itself is opened on first use.
         MissingExtraError: If a library that the store needs is not installed.
     """
@@ -121,31 +121,31 @@ class Common:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
 
-        The function gets the payload, and the `Firing` if it takes two arguments. A `def` runs in a worker thread, and
+        The function gets the payload and, if it takes two arguments, the `Firing`. A `def` runs in a worker thread, and
         an `async def` on the scheduler's event loop. An attempt fails if the function raises, and succeeds if it
-        returns, unless it returns a `DeadLetter`, `Snooze` or `Retry`.
+        returns any value except a `DeadLetter`, `Snooze` or `Retry`.
 
         Args:
-            name: The name that jobs give; None for the function's name, as with `@scheduler.handler` alone.
-            retry: The policy of jobs that are set here without one.
+            name: The name that jobs give; None for the function's name, as for a plain `@scheduler.handler`.
+            retry: The retry policy of jobs that are set here without a policy.
             timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
                 `SchedulerOptions.timeout_s`, half an hour. A heartbeat restarts the timeout. A thread cannot be
                 stopped, so a `def` continues after its timeout, but its result is ignored.
             concurrency: Maximum number of simultaneous attempts on this scheduler. An attempt counts from shortly
                 before its due time until its end is written. The default is three quarters of the threads, tasks or
-                processes, at least one, so that a hanging handler leaves room for other handlers. None for all of them.
+                processes, at least one, so that a hanging handler leaves room for other handlers. None for all workers.
             rate: Maximum number of attempts that start in a second, evenly spaced, on this scheduler.
-            lane: Name of the lane, 1 to 255 bytes of UTF-8; None for a separate lane. Handlers of one lane share one
-                `concurrency` and one `rate` (register the same values for all handlers of the lane), and one lane's
-                share of workers and memory; see `explain` and `stats()["lanes"]`. Register the same lanes in all
+            lane: Name of the lane (a group of handlers), 1 to 255 bytes of UTF-8; None for a separate lane. Handlers of
+                a lane share one `concurrency` and one `rate` (register equal values for all of them), and one lane's
+                share of workers and memory; see `explain` and `stats()["lanes"]`. Register equal lanes in all
                 processes, because each process uses its own registrations.
             executor: "thread", or "process" for one of `SchedulerOptions.processes` processes. If the process crashes,
                 or is killed at the timeout, only the attempt of this job fails. "process" requires a plain function at
                 the top level of a module, and `if __name__ == "__main__":` in the main module.
 
         Raises:
-            InvalidJobError: If the name is taken or invalid, a limit is not positive, the lane has handlers with other
-                limits, or a process could not find the function.
+            InvalidJobError: If the name is taken or invalid, a limit is not positive, the lane has handlers with
+                different limits, or a process could not find the function.
             TypeError: If the function takes neither one nor two arguments.
         """
         if callable(name):
@@ -184,17 +184,17 @@ class Common:
         `cancel_order(17)` calls it immediately. The payload is JSON with the arguments by name. The annotations
         determine the types, such as enums, datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models.
         A parameter `firing` gets the `Firing`; it must be the first parameter, or have a default. Results and
-        exceptions have the same meaning as for `handler`.
+        exceptions have the meanings that `handler` describes.
 
-        A job whose arguments do not fit the function waits for a node whose function takes them, and uses no attempt.
+        A job whose arguments do not fit the function uses no attempt, and waits for a node whose function takes them.
         *timeout*, *concurrency*, *rate*, *lane* and *executor* are as for `handler`.
 
         Args:
-            function: The function, if the decorator is `@scheduler.task` without brackets.
+            function: The function, if `@scheduler.task` is used without brackets.
             name: The task's name in jobs; the default is `module.qualname`. A function of the main module, or inside
                 another function, has no default name.
             aliases: Earlier names. The task also runs jobs with these names.
-            retry: The policy of the task's jobs that are set without one.
+            retry: The retry policy of the task's jobs that are set without a policy.
             retry_on: The classes of exceptions after which the job is retried. After any other exception, it becomes a
                 dead letter. The default is all exceptions. An attempt that is ended from outside, for example by its
                 timeout, is always retried.
@@ -202,14 +202,14 @@ class Common:
 
         Raises:
             InvalidJobError: If the function has no default name, a name is taken, or an option is invalid.
-            TypeError: If no payload could call the function, because it has `*args`, or a `firing` that is neither the
-                first parameter nor has a default.
+            TypeError: If no payload could call the function: it has `*args`, or its `firing` is not the first parameter
+                and has no default.
         """
         return made(function, fields, lambda task: task.register(self._core.handlers))
 
     def register(self, *tasks: Task[..., ..., Any]) -> None:
         """
-        Run the jobs of *tasks*, made by `tickwheel.scheduler.task`, on this scheduler. May be called after the start.
+        Run the jobs of *tasks* (made by `tickwheel.scheduler.task`) on this scheduler. May be called after `start`.
 
         Raises:
             InvalidJobError: If a name is taken, or one of *tasks* is not a task.
@@ -219,25 +219,25 @@ class Common:
 
     def register_within(self, task: Task[..., ..., Any], around: Around) -> None:
         """
-        Run the jobs of *task* on this scheduler, with each attempt wrapped by *around*; for integrations.
+        For integrations: run the jobs of *task* on this scheduler, with each attempt wrapped by *around*.
         """
         check_task(task).register(self._core.handlers, around)
 
     def middleware(self, around: _Middleware) -> _Middleware:
         """
-        Run every later attempt inside the context manager that *around* returns for it; usable as a decorator.
+        Run each attempt from now on inside the context manager that *around* returns for it; usable as a decorator.
 
         *around* gets the `Firing` and returns a context manager, for example as a function with `@contextmanager`. The
-        context manager wraps both `def` and `async def` handlers. An exception that it raises ends the attempt. The
-        middleware that is registered first is the outermost. With the executor "process", the context manager is
-        entered in this process.
+        context manager wraps both `def` and `async def` handlers. An exception that the context manager raises ends the
+        attempt. The middleware that is registered first is the outermost. For handlers with the executor "process", the
+        context manager is entered in this process.
         """
         self._core.handlers.add_middleware(around)
         return around
 
     def has_handler(self, name: str) -> bool:
         """
-        Return True if a handler of that *name* is registered here. `set` does not check this.
+        Return True if a handler of that *name* is registered here. `set` accepts names without a handler.
         """
         return self._core.handlers.has(name)
 
@@ -247,24 +247,24 @@ class Common:
 
         * Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused.
         * Counts of the store: pending, running (an attempt is counted), dead.
-        * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (run by
+        * Counts of the jobs in memory: staged (not begun), waiting (due, but no worker is free), in_flight (running at
           their targets).
         * `leaked`: for each handler and executor, the number of attempts that still run after their timeouts.
         * `full_lanes`: up to 50 handlers or receivers that have more jobs than their share of memory, with the number
           of staged jobs and the reason: "paused", "no_handler", "rate", "concurrency", "no_worker" (of a pull queue) or
           "busy". Jobs of other lanes are not delayed.
         * `lanes`: up to 50 lanes with jobs in memory or running, as the fields of `LaneState`; lanes whose jobs wait
-          come first. All other lanes are summed as "(others)".
+          come first. The remaining lanes are summed as "(others)".
         * `lateness` and `commit`: distributions of the lateness of firings and of the duration of commits.
-        * owner, epoch, store and offset_ms: the process that fires, and its clock.
+        * owner, epoch, store and offset_ms: the process that fires the jobs, and its clock.
 
         Args:
             with_store: False to omit figures that need the store (pending, running, dead, paused, paused_scopes,
-                waiting_for_handler, next_due_at, shards_all). Without *with_store*, the call never waits for the store.
+                waiting_for_handler, next_due_at, shards_all). The call then never waits for the store.
 
         Raises:
             ClosedError: If the scheduler was stopped.
-            StoreError: If the store does not answer; without *with_store* only for a client of a service.
+            StoreError: If the store does not answer. If *with_store* is False, only a client of a service raises this.
         """
         return self._core.stats(with_store=with_store)
 
@@ -284,15 +284,15 @@ class Common:
         """
         Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
-        The hook is called on the scheduler's threads and must not block; its exceptions are logged. With *routine*, the
-        hook also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at every
-        firing. Other events, such as failures, deaths and changes of owner, are rare.
+        The hook is called on the scheduler's threads and must not block; exceptions from it are logged. With *routine*,
+        the hook also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at
+        every firing. Other events, such as failures, deaths and changes of owner, are rare.
         """
         return self._core.subscribe(hook, routine=routine)
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
-        Return the last firings of this scheduler: finished firings in order, then running ones.
+        Return the last firings of this scheduler: finished firings in the order of their ends, then running firings.
 
         The scheduler keeps 500 finished firings. With *after*, only firings with larger numbers are returned.
         """
@@ -310,8 +310,8 @@ class Common:
         """
         True while this scheduler fires jobs or could fire them: it is started, and its store has answered lately.
 
-        The result becomes False when no renewal of its leases was answered for the length of a lease, and immediately
-        when another process has become the owner of a file. A node without shards is also ready if other nodes have all
-        shards. A scheduler on a service is ready from `start` to `stop`. Does no I/O and costs one comparison.
+        The result becomes False when renewals of the scheduler's leases were unanswered for the length of a lease, and
+        immediately when another process has become the owner of a file. A node without shards is also ready if other
+        nodes have all shards. A client of a service is ready from `start` to `stop`. Does no I/O.
         """
         return self._core.is_ready

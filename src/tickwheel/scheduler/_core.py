@@ -53,7 +53,7 @@ _LAST_COMMIT_S: Final = 0.05
 
 class Core:
     """
-    The core that `Scheduler` and `AsyncScheduler` share. A scheduler for tests replaces `make_engine`.
+    The core that `Scheduler` and `AsyncScheduler` share. Schedulers for tests override `make_engine`.
     """
 
     def __init__(
@@ -184,9 +184,9 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs, and the wheel of internal pauses, which uses real time even under a manual clock.
+        Return the wheel of the jobs, and a wheel for internal delays, in real time even under a manual clock.
 
-        An UnsupportedError means that a test moves the clock, and the store has its own clock.
+        Raises an UnsupportedError if the clock is a manual clock but the store has its own.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

@@ -2,7 +2,7 @@
 Explains why a job has not run yet.
 
 The store shows whether the job is due, paused or set aside, and which process fires it. Only the firing process knows
-more. Any other process knows the waiting lanes that the firing process reports with its heartbeats.
+more. The lanes that wait are in its heartbeats, so any other process knows these.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["explain"]
 
 def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -> Explanation | None:
     """
-    Return the reason why the job of *key* has not run yet; None if there is no such job.
+    Return the reason why the job of *key* has not run yet; None if the job does not exist.
 
-    *engine* is None if this process does not fire. A store that does not answer is also a reason.
+    *engine* is None if this process does not fire jobs. A store that does not answer is also a reason.
     """
     checks.check_key(key)
     try:

@@ -23,9 +23,10 @@ class Fleet(Common):
         self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
     ) -> Sequence[Job]:
         """
-        Return the next pending jobs in order of their due times, at most *limit* (1 to 1000).
+        Return at most *limit* (1 to 1000) of the next pending jobs, in the order of their due times.
 
-        The jobs are due at *due_from* or later, and before *due_until*. Pass now as *due_from* to exclude overdue jobs.
+        The jobs are due at *due_from* or later, and before *due_until*. Pass the current time as *due_from* to omit
+        overdue jobs.
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
@@ -45,9 +46,9 @@ class Fleet(Common):
 
     def nodes(self) -> Sequence[Node]:
         """
-        Return the processes that fire jobs, or did so in the last ten minutes, each with its last report.
+        Return the processes that fire jobs, or fired jobs in the last ten minutes, each with its last report.
 
-        Only stores with several owners keep reports. With any other store a process knows only its own report.
+        Only stores with several owners keep reports. With a store of one owner, a process knows only its own report.
         """
         return self._core.nodes()
 
@@ -55,8 +56,8 @@ class Fleet(Common):
         """
         Return the last progress reported by the handler of the running job of *key*; None if there is no report.
 
-        Progress on this node is known immediately. Progress on another node arrives with its next report, at each
-        renewal of its leases. A node reports the first 50 running jobs with progress.
+        Progress on this node is known immediately. Progress on another node arrives with that node's next report, at
+        each renewal of leases. A node reports the first 50 running jobs with progress.
         """
         return progress_of(key, self._core.nodes())
 
@@ -66,7 +67,7 @@ class Fleet(Common):
 
         Only the 10,000 dead letters with the latest due times are read. To replay the jobs of an incident, first try
         `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`. *search* selects
-        letters with this text, in any case, in their key, error, target or handler. *prefix* selects keys.
+        letters whose key, error, target or handler contains this text, ignoring case. *prefix* selects keys.
         """
         return self._core.client.incidents(search, prefix)
 
@@ -82,9 +83,9 @@ class Fleet(Common):
 
     def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return the latest dead letters, at most *limit* (1 to 1,000), latest first, by the last attempt's due time.
+        Return at most *limit* (1 to 1,000) dead letters, ordered by the last attempt's due time, latest first.
 
-        With *prefix*, only keys that begin with it are returned, among the 10,000 latest dead letters.
+        With *prefix*, only keys that begin with *prefix* are returned, from the 10,000 latest dead letters.
         """
         return self._core.client.latest_dead(limit, prefix)
 
@@ -94,7 +95,7 @@ class Fleet(Common):
 
         The span is from *since*, rounded down to a minute, to *until* (None: now). Minutes are kept for four hours.
         Older figures are combined into quarters of an hour, which are kept for 48 hours. A node has no row for a minute
-        in which it was idle. A killed node loses its current minute.
+        in which it was idle. The current minute of a killed node is lost.
         """
         return self._core.client.minutes(since, until)
 
@@ -104,7 +105,7 @@ class Fleet(Common):
         """
         Lease due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 
-        The caller must `ack` or `nack` each firing before its lease ends; otherwise the attempt counts as failed.
+        The caller must `ack` or `nack` each firing. If its lease ends first, the attempt counts as failed.
 
         Args:
             queue: Name of the queue.
@@ -120,10 +121,10 @@ class Fleet(Common):
 
     def ack(self, fire_id: str) -> None:
         """
-        End the leased firing as done. The end is committed when this returns. Repeating the call is harmless.
+        End the leased firing as done. The end is committed when the call returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended. The firing has been or will be attempted again.
+            LeaseEndedError: If the lease has ended. The firing is then attempted again, or was already.
         """
         self._core.pulls.ack(fire_id).result()
 
@@ -133,8 +134,8 @@ class Fleet(Common):
         """
         End the leased firing as a failed attempt. Raises the errors of `ack`.
 
-        The next attempt is in *delay* seconds (None: as in the job's policy). *error* is stored with the job. With
-        *is_dead*, the job becomes a dead letter, even if attempts are left.
+        The next attempt is in *delay* seconds (None: the delay of the job's retry policy). *error* is stored with the
+        job. With *is_dead*, the job becomes a dead letter, even if attempts are left.
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
 

@@ -1,5 +1,5 @@
 """
-Passes answers to an event loop with one wake-up per commit. `asyncio.wrap_future` costs a system call per answer.
+Passes answers to an event loop with one wake-up per commit. `asyncio.wrap_future` would cost a system call per answer.
 """
 
 from __future__ import annotations

@@ -38,15 +38,15 @@ _NOW = When(delay=0)
 
 class Scheduler(Fleet):
     """
-    Jobs with keys, which survive a crash and fire to the millisecond.
+    Keyed jobs that survive a crash and fire to the millisecond.
 
-    Without `start` it is a client: it can set, move, cancel, get and list jobs that another process fires. All methods
-    may be called from any thread and from inside a handler, but not in a signal handler.
+    Before `start`, the scheduler is a client: it can set, move, cancel, get and list jobs that another process fires.
+    All methods may be called from any thread and from inside a handler, but not in a signal handler.
     """
 
     def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Become the store's owner, recover jobs that a crash left running, and fire.
+        Become the store's owner, recover jobs that were running at a crash, and fire jobs.
 
         Does nothing if the scheduler is already started.
 
@@ -55,8 +55,8 @@ class Scheduler(Fleet):
                 the others are clients. When the owner ends, one of them takes over within a second.
 
         Raises:
-            InvalidJobError: For another *role*, or a task with an annotation that cannot be resolved.
-            StoreInUseError: As "owner", if another process owns the store; this scheduler stays a client.
+            InvalidJobError: If *role* has any other value, or the annotation of a task cannot be resolved.
+            StoreInUseError: With "owner", if another process owns the store; this scheduler stays a client.
             StoreError: If the store cannot be opened.
             ClosedError: After `stop`.
         """
@@ -66,10 +66,10 @@ class Scheduler(Fleet):
 
     def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
         """
-        Stop firing, let handlers finish, write their results, release the store, and close.
+        Stop firing jobs, let handlers finish, write their results, release the store, and close.
 
-        Waits at most *timeout* seconds (None: for all handlers), and returns the firings that are still running. The
-        next owner recovers these. Pending jobs stay in the store. Attempts that have not started are not counted.
+        Waits at most *timeout* seconds for handlers (None: no limit), and returns the firings that are still running.
+        The next owner recovers them. Pending jobs stay in the store. Attempts that have not started are not counted.
 
         * Before `start`, a stop closes the client.
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
@@ -140,15 +140,15 @@ class Scheduler(Fleet):
         **fields: Unpack[SetFields],
     ) -> Answer:
         """
-        Set the job of *key*. A pending job of that key is replaced, unless `mode` says otherwise.
+        Set the job of *key*. The default `mode` replaces a pending job of that key.
 
-        The job is durable when this returns. An existing recurring job continues, and keeps its next run, a run that is
-        running or due, its attempts and its count of runs. If rule and payload are the same, nothing is written, so a
-        program may set its recurring jobs at each start.
+        The job is durable when the call returns. An existing recurring job continues, and keeps its next run, a run
+        that is running or due, its attempts and its count of runs. If rule and payload are unchanged, nothing is
+        written, so a program may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
-            call: The call to run, as `cancel_order.of(number=17)`; without it `handler=` names the handler.
+            call: The call to run, as `cancel_order.of(number=17)`; without a call, `handler=` names the handler.
             conn: Your connection to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
                 SQLAlchemy Session or Connection, or Django's `connection`. The write joins the connection's
                 transaction, so it takes effect if and only if you commit.
@@ -158,8 +158,8 @@ class Scheduler(Fleet):
 
         Returns:
             CREATED, REPLACED, KEPT or WRONG_GENERATION, and the current job. For an existing recurring job: UNCHANGED,
-                CHANGED (a run in progress ends first), CANCELLED if no run is left, RESTARTED, or DEAD if the job is a
-                dead letter, which `replay` or mode="restart" revives.
+                CHANGED (after a run in progress), CANCELLED if no run is left, RESTARTED, or DEAD if the job is a dead
+                letter, which `replay` or mode="restart" revives.
 
         Raises:
             InvalidJobError: For an invalid value; the message has the remedy. Nothing was stored.
@@ -175,7 +175,7 @@ class Scheduler(Fleet):
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
-        Set many jobs in as few commits as possible. The answers are in order.
+        Set many jobs in as few commits as possible. The answers are in the order of the requests.
 
         Raises the errors of `set`. If one request is invalid, no job is set.
         """
@@ -199,7 +199,7 @@ class Scheduler(Fleet):
         changed, nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition
         commits separately.
 
-        A job without a manifest joins this one. A series with `max_runs=` that has ended or was cancelled is created
+        A job without a manifest joins *manifest*. A series with `max_runs=` that has ended or was cancelled is created
         again only if its rule changes. Any other cancelled job is created again.
 
         Args:
@@ -211,7 +211,7 @@ class Scheduler(Fleet):
             dry_run: True to return the result without writing anything.
 
         Returns:
-            The outcome for each job, and as a whole: CHANGED, UNCHANGED or SUPERSEDED.
+            The outcome for each job, and for the whole manifest: CHANGED, UNCHANGED or SUPERSEDED.
 
         Raises:
             InvalidJobError: For an invalid value, a key of another manifest, or an empty list that is not allowed.
@@ -241,7 +241,7 @@ class Scheduler(Fleet):
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now; a recurring job keeps the instant of its next run. Answers like `move`.
+        Move the pending job of *key* to now; a recurring job also keeps its next run. The answers are those of `move`.
         """
         return self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True))[0]
 
@@ -249,7 +249,7 @@ class Scheduler(Fleet):
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
     ) -> Answer:
         """
-        Remove the pending or dead job of *key*. A recurring job can also be removed while it runs.
+        Remove the pending or dead job of *key*. A recurring job can be removed even while it runs.
 
         With *running*, a running job is asked to stop: an async handler is cancelled, a process is killed, a thread
         sees `Firing.cancelled`, or a pull worker loses its lease. The job is not retried and has no next run. *running*
@@ -263,11 +263,11 @@ class Scheduler(Fleet):
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """
-        Pause the pending job of *key*. It does not become due until it is resumed, and uses no attempt.
+        Pause the pending job of *key*. Until it is resumed, it does not become due and uses no attempt.
 
         The job stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job
-        can also be paused while it runs: the run continues, and the next run waits. A second pause replaces the note
-        and author of the first. *note* is the reason, shown to other users, in at most 1,000 bytes. *by* is the author;
+        can be paused even while it runs: the run continues, and the next run waits. A second pause replaces the first
+        pause's note and author. *note* is the reason, shown to other users, in at most 1,000 bytes. *by* is the author;
         None for this process (`SchedulerOptions.owner`).
 
         The answer is PAUSED (it will not start), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
@@ -276,7 +276,7 @@ class Scheduler(Fleet):
 
     def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        End the pause of the job of *key*, which is due again at its due time.
+        End the pause of the job of *key*. The job is due at its unchanged due time.
 
         If the due time has passed, the job is due immediately. A recurring job treats missed runs by its `misfire`
         policy. A job past its `expires` is dropped. The answer is RESUMED, KEPT (it was not paused), NOT_FOUND or
@@ -289,14 +289,14 @@ class Scheduler(Fleet):
         Pause all jobs of a scope: "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all jobs).
 
         The jobs stay pending and use no attempt. The pause includes jobs that are set later. Running jobs continue.
-        When this returns, no job of the scope can start on this scheduler; on other nodes, none starts after 5 s.
-        *note* and *by* are those of `pause`.
+        When the call returns, no job of the scope can start on this scheduler; on other nodes, jobs may start for 5 s
+        more. *note* and *by* are those of `pause`.
         """
         return self._outside("pause_scope").pause_scope(scope, note, by)
 
     def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
         """
-        Resume the jobs of *scope*, on all nodes within 5 s; return True if it was paused.
+        Resume the jobs of *scope*, on all nodes within 5 s; return True if *scope* was paused.
 
         Overdue jobs are treated as in `resume`.
         """
@@ -304,16 +304,16 @@ class Scheduler(Fleet):
 
     def paused_scopes(self) -> Sequence[Pause]:
         """
-        Return the paused scopes, each with its time, author and note. `stats` counts the jobs that wait in each.
+        Return the paused scopes, each with its time, author and note. `stats` counts the waiting jobs of each scope.
         """
         return self._core.client.scopes()
 
     def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Skip the next run of the recurring job of *key*, by moving the job to the run after it.
+        Skip the next run of the recurring job of *key*, by moving the job to the run after next.
 
         A skipped run does not count for `max_runs`. A paused job stays paused. A one-time job raises an
-        InvalidJobError. The answer is MOVED, CANCELLED (there is no other run), TOO_LATE (it is running), NOT_FOUND or
+        InvalidJobError. The answer is MOVED, CANCELLED (no run is left), TOO_LATE (it is running), NOT_FOUND or
         WRONG_GENERATION.
         """
         return skipped(self._outside("skip"), key, if_generation)
@@ -331,8 +331,8 @@ class Scheduler(Fleet):
         """
         Run the recurring job of *key* once more for each of its instants in a range of the past.
 
-        Each run is a one-time job with the key `KEY@2030-01-01T09:00:00.000Z`, and the current payload, target and
-        retry policy of the recurring job, which continues unchanged. An instant whose job still waits or runs gets no
+        Each run is a one-time job with the key `KEY@2030-01-01T09:00:00.000Z`, and the recurring job's current payload,
+        target and retry policy. The recurring job continues unchanged. An instant whose job still waits or runs gets no
         second job, so a backfill may be repeated. O(runs).
 
         Args:
@@ -340,7 +340,7 @@ class Scheduler(Fleet):
             since: The start of the range, inclusive.
             until: The end of the range, exclusive; at most the due time of the next run.
             rate: Number of runs that become due per second; None to make all of them due now.
-            limit: Maximum number of runs, 1 to 10,000. The answer has the first instant after them.
+            limit: Maximum number of runs, 1 to 10,000. The answer has the first instant after these runs.
             dry_run: True to count the runs only.
 
         Raises:
@@ -353,23 +353,23 @@ class Scheduler(Fleet):
         Change some fields of the pending job of *key*, such as its payload or its cron line.
 
         The *fields* are payload, target, handler, retry and expires, and for a recurring job the fields of its rule;
-        see `SetRequest`. All other fields, attempts, a pause and the count of runs stay the same. The due time stays
-        the same unless `every`, `cron`, `tz` or `exclude` changes; a run that is due or retried always keeps its own. A
-        running recurring job changes when its run has ended.
+        see `SetRequest`. All other fields, attempts, a pause and the count of runs stay unchanged. The due time changes
+        only with `every`, `cron`, `tz` or `exclude`; a run that is due or retried always keeps its due time. A running
+        recurring job changes when its run has ended.
 
         Returns:
             CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for a one-time job, NOT_FOUND
             or WRONG_GENERATION, and the current job.
 
         Raises:
-            InvalidJobError: For an invalid value, a rule for a one-time job, or no field.
+            InvalidJobError: For an invalid value, a rule for a one-time job, or a call without fields.
             StoreError: If the store does not answer; or, transient, if other callers keep changing the job.
         """
         return self._outside("change").change(key, fields, if_generation)
 
     def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
-        Make the dead job of *key* pending again, due now or after *delay*. Its attempts are counted from 0 again.
+        Make the dead job of *key* pending again, due now or after *delay*. The count of attempts restarts at 0.
 
         The answer is REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
@@ -379,33 +379,33 @@ class Scheduler(Fleet):
         self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
-        Move all pending jobs of *keys* to one instant. The answers are in order, each as from `move`.
+        Move all pending jobs of *keys* to one instant. Return one answer of `move` for each key, in order.
         """
         return self._do(MoveJobs(keys, When(delay, at)), conn)
 
     def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove the jobs of *keys*; see `cancel` for *running*. The answers are in order, each as from `cancel`.
+        Remove the jobs of *keys*; see `cancel` for *running*. Return one answer of `cancel` for each key, in order.
         """
         return self._do(CancelJobs(keys, running=running), conn)
 
     def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
-        Make the dead jobs of *keys* pending again. The answers are in order, each as from `replay`.
+        Make the dead jobs of *keys* pending again. Return one answer of `replay` for each key, in order.
 
-        Without *rate*, all jobs are due now. With *rate*, they become due one by one, at this number per second.
+        Without *rate*, all jobs are due now. With *rate*, this number of jobs becomes due per second.
         """
         return self._do(ReplayJobs(keys, rate=rate))
 
     def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
-        Pause the jobs of *keys*. The answers are in order, each as from `pause`.
+        Pause the jobs of *keys*. Return one answer of `pause` for each key, in order.
         """
         return self._do(PauseJobs(keys, note, by))
 
     def resume_many(self, keys: Iterable[str]) -> list[Answer]:
         """
-        End the pauses of the jobs of *keys*. The answers are in order, each as from `resume`.
+        End the pauses of the jobs of *keys*. Return one answer of `resume` for each key, in order.
         """
         return self._do(ResumeJobs(keys))
 
@@ -416,37 +416,36 @@ class Scheduler(Fleet):
         Change all jobs that match a filter, a thousand per commit. Count them first with `dry_run=True`.
 
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
-        "resume". Pending jobs are changed unless `state=` says otherwise. "cancel" and "pause" also change running
-        recurring jobs, as the single verbs do. "cancel" with `running=True` asks all running jobs to stop. A job that
-        other callers change at the same time stays unchanged, and is counted as refused. If a run is interrupted or
-        ends at `limit=`, continue it with `cursor=`. No job is then moved, run or replayed twice.
+        "resume". By default, pending jobs are changed; `state=` selects others. "cancel" and "pause" also change
+        running recurring jobs, as `cancel` and `pause` do. "cancel" with `running=True` asks all running jobs to stop.
+        A job that other callers change at the same time stays unchanged, and is counted as refused. If the bulk change
+        is interrupted or ends at `limit=`, continue it with `cursor=`. No job is then moved, run or replayed twice.
 
         Args:
             verb: The operation.
-            prefix: Prefix of the keys. A prefix or another filter is required.
+            prefix: Prefix of the keys. A prefix or a filter field is required.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
                 shift, over, since, note, by, running, dry_run, limit, cursor, changes as in `BulkFields`.
 
         Raises:
-            InvalidJobError: For a field that the verb does not accept, or if there is no filter.
+            InvalidJobError: For a field that the verb does not accept, or without a prefix and filter.
         """
         check_names("bulk", fields, BulkFields.__annotations__)
         return self._outside("bulk").bulk(verb, prefix, fields, on_progress)
 
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
-        Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
+        Cancel all pending jobs whose keys begin with *prefix*, and return them in the order of their keys.
 
         Running jobs remain, and jobs that are set during the call may remain. Time and memory grow with the result.
-        About once per thousand jobs, *on_progress* is called in this thread with the number cancelled since its last
-        call.
+        About once per thousand jobs, *on_progress* is called in this thread with the number of newly cancelled jobs.
         """
         return drained(self._outside("drain"), prefix, on_progress)
 
     def get(self, key: str) -> Job | None:
         """
-        Return the live job of *key*, or else its dead job, or None.
+        Return the live job of *key*, or the dead job if no live one exists, or None.
         """
         return self._core.client.get(key)
 
@@ -454,9 +453,9 @@ class Scheduler(Fleet):
         """
         Return the reason why the job of *key* has not run yet, with the figures of its lane and a remedy.
 
-        None if there is no such job. The process that fires the job answers from its memory. Any other process answers
-        from the store, and from the last report of the firing process. A store that does not answer is also a reason.
-        O(jobs in memory that wait), and a few reads of the store.
+        None if the job does not exist. The process that fires the job answers from its memory. Any other process
+        answers from the store, and from the firing process's last report. A store that does not answer is also a
+        reason. O(jobs in memory that wait), and a few reads of the store.
         """
         return self._core.explain(key)
 
@@ -471,16 +470,16 @@ class Scheduler(Fleet):
 
     def jobs_of(self, task: Task[..., ..., Any]) -> list[Job]:
         """
-        Return the jobs of *task*, under all its names: pending, running, and dead. O(number of these jobs).
+        Return the pending, running and dead jobs of *task*, under all names of the task. O(number of these jobs).
         """
         return jobs_with(self._core.client, names_of(task))
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
-        Return a page of jobs in the order of their keys. Continue with `cursor=page.cursor` until it is None.
+        Return a page of jobs in the order of their keys. Continue with `cursor=page.cursor` until the cursor is None.
 
         The keys begin with *prefix*. `Filter` and `ListRest` describe the *fields*. A page reads at most 10,000 keys
-        (2,000 on Redis), about ten milliseconds. A page may therefore have fewer jobs than its limit, or none, and
+        (2,000 on Redis), in about ten milliseconds. A page may therefore have fewer jobs than its limit, or none, and
         still not be the last. If few jobs match, the list takes many pages.
         """
         check_names("list", fields, ListRest.__annotations__)

@@ -1,5 +1,5 @@
 """
-Warns of a scheduler in memory that was never started. No other process can reach its jobs, so they would never fire.
+Warns if a scheduler in memory was never started. No other process can reach its jobs, so they would never fire.
 """
 
 from __future__ import annotations

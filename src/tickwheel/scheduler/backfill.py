@@ -36,7 +36,7 @@ class Backfill:
 
     Attributes:
         runs: Number of instants, up to the limit.
-        created: Number of jobs that were set. All other instants already have a live job. None in a dry run.
+        created: Number of jobs that were set; the remaining instants already have a live job. None in a dry run.
         next_at: The first instant that the limit excluded, in seconds since the epoch, to pass as the next `since`.
             None if no instant is left.
     """

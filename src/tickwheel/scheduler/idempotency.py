@@ -2,7 +2,7 @@
 Makes the effect of a job happen once, although its firing may be repeated.
 
 A firing is repeated if its process ends between the work and the acknowledgement. If the work is a transaction in
-SQLite or PostgreSQL, a table of message ids in the same database detects the repeat.
+SQLite or PostgreSQL, a table of message ids in that database detects the repeat.
 
     @scheduler.handler("bill")
     def bill(payload, firing):
@@ -44,14 +44,14 @@ def first_time(conn: Any, firing: Firing) -> bool:
     """
     Record *firing* in the transaction of *conn*, and return True if it is the first of its run.
 
-    Work in the same transaction happens once. If the transaction is rolled back, or its process ends, the work has not
+    Work in this transaction happens once. If the transaction is rolled back, or the process ends, the work has not
     happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits until the first firing commits.
 
-    *conn* is a connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. A connection may begin
+    *conn* is a connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. It may begin
     transactions automatically. The table must exist: see `create_table`.
 
     Raises:
-        TransactionError: If *conn* commits every statement separately: the id could be stored without the effect.
+        TransactionError: If *conn* commits each statement separately; the id could then be stored without the effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
@@ -59,7 +59,7 @@ def first_time(conn: Any, firing: Firing) -> bool:
 
 async def first_time_async(conn: Any, firing: Firing) -> bool:
     """
-    Do the same as `first_time`, for an `AsyncConnection` of psycopg 3.
+    `first_time` for an `AsyncConnection` of psycopg 3.
     """
     _check(conn)
     cursor = await conn.execute(_of(conn, _ADD), _row(firing))
@@ -70,7 +70,7 @@ def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
     Delete ids that are older than *older_than_s*, in the transaction of *conn*, and return their number.
 
-    No job may be retried or snoozed for longer than *older_than_s*, because its effect could then happen again.
+    If a job is retried or snoozed for longer than *older_than_s*, its effect may happen again.
     """
     age_ms = int(checks.seconds("older_than_s", older_than_s) * 1000)
     return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - age_ms,)).rowcount)

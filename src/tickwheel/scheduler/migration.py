@@ -1,7 +1,7 @@
 """
 Internal: moves jobs from one store to another.
 
-Each job takes four steps, in batches. At any time it can fire in at most one store:
+Each job takes four steps, in batches. At any time, a job can fire in at most one store:
 
     1  parked      the source makes the job a dead letter with a mark in place of its error
     2  staged      the target gets a copy, which is also a dead letter with a mark
@@ -9,8 +9,8 @@ Each job takes four steps, in batches. At any time it can fire in at most one st
     4  activated   the target restores the state of the job
 
 If a migration is interrupted, the next one finds the marks and continues. Nothing is lost and nothing fires twice,
-because each step is conditional on the generation that the previous step left, and the first step on the epoch of the
-source's shards. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
+because each step is conditional on the generation after the previous step; the first step is conditional on the epoch
+of the source's shards. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class MigrationReport:
         changed: Number of jobs that other callers changed during the move. These changes are kept.
         conflicts: Keys that exist in both stores. Their jobs stay where they are.
         others: Keys of jobs that stay in the source: they run, move to a third store, or could not be parked.
-        late: Number of jobs that callers have set in the source since the last pass. Another run moves them.
+        late: Number of jobs that callers have set in the source since the last pass. Migrate again to move these.
         left: Number of jobs now in the source: `conflicts`, `others` and `late`.
-        is_complete: True if every moved job has its former state.
+        is_complete: True if every moved job has the state that it had before the migration.
     """
 
     moved: int = 0
@@ -133,7 +133,7 @@ class Migration:
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         """
-        Prepare the run.
+        Prepare the migration.
 
         *batch* is the number of jobs moved in one step, and *wait_s* the maximum wait for the leases of a dead owner.
         *on_progress* is called with the number of jobs moved by a batch, and *on_step* with the name of each step done.
@@ -156,13 +156,13 @@ class Migration:
         """
         Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
-        The run repeats passes through the source until a pass finds no job. If callers keep setting jobs, it ends when
-        a pass finds at least as many jobs as the previous pass.
+        Passes through the source are repeated until a pass finds no job. If callers keep setting jobs, the migration
+        ends when a pass finds at least as many jobs as the previous pass.
 
         Raises:
-            StoreInUseError: If another owner fires the source's jobs.
+            StoreInUseError: If a process fires the source's jobs.
             SameStoreError: If source and target are one store.
-            StoreError: If a store fails. Make another run to continue.
+            StoreError: If a store fails. Migrate again to continue.
         """
         self._fence()
         try:

@@ -20,8 +20,8 @@ class Keeper:
     """
     Keeps answers in the store of a scheduler; *keep* writes a `Keep`.
 
-    *is_whole* is True if the store has one transaction for a whole request. Otherwise an idempotency key must be
-    claimed before anything is written, because two requests with the same key may write to different partitions.
+    *is_whole* is True if the store has one transaction for a whole request. If False, an idempotency key must be
+    claimed before the first write, because two requests with one key may write to different partitions.
     """
 
     is_whole: bool

@@ -1,5 +1,5 @@
 """
-Tasks: functions that jobs call with typed arguments. Without a scheduler in the module, use `task` and register it.
+Tasks: functions that jobs call with typed arguments. In a module without a scheduler, use `task`, and register later.
 
     @scheduler.task(retry_on=(SMTPError,), timeout="2m")
     def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> None: ...
@@ -166,7 +166,7 @@ class Task(Generic[_P, _Q, _R]):
         """
         Return a call with these arguments, for `set`.
 
-        An omitted argument is not stored, so the function's own default applies when it runs.
+        An omitted argument is not stored, so the function's default at the time of the run applies.
 
         Raises:
             TypeError: For arguments that the function does not take.
@@ -186,7 +186,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def misfit(self, payload: Any) -> str | None:
         """
-        Return the reason why the function cannot take the decoded *payload*, or None if it can.
+        Return the reason why the decoded *payload* does not fit the function, or None if it fits.
 
         Raises the errors of `prepare`.
         """
@@ -217,7 +217,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function in a separate process, which decides whether an error is final (a FinalError).
+        Run the function, in a process of its own. An error that must not be retried is raised as a FinalError.
         """
         try:
             return self.run(payload, firing)
@@ -282,7 +282,7 @@ def made(
     function: Callable[..., Any] | None, fields: TaskFields, keep: Callable[[Task[..., ..., Any]], object] | None
 ) -> Any:
     """
-    Make *function* a task and pass it to *keep*. Without *function*, return the decorator that does this.
+    Make *function* a task and pass the task to *keep*. Without *function*, return a decorator that does this.
     """
     check_names("task", fields, TaskFields.__annotations__)
 
@@ -297,7 +297,7 @@ def made(
 
 def check_task(given: object) -> Task[..., ..., Any]:
     """
-    Return *given* if it is a task; raise an InvalidJobError with the remedy otherwise.
+    Return *given* if it is a task; if not, raise an InvalidJobError with the remedy.
     """
     if not isinstance(given, Task):
         raise InvalidJobError("task", given, "pass a task, which @task makes of a function")
