@@ -39,7 +39,7 @@ def draw_program(rng: random.Random, size: int) -> Program:
 
 class _Drawer:
     """
-    Draws operations whose times are multiples of one unit, so that many of them coincide.
+    Draws random operations at multiples of one unit of time, so that many operations coincide.
     """
 
     def __init__(self, rng: random.Random, unit: int) -> None:

@@ -38,7 +38,7 @@ _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
 
 class Interruption:
     """
-    Raises *error* at chosen lines of the cache's code, as a signal handler may do.
+    Raises *error* at chosen lines of the cache's code, as a signal handler may.
 
     *numbers* chooses the lines: 7 is the seventh line that is executed.
     """
@@ -78,7 +78,7 @@ class _Zap(BaseException):
 
 class CacheSuite:
     """
-    Tests for the promises of a cache. A subclass provides `make`.
+    Tests for the promises that a cache makes. A subclass provides `make`.
     """
 
     @abstractmethod

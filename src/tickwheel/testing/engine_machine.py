@@ -1,11 +1,11 @@
 """
-Random programs for an engine, with callbacks that re-enter and raise, compared with a model after each step.
+Runs random programs on an engine and a model, and compares the two after each step. Callbacks re-enter and raise.
 
     report = run_engine_machine(make_engine, seed=7, operations=100_000)
 
 A program is a list of operations. An operation that sets a timer contains the operations of the timer's callback. The
-program runs on the engine and on the model, and must give the same events on both. The first difference ends the run
-with an `EngineDivergenceError`, which has the seed and the shortest program that shows the difference.
+program must cause equal events on the engine and on the model. The first difference ends the run with an
+`EngineDivergenceError`, which has the seed and the shortest program that shows the difference.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class EngineReport:
     """
     Result of a run without a divergence. The *seed* repeats the run.
 
-    *operations* excludes the operations of callbacks. *events* is the number of answers, firings and errors, and
-    *fired* the number of timers that fired.
+    *operations* is the number of operations, without those of callbacks. *events* is the number of answers, firings and
+    errors, and *fired* is the number of timers that fired.
     """
 
     seed: int

@@ -2,8 +2,8 @@
 Random operations on the shipped designs: `python -m tickwheel.testing.fuzz --wheel heap --operations 1000000 --seed 7`.
 
 The command prints a line for each design, with the seed that repeats its run. The exit status is 1 if any design
-diverged. Without arguments, the command does ten million operations on the native wheel, and a million on each other
-wheel and on each engine, which takes some minutes. Callbacks of the engines set, move, cancel, drain, close and raise.
+diverged. Without arguments, the command does ten million operations on the native wheel, and a million on every other
+wheel or engine. This takes minutes. Callbacks of the engines set, move, cancel, drain, close and raise.
 """
 
 from __future__ import annotations

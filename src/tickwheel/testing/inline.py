@@ -80,7 +80,7 @@ class InlineScheduler(_Inline, Scheduler):
     Jobs fire inside `clock.advance` and `clock.jump`; jobs that are due at the start fire at `clock.advance(0)`.
 
     Attempts, retries, recurrence, expiry, stops and counts work as in a `Scheduler`. Limits and timeouts of handlers do
-    not apply. An async handler runs on an event loop of its own. An error of a handler is a failed attempt; an
+    not apply. An async handler runs on a separate event loop. An error of a handler is a failed attempt; an
     AssertionError also propagates from the call that moves the time. If the clock reads whole milliseconds, `delay=60`
     fires after exactly 60 s.
 
@@ -98,11 +98,11 @@ class InlineScheduler(_Inline, Scheduler):
 
 class AsyncInlineScheduler(_Inline, AsyncScheduler):
     """
-    An `AsyncScheduler` in memory whose jobs fire as the clock moves, like those of an `InlineScheduler`.
+    An `AsyncScheduler` in memory whose jobs fire when the clock moves, as in an `InlineScheduler`.
 
     `await scheduler.advance(60)` moves the clock, and runs async handlers on the running loop, which is the test's
-    loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. This
-    call runs the handlers on the application's loop, on which the scheduler was started. The arguments are those of
+    loop. If the test has no loop, as with the `TestClient` of FastAPI and Starlette, call `clock.advance(60)`. Then the
+    handlers run on the application's loop, on which the scheduler was started. The arguments are those of
     `InlineScheduler`.
     """
 
@@ -122,7 +122,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Start to fire as the clock moves, with async handlers on the running loop. A second call changes the loop.
+        Fire jobs when the clock moves, with async handlers on the running loop. A second call changes the loop.
         """
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def advance(self, delay: Seconds) -> None:
         """
-        Move the clock by *delay* seconds, like `ManualClock.advance`, and return when all due jobs have ended.
+        Move the clock by *delay* seconds, as `ManualClock.advance` does, and return when all due jobs have ended.
 
         Other tasks of the loop run between the jobs.
         """

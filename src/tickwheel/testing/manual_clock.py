@@ -1,5 +1,5 @@
 """
-A clock that a test moves from deadline to deadline, like trio's `MockClock`, and that fires attached engines.
+A clock that a test moves from deadline to deadline, and that fires attached engines. It resembles trio's `MockClock`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ManualClock(NonCopyable):
     calling thread. Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
     All methods may be called from any thread. A second thread that moves the time waits for the first. If a pool blocks
-    when it is full, a callback in one of its workers must not move the time. Otherwise, the first thread could wait for
-    that callback while the callback waits for the first thread.
+    when it is full, a callback in one of its workers must not move the time: the first thread could wait for that
+    callback while the callback waits for the first thread.
 
     Args:
         start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
@@ -120,7 +120,7 @@ class ManualClock(NonCopyable):
         """
         Move the time by *delay* seconds, 0 or more, and stop at each deadline on the way to fire its timers.
 
-        A delay of 0 fires due timers, and timers that they set with no delay.
+        A delay of 0 fires due timers, and timers that their callbacks set with no delay.
 
         Raises:
             ValueError: If *delay* is negative, NaN or infinite.

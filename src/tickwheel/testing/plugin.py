@@ -1,8 +1,8 @@
 """
-The pytest plugin: fixtures with time that a test moves. pytest finds the plugin if tickwheel is installed.
+The pytest plugin: fixtures whose time a test moves. pytest finds the plugin if tickwheel is installed.
 
-The plugin imports the rest of tickwheel only when a test requests a fixture. A fixture of the same name in a
-`conftest.py` or a test module takes precedence.
+The plugin imports the rest of tickwheel only when a test requests a fixture. A fixture in a `conftest.py` or a test
+module takes precedence over a fixture of this plugin with that name.
 """
 
 from __future__ import annotations

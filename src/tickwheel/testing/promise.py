@@ -1,5 +1,5 @@
 """
-Check the promise on a run of your own.
+Checks the promise on a run of your own.
 
     log = PromiseLog(wheel)
     timer = log.call_later(0.5, work)
@@ -34,7 +34,7 @@ class Event:
 
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
-            means that all timers due by then had a chance to fire.
+            means that all timers due by then should have fired.
         begun: Start time in seconds of the wheel's clock.
         ended: Time at which the call had returned; equal to *begun* if unknown.
         deadline: The new deadline of the timer in a "set" or "move".
@@ -154,7 +154,7 @@ class PromiseLog:
 @dataclass(slots=True)
 class _Life:
     """
-    A pending timer, as far as the log shows.
+    A pending timer, so far as the log shows.
 
     A firing before the return of the call that moves the timer may belong to the earlier deadline or to the new one.
     The log does not show which.

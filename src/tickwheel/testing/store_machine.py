@@ -3,9 +3,9 @@ Random writes on a store, compared with a model after each batch.
 
     report = run_store_machine(make_store, seed=7, writes=20_000)
 
-At random points the store is released and acquired again, by another store object if *reopen* is given. Running jobs
-must then be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`, whose text has
-the seed.
+At random points the store is released and acquired again, by another store object if *reopen* is given. After that,
+jobs that were running must be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`,
+whose text has the seed.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def run_store_machine(
     Run random *writes* on an empty store, and compare all observable results with the model.
 
     *make_store* returns an empty store that is not open. *reopen* returns another store object, not open, on the data
-    of a closed one, perhaps with more shards; None if the data ends with the object. The *seed* repeats the run. A
-    difference raises a StoreDivergenceError.
+    of a closed store object, perhaps with more shards; it is None if the data ends with the object. The *seed* repeats
+    the run. A difference raises a StoreDivergenceError.
     """
     rng = random.Random(seed)
     machine = _Machine(make_store(), rng)
@@ -262,7 +262,7 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows: the start of a pause, or of a request to stop.
+    Return *job* with the times that only the store knows: the start of a pause, or the time of a request to stop.
     """
     if stored is None:
         return job

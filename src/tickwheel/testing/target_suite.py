@@ -42,7 +42,7 @@ _RETRY = RetryPolicy(attempts=1000, kind="list", waits_ms=(30,), jitter=0)
 
 class Received(NamedTuple):
     """
-    A message that has arrived, with the value in its payload.
+    A message that has arrived, and the value from its payload.
 
     *message_id* is the same for all attempts. *fire_id* identifies the attempt that sent the message, and is
     percent-encoded as on the wire. Both are "" if the receiver does not report them.
@@ -59,7 +59,7 @@ class Receiver(Protocol):
 
     Attributes:
         handler: The handler of jobs for this receiver.
-        secret: A text that no message may show; "" if there is no secret.
+        secret: A text that no error message may show; "" if there is no secret.
     """
 
     handler: str
@@ -97,7 +97,7 @@ class Receiver(Protocol):
 
     def stall(self) -> None:
         """
-        Accept data but process nothing until `go_on`, like a stopped process. A connection is open at this call.
+        Accept data but process nothing until `go_on`, as a stopped process does. A connection is open at this call.
         """
 
     def go_on(self) -> None:
@@ -107,7 +107,7 @@ class Receiver(Protocol):
 
     def reset_all(self) -> None:
         """
-        Break all connections, and each new one at once, until `come_back`.
+        Break all connections, and each new connection immediately, until `come_back`.
         """
 
     def resets(self) -> int:
@@ -191,7 +191,7 @@ class TargetSuite:
         knows_repeats: True if the receiver drops duplicates.
         takes_largest: True if the receiver accepts the largest payload of a job.
         can_be_full: True if the receiver refuses messages while it has no room.
-        connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
+        connections_at_once: Maximum number of connections until the first one shows that the receiver is unreachable.
         connections_per_s: Maximum number of new connections per second while the receiver is unreachable.
     """
 
@@ -213,7 +213,7 @@ class TargetSuite:
     @contextmanager
     def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
         """
-        Yield a started rig, with a new receiver if none is given, and stop it at the end.
+        Yield a started rig, with a new receiver if *receiver* is None. The rig is stopped at the end.
         """
         rig = Rig(self.make_receiver() if receiver is None else receiver)
         try:
@@ -322,7 +322,7 @@ class TargetSuite:
 
     def test_connections_are_reset(self) -> None:
         """
-        A receiver that breaks each connection gets about one per second, however many jobs there are.
+        A receiver that breaks each connection gets about one connection per second, for any number of jobs.
         """
         with self.rig() as rig:
             rig.set("before", -1)

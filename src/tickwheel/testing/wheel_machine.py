@@ -1,11 +1,11 @@
 """
-Random operations on a wheel, compared with a simple model after each step.
+Runs random operations on a wheel and a simple model, and compares the two after each step.
 
     report = run_machine(make_wheel, seed=7, operations=100_000)
 
-A run consists of episodes, each with a new wheel that starts at another critical instant. The first difference, or the
-first broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the shortest list of
-operations that still fails; `replay(make_wheel, case)` runs such a list.
+A run consists of episodes. In each, a new wheel starts at another critical instant. The first difference, or the first
+broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the shortest list of operations that
+still fails; `replay(make_wheel, case)` runs such a list.
 
 The design follows Caffeine's `TimerWheelFuzzer`; the shrinking follows A. Zeller, "Simplifying and Isolating
 Failure-Inducing Input", 2002.
@@ -51,8 +51,8 @@ class MachineReport:
     """
     Result of a run without a divergence. The *seed* repeats the run.
 
-    *episodes* is the number of wheels, *kinds* the number of operations by kind, and *expired* the number of expired
-    entries.
+    *episodes* is the number of wheels, *kinds* the number of operations of each kind, and *expired* the number of
+    expired entries.
     """
 
     seed: int
@@ -167,7 +167,7 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
     """
     Run random *operations*, and compare each answer with the model's. The *seed* repeats the run.
 
-    The invariants are checked after each *check_every* operations. Only the value 1 locates a divergence exactly. A
+    The invariants are checked after each *check_every* operations. A *check_every* of 1 locates a divergence exactly. A
     DivergenceError has the shortest list of operations that shows the difference.
     """
     kinds: Counter[str] = Counter()

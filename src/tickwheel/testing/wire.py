@@ -17,11 +17,11 @@ _CHUNK = 1 << 16
 
 class Wire:
     """
-    Relays TCP connections from a port of its own to *port*, with faults on demand.
+    Relays TCP connections from its own port to *port*, with faults on demand.
 
     A test can cut the relay, and mend it on the same port. It can swallow answers: the server still receives requests,
-    but the client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped
-    server. And it can reset each connection, like a proxy whose server has ended.
+    but the client gets no answer, as if the server died between its work and its answer. It can stall, as a stopped
+    server does. And it can reset each connection, as a proxy does after its server has ended.
 
     Attributes:
         resets: Number of connections that `reset_all` has reset.
@@ -53,7 +53,7 @@ class Wire:
 
     def swallow(self, after: int = 0) -> None:
         """
-        Relay the next *after* answers, and then no answer until `mend`.
+        Relay the next *after* answers, then drop all answers until `mend`.
         """
         self._answers = after
 
@@ -68,7 +68,7 @@ class Wire:
 
     def reset_all(self) -> None:
         """
-        Reset all connections, and each new one at once, until `mend`.
+        Reset all connections, and each new connection immediately, until `mend`.
         """
         self.cut()
         self._resets_all = True

@@ -32,7 +32,7 @@ class DriverTests:
 
     async def clean_up(self) -> None:
         """
-        Await briefly inside a coroutine that is being cancelled. Only drivers that run coroutines need it.
+        Await briefly inside a coroutine that is being cancelled. Only drivers that run coroutines override this.
         """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -49,19 +49,19 @@ class DriverTests:
 
     async def until(self, signal: threading.Event) -> None:
         """
-        Let time pass until the signal is set; fail after `PATIENCE_S`.
+        Let time pass until *signal* is set; fail after `PATIENCE_S`.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that no timer that *act* sets fires before all of them are set.
+        Call *act* inside a callback, so that its timers fire only after all of them are set.
         """
         wheel.call_later(0, act)
 
     async def settle(self, wheel: TimerWheel) -> None:
         """
-        Wait until all timers that are due by now have fired.
+        Wait until all timers that are due now have fired.
         """
         signal = threading.Event()
         wheel.call_later(0, signal.set)

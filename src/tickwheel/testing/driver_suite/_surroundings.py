@@ -1,5 +1,5 @@
 """
-The caller's environment: thread, clock, context, errors, and the end of a block.
+The caller's environment: thread, clock, context, errors, and the end of an `async with` block.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class SurroundingsTests(DriverTests):
         """
         At the end of an `async with` block, the wheel's coroutines have ended and its timers are cancelled.
 
-        An error of the block propagates. `aclose` does the same, and returns the pending timers.
+        An error of the block propagates. `aclose` ends coroutines and timers, too, and returns the pending timers.
         """
 
         async def scenario() -> None:

@@ -7,7 +7,7 @@ To test an engine, write a subclass. pytest collects it; unittest does, too, if 
         def make_engine(self, clock, max_pending=None):
             return MyEngine(clock, max_pending=max_pending)
 
-The engine's deadlines must be exact: it must not round them to ticks.
+The engine's deadlines must be exact; an engine that rounds deadlines to ticks fails.
 """
 
 from tickwheel.testing.engine_suite._arm import ArmTests

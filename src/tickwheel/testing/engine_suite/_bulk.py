@@ -14,7 +14,7 @@ __all__ = ["BulkTests"]
 class BulkTests(EngineTests):
     def bulk(self, delays: Iterable[float], max_pending: int | None = None) -> tuple[Rig, array[int], list[int]]:
         """
-        Return a rig, the ids of timers with these delays, and a list that collects the ids of expired timers.
+        Return a rig, the ids of timers with *delays*, and a list that collects the ids of expired timers.
         """
         rig = self.rig(max_pending=max_pending)
         expired: list[int] = []

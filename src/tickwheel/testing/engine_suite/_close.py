@@ -113,7 +113,7 @@ class CloseTests(EngineTests):
 
     def test_a_fork_inside_a_callback(self) -> None:
         """
-        After a fork inside a callback, the child completes this callback and does not fire the rest of its batch.
+        After a fork inside a callback, the child completes this callback and fires no more timers of the batch.
         """
         rig = self.rig()
 

@@ -1,5 +1,5 @@
 """
-Every method, on a timer in every state, from every place. The answers depend only on the state.
+Calls every method on a timer in every state, from every place. The answers depend only on the state.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Overlapping calls of one timer. A rescheduled timer is due or called again while an earlier call is running.
+Overlapping calls of one timer: a rescheduled timer is due or called again while its earlier call is running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 class OverlapTests(EngineTests):
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig, the timers handed to its runner, and a due timer. Each call of the timer runs the next of *acts*.
+        Return a rig, the timers handed to its runner, and a due timer, each call of which runs the next of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -137,7 +137,7 @@ class OverlapTests(EngineTests):
 
     def test_an_error_in_a_context(self) -> None:
         """
-        A callback that raises the error of a context in use is called only once, and the error is reported.
+        A callback that raises the error "cannot enter context" is called only once, and the error is reported.
         """
 
         def fail() -> None:

@@ -9,7 +9,7 @@ __all__ = ["RunnerTests"]
 class RunnerTests(EngineTests):
     def handed(self) -> tuple[Rig, list[DueTimer]]:
         """
-        Return a rig, and three due timers that were handed to its runner but not run.
+        Return a rig, and three due timers that were handed to the rig's runner but not run.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

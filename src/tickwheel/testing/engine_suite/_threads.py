@@ -17,7 +17,7 @@ PATIENCE_S = 20.0
 class ThreadTests(EngineTests):
     def test_a_turn_beside_a_turn(self) -> None:
         """
-        While one thread fires, `fire_due` in another thread returns 0 at once, and no firing is lost.
+        While one thread fires timers, `fire_due` in another thread returns 0 immediately, and no firing is lost.
         """
         rig = self.rig()
         answers: list[int] = []
@@ -71,7 +71,7 @@ class ThreadTests(EngineTests):
 
     def test_hammered(self) -> None:
         """
-        Each timer has exactly one outcome while four threads set, move and cancel, and a fifth thread fires.
+        Each timer has exactly one outcome while four threads set, move and cancel timers and a fifth fires them.
 
         A timer that is moved while it fires may have two outcomes, because it fires once more.
         """
@@ -88,7 +88,7 @@ class ThreadTests(EngineTests):
 
 class Hammering:
     """
-    Four threads with their own timers, and a fifth thread that fires. Each of the four moves every second timer.
+    Four threads with their own timers, and a fifth thread that fires all timers. The four move every second timer.
 
     *fired* has the number of calls per timer. *outcomes* has each timer, with its number and the result of its cancel.
     """

@@ -58,7 +58,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        Jobs with rules that a node cannot read stay aside, and do not hide later jobs, however many there are.
+        Any number of jobs whose rules a node cannot read stay set aside, and do not hide later jobs.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
@@ -204,7 +204,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A claimed job that is asked to stop stays in its shard, where its owner ends it or the next owner recovers it.
+        A claimed job that is asked to stop stays in its shard. The owner ends the job, or the next owner recovers it.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -252,7 +252,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases of the partition of keys "{k}...". Jobs with these keys can be claimed under each of these leases.
+    Return the leases of the partition of the keys "{k}...". Each lease allows claiming jobs with these keys.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

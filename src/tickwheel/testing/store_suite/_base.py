@@ -43,7 +43,7 @@ _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_pha
 
 class Rig:
     """
-    An open store, whose shards the test owns. Instants are relative to *now*, the store's time at the start.
+    An open store whose shards the test owns. Instants count from *now*, the store's time at the start.
     """
 
     def __init__(self, store: Store) -> None:

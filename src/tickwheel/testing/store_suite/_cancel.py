@@ -58,7 +58,7 @@ class CancelTests(StoreTests):
 
     def test_cancel_stops(self) -> None:
         """
-        A running job that is asked to stop expires, and stays running until its firing settles.
+        A running job that is asked to stop counts as expired, and stays running until its firing is settled.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -75,7 +75,7 @@ class CancelTests(StoreTests):
 
     def test_stopped_for_good(self) -> None:
         """
-        A job that was asked to stop stays expired after a failure and a clock step, until it is moved or replayed.
+        A job that was asked to stop stays expired until a move or replay, even after a failure and a clock step.
         """
         with self.rig() as rig:
             job = rig.running("key", expires_at=rig.now + 90_000)

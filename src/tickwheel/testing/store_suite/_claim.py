@@ -73,7 +73,7 @@ class ClaimTests(StoreTests):
 
     def test_a_job_that_a_later_write_of_the_batch_changes(self) -> None:
         """
-        The job is kept with its change, and does not begin.
+        The job has its change, and does not begin.
         """
         with self.rig() as rig:
             due = rig.now - 1

@@ -37,7 +37,7 @@ def value_of(column: Column, due_at: int) -> Any:
 
 def jobs_of_their_own(due_at: int) -> Iterator[tuple[str, Job]]:
     """
-    Yield a plain job, and for each column of a `Set` a job with a unique value in that column only.
+    Yield a plain job and, for each column of a `Set`, a job in which only that column has a unique value.
     """
     yield "plain", Job("plain", 0, due_at, handler="h", first_set_at=due_at - 1_000)
     for column in ALL:

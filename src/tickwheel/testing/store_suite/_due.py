@@ -115,7 +115,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan returns the jobs of given lanes, or of all other lanes, page by page, and reads a bounded number of rows.
+        A scan returns the jobs inside or outside of given lanes, page by page, and reads a bounded number of rows.
         """
         with self.rig() as rig:
             rig.store.apply(

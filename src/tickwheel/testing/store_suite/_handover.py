@@ -89,7 +89,7 @@ class HandoverTests(SharedTests):
 
     def test_questions_about_what_was_left(self) -> None:
         """
-        The node that runs an attempt answers requests about it, even if the shard has another owner or no owner.
+        The node that runs an attempt answers requests about the attempt, even if the node has lost the shard.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:

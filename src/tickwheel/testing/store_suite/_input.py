@@ -77,7 +77,7 @@ class InputTests(StoreTests):
 
     def test_what_cannot_be_asked(self) -> None:
         """
-        A key that no row can have is refused or not found. Times in a query may be of any size, even beyond int64.
+        A key that no row can have is refused or not found. Times in a query may have any value, even beyond int64.
         """
         with self.rig() as rig:
             rig.pending("key")

@@ -1,5 +1,5 @@
 """
-A run that has had an attempt keeps its message id when it gets another generation or instant.
+A run that has made an attempt keeps its message id when its generation or instant changes.
 """
 
 from __future__ import annotations

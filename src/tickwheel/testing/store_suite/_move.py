@@ -38,7 +38,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        A recurring job that is run now records its scheduled run once, but not if the job is being retried or is late.
+        A recurring job that is run now stores its scheduled run once, but not if the job is being retried or is late.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

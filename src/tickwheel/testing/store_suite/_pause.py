@@ -187,7 +187,7 @@ class PauseTests(StoreTests):
 
     def test_rescued(self) -> None:
         """
-        If a job is paused while it runs, and its owner dies, it is pending and paused, and due under no later owner.
+        A job that is paused while it runs, and loses its owner, is pending and paused. It is due under no later owner.
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
@@ -207,7 +207,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        A job that was set aside can be paused, and then no node claims it. After the resume it is in its own shard.
+        A job that was set aside can be paused; no node then claims it. After the resume, it is in its key's shard.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")

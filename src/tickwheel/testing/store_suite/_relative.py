@@ -1,5 +1,5 @@
 """
-Relative due times. If a store has its own clock, it counts relative due times from this clock.
+Relative due times. A store with its own clock counts relative due times from this clock.
 """
 
 from __future__ import annotations

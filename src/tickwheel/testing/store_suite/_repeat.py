@@ -1,5 +1,5 @@
 """
-A repeated write gets the answer of the first, and changes nothing.
+A repeated write changes nothing and gets the answer to the first write.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        If a batch has equal writes under one idempotency mark, only the first is done. Other writes are not affected.
+        If equal writes of a batch have one idempotency mark, only the first is done. All other writes are unaffected.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -103,7 +103,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        An expired answer is not used. The write is done again, also as part of another request.
+        An expired answer is not used. The write is done again, even if another request contains it.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -63,7 +63,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_many(self) -> None:
         """
-        However many jobs wait for a paused handler, other jobs of the same target are found, up to the limit.
+        Any number of jobs may wait for a paused handler: the target's other jobs are found, up to the limit.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

@@ -166,7 +166,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        Changed policies do not move a run. Only a changed jitter moves a run, to the run's share of the new jitter.
+        Changed policies do not move a run, but a changed jitter does: the run gets the key's share of the new jitter.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)
@@ -191,7 +191,7 @@ def _text(rig: Rig, every: int, **fields: Any) -> str:
 
 def _set(rig: Rig, key: str, *, every: int = HOUR, **fields: Any) -> Answer:
     """
-    Set the series again, like a program at its start, with a first run one interval from now.
+    Set the series again, as a program does at its start, with a first run one interval from now.
     """
     rule = {name: fields.pop(name) for name in ("misfire", "jitter_ms", "until", "max_runs") if name in fields}
     anchor, after = fields.pop("anchor", every), fields.pop("after", every)

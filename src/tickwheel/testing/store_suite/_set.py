@@ -173,7 +173,7 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        A `Set` of a started job begins a new generation, in any mode. The old firing cannot end the new generation.
+        In any mode, a `Set` of a started job begins a new generation, which the old firing cannot end.
         """
         with self.rig() as rig:
             for mode in SetMode:

@@ -47,7 +47,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next expiration. Ask the wheel twice, with a check in between, because the call must change nothing.
+        Return the next expiration. Ask the wheel twice, and check in between that the call changes nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()

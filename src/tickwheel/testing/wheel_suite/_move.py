@@ -11,7 +11,7 @@ __all__ = ["MoveTests"]
 class MoveTests(WheelTests):
     def test_every_small_move(self) -> None:
         """
-        An entry with any delay that is moved at any time to any other delay expires at its last deadline.
+        An entry expires at its last deadline, whatever its first delay, the time of its move, and its new delay.
 
         (go-zero's wheel failed in 26 % of these cases.)
         """
