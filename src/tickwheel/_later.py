@@ -1,5 +1,5 @@
 """
-Imports the names of a package on first use, so that `import tickwheel` stays cheap (PEP 562).
+Imports a package's public names on first use, so that `import tickwheel` stays cheap (PEP 562).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["later"]
 
 def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return a `__getattr__` and `__dir__` for *package*, which import names on first use. *homes* lists the names.
+    Return the functions `__getattr__` and `__dir__` for *package*. *homes* has the names to import, by module.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

@@ -4,7 +4,7 @@ Clocks, and the conversion of seconds to nanoseconds (`tickwheel._core.to_ns`).
 Internally, a time is an integer of nanoseconds. Callers use seconds in a float, as everywhere in Python. There are two
 rules of conversion:
 
-* `seconds(ns)` is `ns / 1e9`, just as `time.monotonic()` follows from `time.monotonic_ns()`.
+* `seconds(ns)` is `ns / 1e9`, which is also how `time.monotonic()` follows from `time.monotonic_ns()`.
 * `to_deadline(s)` is the least integer whose `seconds()` is not below *s*. If *s* is exact, such as an int, the
   integer is also not below `s * 10**9` in exact arithmetic.
 
@@ -45,13 +45,13 @@ class Clock(Protocol):
     """
     The source of time for a wheel's driver.
 
-    `monotonic_ns()` never goes back and never jumps; deadlines refer to it. `wall_ns()` is the time since the epoch;
-    only instants of the wall clock, such as "at 09:00", use it. Both may be called from any thread.
+    `monotonic_ns()` never goes back and never jumps; deadlines are readings of this clock. `wall_ns()` is the time
+    since the epoch; only instants of the wall clock, such as "at 09:00", use it. Both may be called from any thread.
     """
 
     def monotonic_ns(self) -> int:
         """
-        Return the nanoseconds since a fixed point. The result is never less than an earlier one.
+        Return the nanoseconds since a fixed point. The result is never less than an earlier result.
         """
 
     def wall_ns(self) -> int:
@@ -70,9 +70,8 @@ class MonotonicClock:
     """
     The system's monotonic clock, which stops while the machine is suspended.
 
-    The native engine recognises this class, and reads the clock without a Python call. So replacing
-    `time.monotonic_ns`, for example in a test, does not affect the engine. For consistency, the replacement does not
-    affect this class either.
+    The native engine recognises this class, and reads the clock without a Python call. If a test replaces
+    `time.monotonic_ns`, the engine is therefore unaffected. So is this class, for consistency.
     """
 
     def __repr__(self) -> str:
@@ -95,7 +94,7 @@ class MonotonicClock:
 
 class BootClock(MonotonicClock):
     """
-    The time since boot, including suspend, so that a one-hour timer is due after an hour even if the machine sleeps.
+    The time since boot, including suspend: a one-hour timer is due after an hour even if the machine sleeps.
 
     On systems without CLOCK_BOOTTIME (macOS, Windows) this clock is CLOCK_MONOTONIC.
     """
@@ -114,11 +113,12 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
     """
     Return the least deadline in nanoseconds that is not before *when*.
 
-    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) are not rounded to a float, so
-    their deadline is not early by even a nanosecond.
+    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) are not rounded to a float
+    first, so their deadline is not even a nanosecond early.
 
     Args:
-        when: Seconds on a clock, or a timedelta. Below zero counts as zero; `inf`, or more than 292 years, as never.
+        when: Seconds on a clock, or a timedelta. A negative value counts as zero; `inf`, or more than 292 years, means
+            never.
         name: Name of the value in error messages.
 
     Returns:

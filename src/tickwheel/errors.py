@@ -51,7 +51,7 @@ _SHOWN_MAX = 100
 
 class TickwheelError(Exception):
     """
-    The base class of all errors that tickwheel raises; catch it to catch all of them.
+    The base class of all errors that tickwheel raises.
     """
 
     is_transient = False
@@ -98,7 +98,7 @@ class TooManyTimersError(TickwheelError, RuntimeError):
 
 class ReentrantError(TickwheelError, RuntimeError):
     """
-    A function was called from inside itself, which it does not allow.
+    A function that does not allow it was called from inside itself.
     """
 
     def __init__(self, call: str) -> None:
@@ -108,7 +108,7 @@ class ReentrantError(TickwheelError, RuntimeError):
 
 class ExecutorFullError(TickwheelError, RuntimeError):
     """
-    A pool's queue is full, and its policy is to reject; the callback was not called.
+    A pool's queue is full, and the pool's policy is to reject; the callback was not called.
     """
 
     is_transient = True
@@ -197,7 +197,7 @@ class SpanExceededError(TickwheelError, ValueError):
 
 class ValueTooLargeError(TickwheelError, ValueError):
     """
-    The value alone is larger than the cache's maxsize; the cache did not store it.
+    A single value is larger than the cache's maxsize; the cache did not store the value.
     """
 
     def __init__(self, size: float, maxsize: float) -> None:

@@ -30,7 +30,7 @@ _DEFAULT_WORKERS = 32
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """
-    Return asyncio's own loop for a system thread, with the original selector if gevent has replaced it.
+    Return asyncio's own loop for a system thread. The selector is the original, even if gevent has replaced it.
     """
     if not is_patched():
         return asyncio.new_event_loop()
@@ -41,7 +41,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
-    Run *coroutine* on *loop* from another thread, like asyncio's function of this name. Return our kind of `Future`.
+    Do what asyncio's function of this name does, but return tickwheel's `Future`.
     """
     future: Future[R] = Future()
 

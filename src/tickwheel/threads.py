@@ -2,9 +2,9 @@
 Internal: system threads and their locks, even if gevent has replaced threads by greenlets.
 
 gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that
-waited there would stop its whole hub. So our threads, and the locks between them and their callers, are always those of
-the system, which gevent keeps. A caller waits for one of our threads by a `Gate`, which lets other greenlets run.
-eventlet does not keep the originals, so it is refused.
+waited there would stop its whole hub. So our threads, and the locks between them and their callers, are always the
+system's originals, which gevent keeps. A caller waits for one of our threads at a `Gate`, which lets other greenlets
+run. eventlet does not keep the originals, so it is refused.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ else:
 
 class Gate:
     """
-    A gate that opens once, for threads and greenlets, because gevent's locks sometimes miss releases by threads.
+    An event that is set once, for threads and greenlets. gevent's own locks sometimes miss releases by threads.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")
@@ -135,7 +135,7 @@ class Gate:
 
 class CallLock:
     """
-    A lock for callers that wait while they hold it.
+    A lock for callers that may block while they hold the lock.
 
     A greenlet that waits for this lock lets other greenlets run, even if gevent patched the process after the lock was
     made.
@@ -175,8 +175,8 @@ class Thread(_Base):
     """
     A system thread with the interface of `threading.Thread`.
 
-    If gevent has replaced `threading`, the thread is started by the original functions, and `threading` does not list
-    it.
+    If gevent has replaced `threading`, the original functions start the thread, and `threading` does not list the
+    thread.
     """
 
     _gate: Gate | None = None
@@ -261,7 +261,7 @@ _FRAMES: Final = 400
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:
     """
-    Run *call* in this thread and return True. If *call* might be interrupted, return False without running it.
+    Run *call* in this thread and return True. If a signal might interrupt *call*, return False without running it.
     """
     if is_patched() or not _has_stack():
         return False

@@ -96,9 +96,9 @@ class Pending(NamedTuple):
         callback: The callback; None for a keyed timer.
         args: The callback's arguments; for a keyed timer, (key, value).
         deadline: The deadline in seconds of the wheel's clock; inf for never.
-        remaining: Seconds from now until the deadline; negative if the timer is overdue.
+        remaining: Seconds from now until the deadline; negative if overdue.
         timer: The handle, a `Timer` or a `Periodic`, while the timer is pending. None for a keyed timer, and for a
-            timer in bulk, whose id is the only argument.
+            timer that was set in bulk; such a timer's id is its only argument.
     """
 
     callback: Callback | None
@@ -110,7 +110,7 @@ class Pending(NamedTuple):
 
 class NonCopyable:
     """
-    A class whose objects cannot be pickled or copied, because a copy would share half of their state.
+    A class whose objects cannot be pickled or copied, because a copy would share part of the original's state.
     """
 
     __slots__ = ()

@@ -73,9 +73,9 @@ class Cron:
 
     Attributes:
         line: The five or six fields, in upper case, with aliases resolved.
-        day_match: Meaning of a line that restricts both day fields.
+        day_match: Meaning of a line that restricts both the day of the month and the weekday.
         dst_gap: Policy for times in a gap; None for the default of the line's dialect.
-        dst_overlap: Policy for times that are shown twice; None for the default of the line's dialect.
+        dst_overlap: Policy for times that the clock shows twice; None for the default of the line's dialect.
     """
 
     line: str
@@ -90,7 +90,7 @@ class Cron:
         Read a line, which may begin with `TZ=zone`.
 
         Raises:
-            RecurrenceError: If the line cannot be read, never fires, or the zone is unknown; the message names the
+            RecurrenceError: If the line is invalid or never fires, or the zone is unknown; the message names the bad
                 part.
         """
         if not isinstance(text, str):
@@ -116,8 +116,7 @@ class Cron:
         """
         Return the first instant in ms since the epoch later than *after*, or None if there is none within 50 years.
 
-        If the zone's calendar omits a day, and *makes_up* is True, the day's runs are made up for at the end of the
-        gap.
+        If the zone's calendar omits a day, *makes_up* moves that day's runs to the end of the gap.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000
@@ -150,7 +149,7 @@ class Cron:
     @property
     def words(self) -> str | None:
         """
-        The line in English without its zone, such as "at 09:00 on Monday through Friday"; None for Quartz's days.
+        The line in English without its zone, such as "at 09:00 on Monday through Friday"; None with Quartz's terms.
         """
         return _fields.words_of(six_fields(self.line), has_seconds=len(self.line.split()) == WITH_SECONDS)
 
@@ -166,7 +165,7 @@ class Cron:
     @property
     def is_literal(self) -> bool:
         """
-        Return True for the literal reading of the line, False for once a day (see `_zones`).
+        True if the line is read as "literal", False if as "once a day" (see `_zones`).
         """
         fields = self.line.split()
         return len(fields) == WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")

@@ -5,8 +5,8 @@ Every N days, weeks or months, at a time of the wall clock.
     every="2 weeks", time="9:30"     each second week, on the weekday of the first run
     every="1 month", time="00:00"    each month, on the day of the first run, or on the last day of a shorter month
 
-Weeks are 7 days, and years 12 months. Times in a gap or an overlap of the zone follow the rule "once a day" of
-`_zones`.
+Weeks are 7 days, and years 12 months. If the zone's clock skips or repeats the time, the rule "once a day" of `_zones`
+applies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TIME_REMEDY: Final = "pass a time of the day such as '02:00' or '23:59:30'"
 
 class Step(NamedTuple):
     """
-    A number of days or of months; the other number is 0.
+    A number of days, or a number of months. One of the two is 0.
     """
 
     days: int
@@ -83,7 +83,7 @@ class Dates:
         time: The time of day, in whole seconds.
         anchor_on: The first date. If a later month lacks this day, the run is on the last day of that month.
         dst_gap: Policy for a time in a gap; None for a run at the end of the gap.
-        dst_overlap: Policy for a time that is shown twice; None for a run at the first time.
+        dst_overlap: Policy for a time that the clock shows twice; None for a run at the first.
     """
 
     step: Step
@@ -98,7 +98,7 @@ class Dates:
         cls, start: int, step: Step, at: dt.time, tz: str, *, gap: DstGap | None, overlap: DstOverlap | None
     ) -> Dates:
         """
-        Return the series that starts at the first occurrence of the time of day *at* not before *start* (epoch ms).
+        Return the series that starts at the first time of day *at* that is not before *start* (epoch ms).
 
         An unknown zone raises a RecurrenceError.
         """
@@ -124,8 +124,8 @@ class Dates:
         """
         Return the first instant in ms since the epoch later than *after*, or None at the end of the calendar.
 
-        The result may be before the anchor, because the anchor only determines the phase. If the zone's calendar omits
-        a day, and *makes_up* is True, the day's run is made up for at the end of the gap.
+        The result may be before the anchor, because the anchor only determines which dates match. If the zone's
+        calendar omits a day, *makes_up* moves that day's run to the end of the gap.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:
@@ -139,7 +139,7 @@ class Dates:
 
     def previous(self, instant: int) -> int:
         """
-        Return an instant on the last date of the series before the date of *instant*.
+        Return an instant on the last date of the series that is before the date of *instant*.
         """
         index = self._index(self.date_of(instant))
         return self._instant(self._date(index - 1))
@@ -152,7 +152,7 @@ class Dates:
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return True if *other*, which must have the same step, has the same dates.
+        Return True if *other*, whose step must be equal, has the dates of this series.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0
@@ -164,7 +164,7 @@ class Dates:
     @property
     def meaning(self) -> Hashable:
         """
-        A value that is equal for all spellings of the series, whatever its phase.
+        A value that is equal for all spellings of the series. The anchor does not affect it.
         """
         return self.step, self.time, self._policies, zone_data(self.tz)
 

@@ -1,5 +1,5 @@
 """
-Days of a month for which Quartz has terms, but cronsim does not.
+Days of a month that Quartz has terms for, but cronsim lacks.
 
     15W     the weekday (Monday to Friday) nearest to the 15th, in the same month
     L-3     three days before the last day

@@ -1,5 +1,5 @@
 """
-Exclusions: days, or matches of a second cron line, that a series leaves out.
+Exclusions: days, or matches of a second cron line, on which a series has no runs.
 
 An exclusion is compared with the wall-clock time of a run in the exclusion's zone. A line of five fields excludes whole
 minutes, so `* * * * SAT,SUN` excludes the weekend for any rule. A line of six fields excludes single seconds.
@@ -30,7 +30,7 @@ _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-
 @dataclass(frozen=True, slots=True)
 class Exclusion:
     """
-    A valid exclusion; made with `parse`.
+    A valid exclusion, which `parse` returns.
 
     Attributes:
         first: The first excluded day, or None for a line.
@@ -69,9 +69,9 @@ class Exclusion:
         """
         Return a time until which every instant from *instant* on is excluded, or None if *instant* is not excluded.
 
-        Times are in ms since the epoch, before the year 9999. A change of the zone's offset ends the range, because
-        wall-clock times after it must be compared again. *line* is the cron line of the series, if the series follows
-        this zone's wall clock. Times between the matches of *line* then count as excluded.
+        Times are in ms since the epoch, before the year 9999. The range ends at a change of the zone's offset, because
+        wall-clock times must then be compared again. *line* is the cron line of the series, if the series follows this
+        zone's wall clock. If *line* is given, times between its matches count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -114,10 +114,10 @@ def _line(text: str, tz: str) -> Cron:
 
 def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
     """
-    Return the end of the range around *wall* that *line* matches, or None if the line does not match.
+    Return the end of the range around *wall* that *line* matches, or None if *line* does not match *wall*.
 
-    The finest field that omits a value of *among* decides. Without such a field, the range ends with the last matching
-    day.
+    The finest field of *line* that omits a value of *among* determines the end. Without such a field, the range ends
+    with the last matching day.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

@@ -43,7 +43,7 @@ _LAST_YEAR = 9900
 
 class BadFieldError(Exception):
     """
-    The field cannot be read. The message is cronsim's name of the field.
+    The field cannot be read. The message is cronsim's name for the field.
     """
 
 
@@ -52,7 +52,7 @@ class NeverFiresError(Exception): ...
 
 def check(fields: str, *, needs_both: bool = False) -> None:
     """
-    Refuse six *fields* that cannot be read (BadFieldError), or that match no day of any year (NeverFiresError).
+    Refuse six *fields* that cannot be read (BadFieldError), or that never match any day (NeverFiresError).
 
     With *needs_both*, here and in the functions below, a day has to match both day fields, even if one begins with a
     star.
@@ -71,7 +71,7 @@ def check(fields: str, *, needs_both: bool = False) -> None:
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
-    Return the first match of six *fields* after *wall* (or at it, if *inclusive*), or None if none is within 50 years.
+    Return the first match of six *fields* after *wall* (if *inclusive*, at or after); None without a match in 50 years.
     """
     if wall.year > _LAST_YEAR:
         return None
@@ -146,9 +146,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return the variants of *fields* that cronsim can read, each with a special term, such as `15W`, or None.
+    Return the variants of *fields* that cronsim can read. Each is paired with a special term, such as `15W`, or None.
 
-    A match of a variant must also satisfy its term.
+    A match of a variant counts only if it also satisfies the variant's term.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

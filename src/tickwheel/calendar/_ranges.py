@@ -22,7 +22,7 @@ _DIGITS: Final = 2
 
 def unwrapped(term: str, index: int) -> str:
     """
-    Return *term*, or the list of its values if its range wraps around. *index* is the index of its field, of six.
+    Return *term*, or the list of its values if its range wraps around. *index* is the field's index, 0 to 5.
     """
     span, slash, step = term.partition("/")
     begin, end = (_value(each, index) for each in span.partition("-")[::2])

@@ -1,18 +1,18 @@
 """
-Converts wall-clock times of a zone to instants, also where clocks are set forward (a gap) or back (an overlap).
+Converts wall-clock times of a zone to instants, even where clocks are set forward (a gap) or back (an overlap).
 
 A cron line can be read in two ways, both long established:
 
 * literal: the line fires whenever the wall clock shows a matching time. A time inside a gap never shows and is skipped;
   a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
-* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap, the line fires
-  at the gap's end; inside an overlap, at the first of the two times. So a nightly job is neither lost nor doubled. A
-  gap may omit a whole day (Pacific/Apia, 30 December 2011). The job's misfire rule decides whether the runs of that day
-  are made up for at the end of the gap, or left out.
+* once a day: a line whose minutes and hours are spelled out means "that time of each day". If the time is in a gap, the
+  line fires at the gap's end; if in an overlap, at the first of the two times. So a nightly job is neither lost nor
+  doubled. A gap may omit a whole day (Pacific/Apia, 30 December 2011). The job's misfire rule decides whether the runs
+  of that day are made up for at the end of the gap, or left out.
 
-"Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is its rule for all other
-jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps instead.
-Instants here are whole seconds since the epoch.
+"Once a day" is the rule of Debian's cron(8) for jobs "that run at a specific time". "Literal" is Debian's rule for all
+other jobs, and the rule of robfig/cron for six fields. A schedule may state its own policy for gaps and for overlaps
+instead. Instants here are whole seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first matching instant later than *after*. Each matching wall-clock time has only one instant.
+    Return the first matching instant later than *after*, by the rule "once a day": one per wall-clock time.
 
-    Without *makes_up*, the times of a day that the calendar of *zone* omits are left out.
+    If *makes_up* is False, the times of a day that the calendar of *zone* omits have no instant.
     """
     wall = next_wall(wall_of(after, zone), inclusive=False)
     while wall is not None:
@@ -111,7 +111,7 @@ def next_by_policy(
 
 def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
     """
-    Return the first matching instant later than *after*. In an overlap, only the pass that *overlap* asks for counts.
+    Return the first matching instant later than *after*. *overlap* selects the passes of an overlap that count.
     """
     while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
         wall = wall_of(found, zone)
@@ -138,7 +138,7 @@ def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *
 
 def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
     """
-    Return the first second in (*start*, *end*] whose offset differs from that at *start*, or None.
+    Return the first second in (*start*, *end*] whose offset differs from the offset at *start*, or None.
     """
     offset = _offset(start, zone)
     low = start

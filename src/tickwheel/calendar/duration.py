@@ -22,10 +22,10 @@ def from_text(text: str) -> float:
     """
     Parse *text* as seconds: numbers with units (ms, s, m or min, h, d, w), or an ISO 8601 duration.
 
-    A leading minus sign is allowed, as for a number of seconds.
+    A leading minus sign is allowed.
 
     Raises:
-        ValueError: If the text has another form, or has years or months, which have no fixed length. The message has
+        ValueError: If the text is not of this form, or has years or months, which have no fixed length. The message has
             the remedy.
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)

@@ -1,5 +1,5 @@
 """
-Internal: a caller's instant of the wall clock.
+Internal: parses a caller's instant of the wall clock.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def from_iso(text: str) -> datetime:
 
 def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
-    Convert *when* to nanoseconds, and the zone for display.
+    Convert *when* to nanoseconds since the epoch; also return the zone for display.
 
-    The result is rounded so that neither it, nor its float in seconds, is before *when*. The errors are those of
-    `call_at_wall`.
+    The nanoseconds are rounded so that neither they, nor their float in seconds, are before *when*. The errors are
+    those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -1,5 +1,5 @@
 """
-Internal: a caller's time zone.
+Internal: checks a caller's time zone.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def zone_of(tz: str) -> ZoneInfo:
 
 def zone_release() -> tuple[str, str] | None:
     """
-    Return the release of the zone data ("" if unknown), and its folder or package; None if there are no data.
+    Return the release of the zone data ("" if unknown), and the folder or package of the data; None without any data.
 
     Python searches the system's folders first, and then the package `tzdata`.
     """
@@ -139,7 +139,7 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the contents of the zone's file, which aliases such as 'US/Eastern' share; without a file, the zone's name.
+    Return the contents of the file of *tz*, which are equal for aliases such as 'US/Eastern'; without a file, the name.
     """
     if tz in _UTC_NAMES:
         return _UTC
