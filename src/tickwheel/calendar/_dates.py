@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
     def checked(self, every: object) -> Step:
         """
-        Return the step if it is within the bounds. Otherwise raise a RecurrenceError that shows *every*.
+        Return the step if it is within the bounds; if not, raise a RecurrenceError that shows *every*.
         """
         if self.days + self.months <= 0 or self.days > _DAYS_MAX or self.months > _MONTHS_MAX:
             raise RecurrenceError("every", every, "with time= it is at least a day or a month, and at most 100 years")

@@ -1,9 +1,8 @@
 """
 Changes some fields of a job, and keeps all others.
 
-The job is read, and set again on condition that its generation is unchanged. (A one-time job must also be pending, with
-the due time that was read.) So no concurrent change is undone. A recurring job continues as after a set; see
-`jobs.series`.
+The job is read, and set again on condition that its generation is unchanged. (A one-time job must also be pending and
+due as before.) So no concurrent change is undone. A series continues as in `jobs.series`.
 """
 
 from __future__ import annotations

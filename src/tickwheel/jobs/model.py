@@ -90,7 +90,7 @@ class State(StrEnum):
 
 class SetMode(StrEnum):
     """
-    Policies of `set` for a job of the same key that is already pending.
+    Policies of `set` if the key already has a pending job.
     """
 
     REPLACE = "replace"

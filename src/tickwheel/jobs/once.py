@@ -40,7 +40,7 @@ class Keep:
     Store the reply to a whole request. The answer to a single write needs no `Keep`.
 
     The answer is CREATED if the reply or claim was stored; KEPT, with the earlier reply, if a reply was stored before;
-    TOO_LATE if another node has claimed the request; KEY_REUSED if the token was used for another request.
+    TOO_LATE if another node has claimed the request; KEY_REUSED if the token belongs to another one.
 
     Attributes:
         key: The token; it determines the partition.

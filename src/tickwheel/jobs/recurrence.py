@@ -372,7 +372,7 @@ class Recurrence:
 
     def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules have the same instants and the same end; *has_phase* as in `has_same_instants`.
+        Return True if the rules have equal instants and ends; *has_phase* as in `has_same_instants`.
         """
         is_end = (self.until, self.max_runs) == (other.until, other.max_runs)
         return is_end and self.has_same_instants(other, has_phase=has_phase)
@@ -505,7 +505,7 @@ class Recurrence:
     @lru_cache(maxsize=4096)
     def from_text(text: str) -> Recurrence:
         """
-        Parse a canonical text; raise an InvalidRecurrenceError if it is not one.
+        Parse a canonical text; raise an InvalidRecurrenceError for any other text.
         """
         try:
             facts = json.loads(text)

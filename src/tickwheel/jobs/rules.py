@@ -136,7 +136,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Return the result of *write*. *job* is the live job of its key, or the dead one, or None.
+    Return the result of *write*. *job* is the live or dead job of its key, or None.
 
     The store must have checked that a Begin, SetAside, Settle or Redate comes from the owner. *next_generation* is
     called once if the job gets a new generation.

@@ -2,7 +2,7 @@
 A request and a reply, as small as ASGI allows.
 
 Starlette routes all requests except those about jobs, and sends files and streams. Its request and response objects
-cost as much as setting a job, so the operations use the classes of this module instead.
+cost as much as setting a job, so the operations use this module's classes.
 """
 
 from __future__ import annotations

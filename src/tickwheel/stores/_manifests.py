@@ -54,7 +54,7 @@ class Manifests:
 
     def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
         """
-        Return the answer to a *write* that is a declaration or belongs to an outdated one; None for any other write.
+        Return the answer if *write* is a declaration or belongs to an outdated declaration; None for any other write.
 
         *jobs* has the jobs of the batch's keys after all earlier writes.
         """

@@ -1,7 +1,7 @@
 """
 Plans a batch of writes: optimistic writes need no read, and writes on the slow path ("careful") need one first.
 
-Most writes of a busy scheduler start a pending job or end a running one. A store applies them without a read, in one
+Most writes of a busy scheduler start a pending job or end a running job. A store applies them without a read, in one
 statement for many rows, and compares the number of changed rows. If the number is wrong, it commits nothing, and plans
 the batch again with reads: each job is read, and the rules decide.
 """

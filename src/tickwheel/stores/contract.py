@@ -289,10 +289,10 @@ class Store(Protocol):
         """
         Return due jobs of some lanes for each of *cursors*, in the same order.
 
-        The result has at most *limit* jobs of each shard, in the order of `due`: if *inside*, jobs of *lanes*;
-        otherwise jobs of all other lanes. A scan reads at most *rows* pending jobs of each shard (SQLite also reads all
-        unsorted slots), and returns the position where it stopped. The caller continues from there, so it reads the
-        jobs of a full lane only once. The cost depends on the rows read and returned.
+        The result has at most *limit* jobs of each shard, in the order of `due`: jobs of *lanes* if *inside*, jobs of
+        all other lanes if not. A scan reads at most *rows* pending jobs of each shard (SQLite also reads all unsorted
+        slots), and returns the position where it stopped. The caller continues from there, so it reads the jobs of a
+        full lane only once. The cost depends on the rows read and returned.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

@@ -54,7 +54,7 @@ OPERATIONS = {"native": 10_000_000}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """
-    Run the requested designs. Return 1 if any diverged, else 0.
+    Run the requested designs. Return 1 if any design diverged, and 0 if none did.
     """
     parser = argparse.ArgumentParser(prog="python -m tickwheel.testing.fuzz", description=__doc__)
     parser.add_argument("--wheel", action="append", choices=[*DESIGNS, *ENGINES], help="what to run; default: all")

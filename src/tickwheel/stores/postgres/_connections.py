@@ -262,7 +262,7 @@ class Connections:
         is_read: bool = False,
     ) -> tuple[Any, ...] | None:
         """
-        Execute a statement that is a transaction of its own; return its only row, if it has one.
+        Execute a statement that is a transaction of its own; return its only row, or None.
 
         The row is a job if *returns_job*; if not, it has integers and arrays of integers.
 
