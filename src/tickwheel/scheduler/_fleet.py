@@ -83,7 +83,7 @@ class Fleet(Common):
 
     def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return at most *limit* (1 to 1,000) dead letters, ordered by the last attempt's due time, latest first.
+        Return the latest *limit* (1 to 1,000) dead letters, latest first by the last attempt's due time.
 
         With *prefix*, only keys that begin with *prefix* are returned, from the 10,000 latest dead letters.
         """
