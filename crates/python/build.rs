@@ -1,9 +1,9 @@
-//! Sets the cfgs of the code.
+//! Sets the `cfg` flags of the crate.
 //!
-//! Some describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets only for itself. `linux_calls` allows
-//! system calls of Linux; TICKWHEEL_PORTABLE leaves it out, so that the replacements for other systems can be tested on
-//! Linux. `unwinds_threads` means that the interpreter ends threads by unwinding them; then the linker replaces the
-//! interpreter's functions by those in `parking.rs`.
+//! Some flags describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets only for its own crate.
+//! `linux_calls` allows system calls of Linux. The environment variable TICKWHEEL_PORTABLE turns this flag off, so that
+//! the replacements for other systems can be tested on Linux. `unwinds_threads` means that the interpreter ends threads
+//! by unwinding them. The linker then replaces functions of the interpreter with the wrappers in `parking.rs`.
 
 use std::env;
 

@@ -15,8 +15,9 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Refuse the import in a subinterpreter that shares the GIL. Our statics belong to the interpreter that imports first,
-/// and its objects would leak into others. CPython itself refuses subinterpreters with a GIL of their own.
+/// Refuse the import in a subinterpreter that shares the GIL. Our statics belong to the first interpreter that imports
+/// the module, and its objects would leak into other interpreters. CPython itself refuses subinterpreters with a GIL of
+/// their own.
 fn require_main_interpreter() -> PyResult<()> {
     // SAFETY: a module is imported with the GIL held, so there is an interpreter, which outlives the call.
     if unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) } == 0 {
@@ -29,7 +30,7 @@ fn require_main_interpreter() -> PyResult<()> {
 
 /// The native core of tickwheel.
 ///
-/// It declares that it uses the GIL, which is its lock, so a free-threaded interpreter enables it.
+/// The module declares that it uses the GIL, which is its lock, so a free-threaded interpreter enables the GIL.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     require_main_interpreter()?;

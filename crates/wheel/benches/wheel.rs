@@ -1,5 +1,5 @@
-//! Benchmarks of the core, with ten thousand to ten million pending entries; the values in a row should be about the
-//! same.
+//! Benchmarks of the core, with ten thousand to ten million pending entries. The time of an operation should be about
+//! the same for each number of entries.
 
 #![allow(missing_docs)] // criterion's macros write public functions
 
@@ -15,13 +15,13 @@ const SECOND: u64 = 1_000_000_000;
 /// Number of operations per batch, so that the wheel stays as full as stated.
 const BATCH: u64 = 1_000;
 
-/// Return a delay between half a minute and a minute, as on a busy server, in random order: a multiplicative hash of
-/// `number`.
+/// Return a delay between half a minute and a minute, as on a busy server, in random order. The delay is a
+/// multiplicative hash of `number`.
 fn delay(number: u64) -> u64 {
     30 * SECOND + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (30 * SECOND)
 }
 
-/// The payload: one word that is never zero, like the pointers of the bindings.
+/// The payload. It is one word that is never zero, like the pointers of the bindings.
 const PAYLOAD: NonZeroU64 = NonZeroU64::MIN;
 
 fn full(pending: usize) -> Wheel<NonZeroU64> {

@@ -62,7 +62,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.address_of(index)
     }
 
-    /// The address of the payload that will probably leave after `ahead` others, for a prefetch.
+    /// The address of the payload that will probably leave after `ahead` other payloads, for a prefetch.
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {

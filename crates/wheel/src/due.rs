@@ -1,9 +1,10 @@
 //! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
 //!
-//! The entries of a slot are sorted once into a run. Entries that are set later, for a time that has begun, go into a
-//! small heap. The next entry to leave is the smaller of the first entries of both. A cancelled entry leaves the heap
-//! at once. In the run it leaves a stale key of 24 bytes behind, which is recognised by its sequence. A run is filled
-//! only once, from a slot, so the number of stale keys does not grow with the number of cancels.
+//! The entries of a slot are sorted once into a run. Entries that are set later, for a slot that has begun, go into a
+//! small heap. The next entry to leave is the first entry of the run or of the heap, whichever is less. A cancelled
+//! entry is removed from the heap at once. In the run, a stale key of 24 bytes stays behind, which is recognised by its
+//! sequence. A run is filled only once, from a slot, so the number of stale keys does not grow with the number of
+//! cancels.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
@@ -87,7 +88,7 @@ impl Due {
         }
     }
 
-    /// The entry that probably leaves after `ahead` others; it may be wrong, because a key may be stale.
+    /// The entry that probably leaves after `ahead` other entries. The result may be wrong, because a key may be stale.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
         self.run.iter().nth_back(ahead).map(|key| key.index)

@@ -7,8 +7,8 @@
 //! * The resolution is decided slot by slot: a slot with few entries is sorted in place, at any level. Only a crowded
 //!   slot is cascaded to the finer level below. So sparse timers are touched twice in their life, and dense timers get
 //!   slots of microseconds.
-//! * A move to later leaves the entry where it is: it is filed again when its old slot begins. An [owner](Owner) that
-//!   keeps deadlines itself does not even touch the entry.
+//! * An entry that is moved to a later deadline stays where it is, and is filed again when its old slot begins. An
+//!   [owner](Owner) that keeps deadlines itself does not even touch the entry.
 //!
 //! # Geometry
 //!
@@ -29,14 +29,14 @@
 //!
 //! # Cost
 //!
-//! `insert`, `cancel`, `reschedule`: O(1); O(log m) for one of m deadlines whose slot has already begun.
-//! `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
+//! `insert`, `cancel`, `reschedule`: O(1), or O(log m) for an entry whose slot has already begun, if there are m such
+//! entries. `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
 
 //! # For a cache
 //!
-//! A [table] finds entries by the hashes of keys, and never sees the keys. The [order] of use and the [writes](watches)
-//! since a load began complete it. All of them name entries by index, as the wheel does, so only the wheel stores keys
-//! and values.
+//! A [table] finds entries by the hashes of keys, and never sees the keys. The other parts are the [order] of use and
+//! the [writes](watches) since a load began. All parts name entries by index, as the wheel does, so only the wheel
+//! stores keys and values.
 //!
 //! # For a service
 //!

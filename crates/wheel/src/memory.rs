@@ -21,8 +21,8 @@ const MANY: usize = 4 << 20;
 /// Extend a list to `len` items with `filler`.
 ///
 /// A large list is allocated here, so that huge pages can be requested for it. A table of a million entries has
-/// thousands of small pages, and looking a page up takes as long as fetching the memory. With huge pages a set takes a
-/// tenth less (`make bench-cache`).
+/// thousands of small pages, and looking a page up takes as long as fetching the memory. With huge pages, setting a
+/// value takes a tenth less time (`make bench-cache`).
 pub(crate) fn grow<M: Memory, T: Copy>(list: &mut Vec<T>, len: usize, filler: T) {
     if len > list.capacity() && len * size_of::<T>() >= MANY {
         let mut grown: Vec<T> = Vec::with_capacity(len.max(list.capacity() * 2));

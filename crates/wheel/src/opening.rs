@@ -8,9 +8,9 @@ use crate::wheel::Wheel;
 
 /// Maximum number of entries of a slot that is sorted in place; a fuller slot is cascaded.
 ///
-/// Sorting early makes the due set longer for entries that are set later into the slot's time, so the limit is low.
-/// Firing 10,000 to a million timers in steps of a millisecond costs the same, within a tenth, for any limit from 16 to
-/// 1,024.
+/// Entries that are set after their slot was sorted have to be inserted into the due set, which takes longer the larger
+/// the set is. So the limit is low. Firing 10,000 to a million timers in steps of a millisecond costs the same, within
+/// a tenth, for any limit from 16 to 1,024.
 const SPARSE: usize = 64;
 
 /// Prefetch distance of a walk over a slot: entries that were set one after another are neighbours in memory and in
@@ -30,7 +30,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
     }
 
-    /// Empty a slot that begins: into the due set if it is sparse, otherwise into the levels below.
+    /// Empty a slot that begins. Its entries go into the due set if the slot is sparse, otherwise into the levels
+    /// below.
     pub(crate) fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         let start = slot_start(self.hand, level, slot);
@@ -86,9 +87,9 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if the slot is sorted in place, which has two possible reasons. The slot is sparse; or it has passed
-    /// completely, so that no more entries can be set into it, and the allowed work covers it. For a million overdue
-    /// timers, sorting is a quarter cheaper than a cascade.
+    /// True if the slot is to be sorted in place. There are two reasons: the slot is sparse; or its time has passed
+    /// completely, so that it gets no more entries, and the allowed work covers all of its entries. For a million
+    /// overdue timers, sorting is a quarter cheaper than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);
         len <= SPARSE || is_overdue && len <= work

@@ -1,7 +1,7 @@
 //! The order of use: a list of all entries, linked by index.
 //!
 //! The links are separate from the entries. Removing an entry writes to the links of its two neighbours, which may not
-//! have been used for a long time. Eight bytes each in a dense array are more often in the cache than two whole
+//! have been used for a long time. Links of eight bytes in a dense array are more often in the cache than two whole
 //! entries.
 
 use std::marker::PhantomData;
@@ -124,7 +124,7 @@ impl<M: Memory> Order<M> {
     ///
     /// # Panics
     ///
-    /// If they do not; the message names the fault.
+    /// If they do not agree; the message names the fault.
     pub fn check(&self) {
         let mut earlier = NIL;
         for index in self.iter() {

@@ -23,11 +23,11 @@ pub trait Owner<P> {
 impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`. Return the sequence that
-    /// [`Owner::moved`] has to return from now on, or `None` if the new deadline is earlier, or due in this turn; then
-    /// the owner has to use `reschedule`.
+    /// Let an owner move one of its entries without the wheel, from the current deadline `former` to `deadline`. Return
+    /// the sequence that [`Owner::moved`] has to return from now on, or `None` if the new deadline is earlier than
+    /// `former`, or due in this turn; then the owner has to use `reschedule`.
     ///
-    /// This changes only the data of the list, and not the entry.
+    /// This method changes only the data of the list, and not the entry.
     #[inline]
     pub fn postpone(&mut self, former: u64, deadline: u64) -> Option<u64> {
         if deadline < former || self.turn.is_some_and(|now| deadline <= now) {

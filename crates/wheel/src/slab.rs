@@ -1,5 +1,5 @@
 //! The memory of entries. It consists of chunks of a fixed size, so growth copies nothing, and a chunk is released when
-//! its last entry has left. Entries that use one place one after another have different ids.
+//! its last entry has left. Entries that successively use the same place have different ids.
 
 use crate::owner::Owner;
 
@@ -269,8 +269,8 @@ impl<P> Slab<P> {
         number as u32
     }
 
-    /// Release the memory of the previous empty chunk, and keep that of this one, so that a timer that is repeatedly
-    /// set and cancelled allocates nothing.
+    /// Release the memory of the chunk that became empty before this one, and keep the memory of this one, so that a
+    /// timer that is repeatedly set and cancelled allocates nothing.
     #[inline]
     fn give_back(&mut self, number: u32) {
         let spare = std::mem::replace(&mut self.spare, number);

@@ -15,7 +15,7 @@ pub struct Stats {
     pub fires: u64,
     /// Number of entries that were filed again on a finer level, because their slot was too full.
     pub cascades: u64,
-    /// Number of entries that were filed again because they had been moved to later.
+    /// Number of entries that were filed again because they had been moved to a later deadline.
     pub refiles: u64,
     /// Number of slots on each level that were sorted into the due set as a whole.
     pub sorted: [u64; LEVELS],

@@ -1,8 +1,8 @@
 //! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the key's hash
 //! (the tag), and the other half is the index of the entry.
 //!
-//! Keys are not stored here, so the table calls no code, and the caller compares keys. The home place of a key is given
-//! by the high bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor
+//! Keys are not stored here, so the caller compares them, and the table calls no other code. The home place of a key is
+//! given by the high bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor
 //! removal touches an entry.
 
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::memory::{grow, Memory};
 
 /// A place without an entry: the index `u32::MAX` is never used.
 const EMPTY: u64 = u64::MAX;
-/// Minimum size of a table: the exponent of a power of two.
+/// Minimum size of a table, as the exponent of a power of two.
 const LEAST_BITS: u32 = 3;
 /// Multiplier that spreads adjacent hashes, because Python's small integers are their own hashes. It is 2^64 divided by
 /// the golden ratio.
@@ -94,7 +94,7 @@ impl<M: Memory> Table<M> {
         self.place(word_of(tag, index));
     }
 
-    /// Remove an index; the indices behind it close the gap.
+    /// Remove an index; the indices behind it move up to close the gap.
     ///
     /// # Panics
     ///

@@ -27,7 +27,7 @@ struct Watched {
     written: u64,
 }
 
-/// The number of the last write when a watch began, and the tags that it watches.
+/// The number of the last write when a watch began, and the tags that the watch covers.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {

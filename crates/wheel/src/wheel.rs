@@ -44,8 +44,8 @@ enum Next {
 /// A hierarchical timing wheel.
 ///
 /// It has no clock: [`begin_turn`](Wheel::begin_turn) passes the time. Between `begin_turn` and
-/// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one. Every other method may be called in between:
-/// entries that are set during a turn do not expire in it.
+/// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one. Every other method may be called in between.
+/// Entries that are set during a turn do not expire in that turn.
 #[derive(Debug)]
 pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
@@ -136,8 +136,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// Move an entry to `deadline`, in O(1), keeping its id; return false if the id is stale.
     ///
-    /// A move to later is one write: the entry stays in its slot until that begins. Among equal deadlines, it is
-    /// ordered as if it were set now.
+    /// A move to a later deadline costs one write, because the entry stays in its slot until the slot begins. Among
+    /// entries with the same deadline, the moved entry is ordered as if it were set now.
     #[inline]
     pub fn reschedule(&mut self, id: Id, deadline: u64) -> bool {
         let found = self.slab.find(id);
@@ -200,13 +200,13 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         entries.map(|((deadline, sequence), index)| (deadline, sequence, index)).collect()
     }
 
-    /// Begin a turn at `now`. The clock may go back: no entry expires before its deadline.
+    /// Begin a turn at `now`. The clock may go back; even then no entry expires before its deadline.
     #[inline]
     pub fn begin_turn(&mut self, now: u64) {
         self.turn = Some(now);
     }
 
-    /// End the turn: entries that were set in it may expire in the next.
+    /// End the turn. Entries that were set in this turn may expire in the next one.
     #[inline]
     pub fn end_turn(&mut self) {
         self.turn = None;
@@ -285,8 +285,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// The earliest pending deadline, exactly.
     ///
-    /// O(1), unless the entry with the least deadline has left the first slot or was moved; then that slot is walked
-    /// once.
+    /// O(1), unless the entry with the least deadline has left the first slot or was moved; then all entries of that
+    /// slot are read once.
     pub fn next_expiration(&mut self) -> Option<u64> {
         let mut least = self.next_begun();
         if self.slots.head(HELD) != NIL {
@@ -356,7 +356,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.sequence
     }
 
-    /// Add an entry that is in no list to the list `place`, or to the due set if it is `None`.
+    /// Add an entry that is in no list to the list `place`, or to the due set if `place` is `None`.
     #[inline]
     fn file(&mut self, index: u32, place: Option<Place>) {
         match place {
@@ -365,7 +365,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Like `file`, for an entry that was set before this turn began, or is treated like that.
+    /// Like `file`, for an entry that was set before this turn began, or is treated as if it was.
     pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         self.file(index, self.slot_at(deadline));
     }
@@ -385,7 +385,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))
     }
 
-    /// Remove an entry from its list or set, but leave it in the slab.
+    /// Remove an entry from its list or from the due set, but leave it in the slab.
     #[inline]
     pub(crate) fn withdraw(&mut self, index: u32) {
         let entry = self.slab.at(index);

@@ -1,4 +1,5 @@
-//! Random operations on a wheel and on a sorted list; all invariants are checked.
+//! Random operations on a wheel and on a sorted list, whose results must agree. The invariants of the wheel are checked
+//! too.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,7 +8,8 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tickwheel_core::{Id, Owner, Pop, Wheel, NEVER};
 
-/// The payload: the deadline that the owner knows, and the sequence of a move that the wheel does not know yet.
+/// The payload. It consists of the deadline that the owner knows, and the sequence of a move that the wheel does not
+/// know yet.
 type Handle = Rc<Cell<(u64, Option<u64>)>>;
 
 /// An owner that moves entries itself where the wheel allows it.
@@ -44,7 +46,7 @@ enum Step {
     Insert(u64),
     Cancel(usize),
     Move(usize, u64),
-    /// Advance the time, and pop up to a number of entries with limited work; set and cancel others in between.
+    /// Advance the time, and pop up to a number of entries with limited work; set and cancel other entries in between.
     Turn {
         ahead: u64,
         limit: usize,

@@ -1,4 +1,5 @@
-//! A system timer for which a selector can wait. It is exact, whereas `epoll_wait` counts whole milliseconds.
+//! A system timer on which a selector can wait. Its resolution is a nanosecond, whereas `epoll_wait` counts whole
+//! milliseconds.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,7 +9,8 @@ use crate::cpython::cell::GilCell;
 
 /// A `timerfd` on the monotonic clock. It exists on Linux only; elsewhere its construction raises OSError.
 ///
-/// Register `fileno()` for reading, edge-triggered, and never read from it. Setting the timer again makes it unready.
+/// Register `fileno()` for reading, edge-triggered, and never read from it. Setting the timer again makes the
+/// descriptor unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
     number: i32,
@@ -74,8 +76,8 @@ mod system {
     }
 }
 
-/// Other systems need no alarm: `tickwheel.aio` passes the timeout to the selector. The usual one there, kqueue, counts
-/// nanoseconds.
+/// Other systems need no alarm, because `tickwheel.aio` passes the timeout to their selector, which is usually kqueue
+/// and counts nanoseconds.
 #[cfg(not(linux_calls))]
 mod system {
     use std::io::{Error, ErrorKind, Result};

@@ -1,7 +1,8 @@
 //! `Deadlines`: the wheel behind `tickwheel.aio.timeout`. Each loop has one, with one armed handle of the loop.
 //!
-//! The handle is armed for the earliest deadline. If that timeout ends early, the handle stays armed. When the handle
-//! runs, it finds no due timeout and is armed again. So a timeout that is entered and left costs the loop nothing.
+//! The handle is armed for the earliest deadline. If the timeout with this deadline ends early, the handle stays armed;
+//! when the handle runs, it finds no due timeout and is armed again. So a timeout that is entered and left in time
+//! costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -63,7 +64,8 @@ impl Source {
 }
 
 struct State {
-    /// The pending timeouts. It is empty when `Deadlines` is freed, because each pending timeout refers to it.
+    /// The pending timeouts. The wheel is empty when `Deadlines` is freed, because each pending timeout refers to its
+    /// `Deadlines`.
     wheel: Wheel<Pending<TimeoutObject>>,
     armed: u64,
     handle: Option<Py<PyAny>>,
@@ -95,7 +97,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Return the `Deadlines` of a loop, which is stored as an attribute of the loop.
+    /// Return the `Deadlines` of a loop. The loop stores its `Deadlines` as an attribute.
     ///
     /// # Errors
     ///
@@ -202,7 +204,7 @@ impl Deadlines {
 
 #[pymethods]
 impl Deadlines {
-    /// Cancel the tasks whose timeout has passed, and arm the loop for the next.
+    /// Cancel the tasks whose timeout has passed, and arm the loop for the next deadline.
     #[pyo3(name = "_fire")]
     fn fire(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());

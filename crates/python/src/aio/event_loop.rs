@@ -48,7 +48,7 @@ pub(crate) struct TimerLoop {
     /// updates this.
     pub(crate) own: Own,
     pub(crate) alarm: OnceLock<Py<Alarm>>,
-    /// True if the last turn left due timers undone because of its limit.
+    /// True if the last turn reached its limit while timers were still due.
     pub(crate) is_behind: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending<HandleObject>>>
 }
 
 impl TimerLoop {
-    /// Return `object` as a `TimerLoop`, or `None` if it is something else. Used for the loop of a handle.
+    /// Return `object` as a `TimerLoop`, or `None` if it has another type. The object is the loop of a handle.
     ///
     /// # Safety
     ///

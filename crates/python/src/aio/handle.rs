@@ -3,9 +3,9 @@
 //! It is a real subclass, made on first use. The members of the base class give the offsets of the base's fields, and
 //! our fields follow them.
 //!
-//! While a handle is pending, the collector does not track it: its loop traverses the handle's references. So a million
-//! handles do not make every full collection longer. When a handle leaves the wheel, the collector tracks it like any
-//! other object.
+//! While a handle is pending, the collector does not track the handle; instead the loop traverses the handle's
+//! references. So a million handles do not make every full collection longer. When a handle leaves the wheel, the
+//! collector tracks it like any other object.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace};
@@ -41,7 +41,7 @@ pub(crate) struct Tail {
     pub(crate) when: f64,
     /// True if the collector tracks the handle.
     is_tracked: bool,
-    /// True if the context is a copy without other references, which the collector then does not track.
+    /// True if the context is a copy to which only this handle refers. Then the collector does not track the context.
     is_context_private: bool,
 }
 
@@ -193,7 +193,7 @@ pub(crate) unsafe fn leave(handle: *mut HandleObject) {
     }
 }
 
-/// Mark the context as shared with other code: the collector tracks it from now on.
+/// Mark the context as shared with other code, so that the collector tracks the context from now on.
 ///
 /// # Safety
 ///
@@ -280,7 +280,8 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     0
 }
 
-/// `tp_dealloc`: keep the handle for reuse. It is not in the wheel, because the wheel has references to its handles.
+/// `tp_dealloc`: keep the handle for reuse. A handle in the wheel is never freed, because the wheel has a reference to
+/// it.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     // SAFETY: objects are freed with the GIL held and without other references, so we may clear the fields.
     unsafe {

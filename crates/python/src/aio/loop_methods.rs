@@ -22,7 +22,7 @@ use crate::cpython::reports::checked;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Maximum pause in seconds, as in asyncio, because some systems refuse longer ones.
+/// Maximum pause in seconds, as in asyncio, because some systems refuse longer pauses.
 const PAUSE_MAX_S: f64 = 86_400.0;
 
 #[pymethods]
@@ -42,7 +42,7 @@ impl TimerLoop {
         })
     }
 
-    /// Wake the selector by *alarm* and not by its own timeout, which may be too coarse.
+    /// Wake the selector with *alarm* instead of the selector's own timeout, which may be too coarse.
     #[pyo3(name = "_set_alarm")]
     fn set_alarm(&self, alarm: Py<Alarm>) -> PyResult<()> {
         self.alarm.set(alarm).map_err(|_| PyRuntimeError::new_err("the loop has an alarm already"))
@@ -108,7 +108,7 @@ impl TimerLoop {
         }
     }
 
-    /// Drop every pending timer: none of them is cancelled, and none will run.
+    /// Drop every pending timer without cancelling it. None of them will run.
     #[pyo3(name = "_drop_pending")]
     fn drop_pending(&self, py: Python<'_>) {
         let left = self.state.with(py, |state| state.wheel.drain());

@@ -1,4 +1,5 @@
-//! The type of the handles in `handle`: its derivation from `asyncio.TimerHandle`, its methods and its attributes.
+//! The type of the handles that `handle` lays out: its derivation from `asyncio.TimerHandle`, its methods and its
+//! attributes.
 
 use std::ffi::{c_int, c_void};
 
@@ -122,7 +123,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
 ///
 /// # Errors
 ///
-/// SystemError if the layout of `asyncio.TimerHandle` is not that of CPython 3.11 to 3.15.
+/// SystemError if `asyncio.TimerHandle` does not have the layout that it has in CPython 3.11 to 3.15.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     made_once(&LAYOUT, || derive(py)).map(drop)
 }

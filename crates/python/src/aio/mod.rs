@@ -6,20 +6,20 @@
 //!
 //! | holder | holds | from | to |
 //! |---|---|---|---|
-//! | loop's wheel | the `TimerHandle` | it is set | cancelled, dropped by a close, or due (then the list `_ready` holds it) |
-//! | `TimerHandle` | callback, arguments, context and loop | it is made | callback and arguments until its cancel, the others until it is freed |
-//! | `Deadlines` of a loop | the loop, an empty context, and the armed handle | its construction; the handle from its arming | the loop is collected with it; the handle until it fires or another is armed |
-//! | loop (an attribute) | its `Deadlines` | the first timeout | the loop is freed: the two are a cycle for the collector |
-//! | `Deadlines`' wheel | the `Timeout` | it is entered, or moved | it is left or moved, or it expires |
-//! | `Timeout` | its `Deadlines`; its task | it is made, or for `timeout_at` entered; the task from its entry | it is freed; the task until it is left |
-//! | `Timeout` (`soon`) | the handle of a timeout that was already due | it is entered | it rings, or is moved or left |
-//! | step of `async with` | its `Timeout`, and its StopIteration | the method is looked up; the exception from its raise | the step is freed |
+//! | loop's wheel | the `TimerHandle` | the handle is set | the handle is cancelled, dropped by a close, or due (then the list `_ready` holds it) |
+//! | `TimerHandle` | callback, arguments, context and loop | the handle is made | callback and arguments: the handle is cancelled; context and loop: the handle is freed |
+//! | `Deadlines` of a loop | the loop, an empty context, and the armed handle | the `Deadlines` is made; for the handle: it is armed | the `Deadlines` is collected together with the loop; for the handle: it fires, or another handle is armed |
+//! | loop (an attribute) | its `Deadlines` | the first timeout | the collector frees the loop and its `Deadlines`, which are a cycle |
+//! | `Deadlines`' wheel | the `Timeout` | the timeout is entered or moved | the timeout is left, is moved or expires |
+//! | `Timeout` | its `Deadlines`; its task | for `Deadlines`: the timeout is made (`timeout_at`: entered); for the task: the timeout is entered | for `Deadlines`: the timeout is freed; for the task: the timeout is left |
+//! | `Timeout` (`soon`) | the handle that ends a timeout which is already due | the timeout is entered | the timeout rings, is moved or is left |
+//! | step of `async with` | its `Timeout`, and its StopIteration | for the timeout: the method is looked up; for the exception: it is raised | the step is freed |
 //! | `LAST_HOME`, `LAST` | no references: the addresses of the last lookup | a lookup | any `Deadlines` is freed |
-//! | free lists | the memory of dead handles, timeouts and steps, and no references | they are freed | they are reused, or the list is full |
+//! | free lists | the memory of dead handles, timeouts and steps, and no references | the objects are freed, unless the list is full | the memory is reused |
 //!
-//! What the collector sees: a pending `TimerHandle` is not tracked; its loop traverses the handle's references, and for a
-//! private context the context's own. A handle is tracked from the moment it leaves the wheel. `Deadlines` traverses its
-//! pending timeouts, which are tracked like any object.
+//! The collector does not track a pending `TimerHandle`. Instead the loop traverses the references of the handle and,
+//! if the handle's context is private, the references of the context. The collector tracks a handle from the moment
+//! when the handle leaves the wheel. `Deadlines` traverses its pending timeouts, which are tracked like any object.
 
 pub(crate) mod alarm;
 pub(crate) mod deadlines;

@@ -107,12 +107,12 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(home)
 }
 
-/// The running loop of a thread, as asyncio of 3.11 stores it: an object that also has the id of the process that set
-/// it.
+/// The running loop of a thread, as asyncio of 3.11 stores it: an object that also has the id of the process in which
+/// the loop was set.
 ///
 /// `get_running_loop` asks the system for the process id each time, because a fork may have inherited a loop. On an
-/// EPYC processor this took 160 of the 490 ns of a whole timeout. A fork handler makes it unnecessary; later versions
-/// of Python have one.
+/// EPYC processor this call took 160 of the 490 ns of a whole timeout. A fork handler makes the call unnecessary; later
+/// versions of Python have such a handler.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;

@@ -21,7 +21,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step: first which method it is, and later that it was called.
+/// The state of a step. The first two states say which method the step is; the others follow once it was called.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -40,7 +40,7 @@ struct StepObject {
     ob_base: ffi::PyObject,
     vectorcall: Option<ffi::vectorcallfunc>,
     timeout: *mut TimeoutObject,
-    /// The exception with the timeout as its value, once it was raised; null before that.
+    /// The StopIteration that was raised with the timeout as its value; null before that.
     stop: *mut ffi::PyStopIterationObject,
     stage: Stage,
 }
@@ -60,7 +60,7 @@ static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
 /// A StopIteration for reuse: a step takes it from here, and returns it if nothing else refers to it.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
-/// `tp_descr_get` of a maker: return a step for `timeout`, or the maker itself for the class.
+/// `tp_descr_get` of a maker: return a step for `timeout`, or the maker itself if it is looked up on the class.
 unsafe extern "C" fn make(
     maker: *mut ffi::PyObject,
     timeout: *mut ffi::PyObject,
@@ -169,7 +169,8 @@ unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// `am_send`: returns the result without an exception. Interpreters like 3.11 call it instead of `tp_iternext`.
+/// `am_send`: returns the result without an exception. Some versions of CPython, such as 3.11, call `am_send` instead
+/// of `tp_iternext`.
 unsafe extern "C" fn send(
     step: *mut ffi::PyObject,
     _: *mut ffi::PyObject,

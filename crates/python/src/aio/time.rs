@@ -26,8 +26,8 @@ pub(crate) struct Genuine {
 }
 
 impl Genuine {
-    /// Watch the attribute `name`, which is `original` in unchanged classes, or is missing in them if `original` is
-    /// None.
+    /// Watch the attribute `name`. Unchanged classes have the attribute with the value `original`; if `original` is
+    /// None, they lack the attribute.
     pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
         Self {
             name: name.clone().unbind(),
@@ -84,8 +84,8 @@ impl Time {
         }
     }
 
-    /// The latest deadline that may be due. A timer with a later `_when` is not due, even if that is in the same
-    /// nanosecond.
+    /// The latest deadline that may be due. A timer whose `_when` is later than the loop's time is not due, even if
+    /// both are in the same nanosecond.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {
@@ -145,7 +145,7 @@ impl Reader {
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }
 
-    /// Return the time of another asyncio loop: its `time` is looked up, and called only if it is not asyncio's own.
+    /// Return the time of another asyncio loop. The loop's method `time` is called only if it is not asyncio's own.
     pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
         let (py, name) = (object.py(), intern!(object.py(), "time"));
         let time = object.getattr(name)?;

@@ -1,5 +1,5 @@
-//! `Timeout`, the result of `tickwheel.aio.timeout`, which is `asyncio.Timeout` with its deadline in a wheel; and the
-//! functions `timeout` and `timeout_at`.
+//! `Timeout` and the functions `timeout` and `timeout_at`, which return a `Timeout`. A `Timeout` works like
+//! `asyncio.Timeout`, but its deadline is in a wheel.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -28,7 +28,7 @@ unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyO
     }
 }
 
-/// Return a deadline as a float, and the given object if it is None or an integer.
+/// Return a deadline as a float, and `when` itself if it is None or an integer, otherwise null.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {

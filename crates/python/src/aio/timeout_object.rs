@@ -46,7 +46,7 @@ pub(crate) struct TimeoutObject {
     /// The handle of a timeout that was already due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
     pub(crate) when: f64,
-    /// The id of the entry while it is in the wheel, or due and about to expire; otherwise 0.
+    /// The id of the entry while the timeout is in the wheel, or is due and about to expire; otherwise 0.
     pub(crate) id: u64,
     /// Number of pending cancellations of the task when it entered the timeout.
     pub(crate) cancelling: i64,
@@ -107,7 +107,8 @@ impl TimeoutObject {
         }
     }
 
-    /// Expire a due timeout that left the wheel with this id, unless it was left or moved since then.
+    /// Expire a due timeout whose entry `id` was taken out of the wheel, unless the timeout was exited or moved since
+    /// then.
     ///
     /// # Safety
     ///
@@ -150,7 +151,8 @@ pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi:
     }
 }
 
-/// `tp_dealloc`: keep the timeout for reuse. It is not in the wheel, because the wheel has references to its timeouts.
+/// `tp_dealloc`: keep the timeout for reuse. A timeout in the wheel is never freed, because the wheel has a reference
+/// to it.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     // SAFETY: objects are freed with the GIL held and without other references, so we may clear the fields.
     unsafe {

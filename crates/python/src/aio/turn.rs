@@ -15,7 +15,7 @@ use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 use crate::once::{intern, made_once};
 
-/// Maximum number of entries that a turn files again before the loop does I/O: about a millisecond of work.
+/// Maximum number of entries that a turn files again before the loop does I/O. This is about a millisecond of work.
 const WORK: usize = 32_768;
 
 /// `TimerLoop._deliver`.
@@ -84,7 +84,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
     })
 }
 
-/// The three kinds of handles that are run natively; each is checked for still having asyncio's own `_run`.
+/// The three kinds of handles that are run natively, each as long as its class has asyncio's own `_run`.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
 /// Return the three kinds of handles, ours in the middle, with null for a kind whose `_run` was changed.

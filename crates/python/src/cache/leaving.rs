@@ -54,7 +54,7 @@ impl Store {
         self.table.shrink();
     }
 
-    /// Remove due entries, and otherwise the least recently used ones, until a value of size `more` fits.
+    /// Remove entries until a value of size `more` fits: due entries first, then the least recently used entries.
     pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<RemovedEntry>) {
         while self.size + more > self.maxsize {
             let before = left.len();

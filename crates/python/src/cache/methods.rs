@@ -135,8 +135,8 @@ impl Cache {
         Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
     }
 
-    /// Return the value of *key*; if it is missing, set *default* and return that. The operation is atomic: if several
-    /// threads call it, one of them sets.
+    /// Return the value of *key*; if it is missing, store and return *default*. The operation is atomic: if several
+    /// threads call it, only one of them stores a value.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
@@ -207,8 +207,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Return the value of *key*, even after its life, with its remaining and its total lifetime in nanoseconds. Return
-    /// None if it is missing.
+    /// Return the value of *key*, even if its life has ended, and the remaining and total lifetime of the value in
+    /// nanoseconds. Return None if *key* is missing.
     #[pyo3(name = "_grade")]
     fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         self.graded(key)
@@ -235,8 +235,8 @@ impl Cache {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
-    /// Set *key* to the loaded *value*, unless it was written or removed after the ticket was made; return True if it
-    /// was set.
+    /// Set *key* to the loaded *value*, unless *key* was written or removed after the ticket was made; return True if
+    /// the value was set.
     #[pyo3(name = "_keep_loaded", signature = (ticket, key, value, ttl=None))]
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
@@ -249,8 +249,8 @@ impl Cache {
         Self::settle(slf, &ticket, key, value, life)
     }
 
-    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds are left, and *most_ns* of the
-    /// maximum age.
+    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds are left, and *most_ns*
+    /// nanoseconds of the maximum age.
     fn _restore<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
@@ -366,14 +366,14 @@ impl Cache {
         Ok(is_there)
     }
 
-    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it. None means that nothing has to be called
-    /// before `on_earlier` is.
+    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it. None means that the driver has nothing to
+    /// do until `on_earlier` is called.
     #[pyo3(name = "_arm")]
     fn arm(&self, py: Python<'_>) -> Option<u128> {
         self.store.with(py, Store::arm)
     }
 
-    /// Disarm, so that the next set with a deadline calls `on_earlier`.
+    /// Disarm, so that the next value that is set with a deadline calls `on_earlier`.
     #[pyo3(name = "_disarm")]
     fn disarm(&self, py: Python<'_>) {
         self.store.with(py, Store::disarm);
@@ -426,8 +426,8 @@ impl Cache {
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. The result 0 may mean a negative value, which Python code refuses, or for one
-    /// that is too long for some clocks.
+    /// Convert *ttl* to nanoseconds. The slow path in Python gets values that become 0, because it refuses negative
+    /// ones, and values that are too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

@@ -4,13 +4,13 @@
 //!
 //! | holder | holds | from | to |
 //! |---|---|---|---|
-//! | wheel entry (`Item`) | key and value | an insert; the value also from its replacement | it leaves the wheel: expired, evicted, replaced, removed, cleared |
-//! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | it leaves the wheel | it was reported to the hook, or dropped, with no cell entered |
+//! | wheel entry (`Item`) | key and value | the key is inserted; for a new value: it replaces the former one | the entry leaves the wheel: expired, evicted, replaced, removed, cleared |
+//! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | the entry leaves the wheel | the `RemovedEntry` was reported to the hook or dropped, with no cell entered |
 //! | table, order of use, sizes, watches | no references: indices and tags of hashes | an insert | the entry leaves |
-//! | `Hooks` of a cache | clock, callables | `_open`, or their assignment | they are replaced, or the cache is freed or cleared |
-//! | a lookup | a new reference to the value | it is found, with the cell entered | the caller drops it |
-//! | `Probe::Doubt` | a new reference to a key that Python has to compare | it is found | it was compared |
-//! | iterator | the cache, and ids of entries | it is made | its end |
+//! | `Hooks` of a cache | clock, callables | `_open`, or they are assigned | they are replaced, or the cache is freed or cleared |
+//! | a lookup | a new reference to the value | the value is found, with the cell entered | the caller drops the reference |
+//! | `Probe::Doubt` | a new reference to a key that Python has to compare | the key is found | the key was compared |
+//! | iterator | the cache, and ids of entries | the iterator is made | the iterator reaches its end |
 //!
 //! Nothing is dropped while a cell is entered, because dropping runs Python. The collector sees the keys, values and
 //! hooks of a cache through its `__traverse__`. It does not see a `RemovedEntry`. The running call owns that object, so

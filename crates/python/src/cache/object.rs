@@ -1,9 +1,9 @@
 //! `Cache`: the base class of `tickwheel.cache`. It stores, finds, expires and evicts; Python code converts the
 //! arguments.
 //!
-//! The store is entered only while no Python code runs. Everything that runs Python comes before that (hash, size,
-//! lifetime, comparison) or after it (hooks, dropping removed entries). So a re-entrant call finds the cache
-//! consistent.
+//! The store is entered only while no Python code runs. Everything that runs Python comes before the store is entered
+//! (hash, size, lifetime, comparison) or after it is left (hooks, dropping removed entries). So a re-entrant call finds
+//! the cache consistent.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,15 +17,15 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
 
-/// Maximum number of due entries that a lookup or a set removes, which takes about 50 us. The next call, or the driver,
-/// removes the rest.
+/// Maximum number of due entries that an insert, or a lookup of an expired key, removes. This takes about 50 us. The
+/// next call, or the driver, removes the rest.
 const ON_THE_WAY: usize = 256;
 
-/// Maximum number of due entries that one lookup removes, so that each lookup stays quick.
+/// Maximum number of due entries that any other lookup removes, so that each lookup stays quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
-/// Maximum number of entries that are removed before they are dropped; their memory is then still in the processor's
-/// cache.
+/// Maximum number of entries that are taken out of the store before their keys and values are dropped. The memory of so
+/// few entries is then still in the processor's cache.
 const CHUNK: usize = 1024;
 
 /// The storage of a cache: keys with values, deadlines and the order of use.
@@ -206,8 +206,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove due entries in chunks, report them to the hook, and drop them. At most as many are removed as the cache
-    /// has at the start, even if the hook adds entries.
+    /// Remove due entries in chunks, report them to the hook, and drop them. The number of removed entries never
+    /// exceeds the number of entries at the start, even if the hook adds entries.
     pub(crate) fn sweep(&self, py: Python<'_>, now: Instant, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
@@ -337,7 +337,8 @@ impl Cache {
         self.find(key, hash)
     }
 
-    /// Notify the driver of an earlier deadline. If the notification raises, the next set notifies the driver again.
+    /// Notify the driver of an earlier deadline. If the notification raises, the next value that is set with a deadline
+    /// causes another notification.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));

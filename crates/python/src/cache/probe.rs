@@ -8,7 +8,7 @@ use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
 
-/// Maximum depth of tuples that are compared here, because the key of a call with keywords is a tuple of tuples.
+/// Maximum depth of the nested tuples that are compared here. The key of a call with keywords is a tuple of tuples.
 const NESTED: u32 = 2;
 
 /// The result of a search.
@@ -33,7 +33,7 @@ impl Store {
         self.probe_among(py, key, self.table.candidates(tag_of(hash)))
     }
 
-    /// Continue the search after Python has compared an entry and found another key.
+    /// Continue the search after Python has found that the key of the entry `compared` is not equal to `key`.
     pub(crate) fn probe_on(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The rules of a cache: the numbers that every call reads, and the objects that it calls.
+//! The rules of a cache: the numbers that every operation reads, and the objects that the cache calls.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

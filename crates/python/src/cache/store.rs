@@ -11,9 +11,10 @@ use crate::memory::{prefetch, Hints};
 /// Nanoseconds that lookups add to the coarse clock.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Upper bound of relative times, 36 years, so that the sum with a lifetime of up to [`LONGEST`] is below `NEVER`.
+/// Upper bound of relative times: 36 years, so that the sum of a relative time and a lifetime of up to [`LONGEST`] is
+/// below `NEVER`.
 const REACH: u64 = 1 << 60;
-/// The relative time that the present gets when the origin is moved: 18 years, so that the clock may go back.
+/// The present as a relative time just after the origin was moved: 18 years, so that the clock may go back.
 const BEHIND: u64 = 1 << 59;
 /// The longest finite lifetime: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
@@ -38,7 +39,7 @@ pub(crate) enum Reason {
 pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
-    /// Its lifetime, counted from its set or last touch, in nanoseconds.
+    /// Lifetime of the value in nanoseconds, counted from the time when it was set or last touched.
     pub(crate) life: u64,
     /// The part of the key's hash that is stored.
     pub(crate) tag: u32,
@@ -93,10 +94,10 @@ pub(crate) struct Store {
     pub(crate) clock: Clock,
     /// True if a lookup restarts the life of an entry.
     pub(crate) is_sliding: bool,
-    /// Time for which an entry is kept after its life, for `grade` only. The wheel's deadline is the end of both
-    /// together.
+    /// Time for which an entry is kept after the end of its life, for `grade` only. The wheel's deadline is the end of
+    /// this time.
     pub(crate) grace: u64,
-    /// The maximum age of an entry since its last set, even if its life is restarted.
+    /// The maximum age of a value since it was set, even if its life is restarted.
     pub(crate) max_age: u64,
     /// The end of each entry's maximum age by index, including the grace; empty without a `max_age`.
     pub(crate) ends: Vec<u64>,
@@ -131,7 +132,8 @@ impl Store {
         }
     }
 
-    /// Return the relative time of a reading. If that is far ahead, it becomes the new origin of all times here.
+    /// Return the relative time of a reading. If the result would be too large, move the origin of all times in this
+    /// structure.
     ///
     /// A reading is converted only where it is used, so that no relative time from before a move of the origin is used
     /// after it.
@@ -170,8 +172,8 @@ impl Store {
             + self.ends.capacity() * size_of::<u64>()
     }
 
-    /// A time that is certainly in the future, which is read in 5 ns: an entry with a later deadline is live. None if
-    /// the exact time is needed.
+    /// A time that is certainly in the future, so an entry with a later deadline is live. Reading it takes 5 ns. None
+    /// if the exact time is needed.
     ///
     /// Linux stores the monotonic time of its last tick, which is milliseconds old; a second is added to it. So only
     /// entries in their last second need the exact clock, which takes 20 ns, a third of a lookup.
@@ -284,8 +286,8 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore the full lifetime and the maximum age that an entry had in another cache. It was set with its remaining
-    /// lifetime, so only its current life is shorter.
+    /// Restore the full lifetime and the maximum age that an entry had in another cache. The entry was set with its
+    /// remaining lifetime, so only its current life is shorter.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {
@@ -303,7 +305,7 @@ impl Store {
         ((life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64).min(LONGEST)
     }
 
-    /// Return the next deadline; from now on the driver is notified of an earlier one.
+    /// Return the next deadline; from now on the driver is notified of an earlier deadline.
     pub(crate) fn arm(&mut self) -> Option<u128> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
@@ -331,7 +333,7 @@ impl Store {
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
-    /// True if a value of this size fits, in addition to the others or in place of `found`.
+    /// True if a value of this size fits, in addition to the present values or in place of the value of `found`.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize

@@ -186,7 +186,7 @@ fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Op
     Ok(Held::of(values)?.map(|held| (held, None)))
 }
 
-/// Return many delays in nanoseconds. All are read before anything is set.
+/// Return many delays in nanoseconds. All delays are read before any timer is set.
 pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> PyResult<Vec<u64>> {
     let py = values.py();
     if is_text(values) {

@@ -46,7 +46,8 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
 ///
 /// # Errors
 ///
-/// InvalidDelayError if it is NaN or NaT, TypeError if it is not a length of time, or the error of its own conversion.
+/// InvalidDelayError if the value is NaN or NaT, TypeError if it is not a length of time, or the error that the value's
+/// own conversion raises.
 #[inline(never)]
 pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let object = value.as_ptr();

@@ -14,8 +14,8 @@ use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
 /// Number of objects that come from the interpreter's allocator, because the processor caches the lookups of their few
-/// pages, and an almost empty block would waste memory. In a free-threaded interpreter all objects do, because the
-/// interpreter must know them.
+/// pages, and an almost empty block would waste memory. In a free-threaded interpreter all objects come from the
+/// interpreter's allocator, because the interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
 /// The beginning of a block, which is one huge page; its pieces follow.
@@ -138,7 +138,7 @@ impl State {
         Some(head)
     }
 
-    /// Return a piece to its block; return false if it is in no block.
+    /// Give a piece back to its block; return false if no block contains the piece.
     unsafe fn give(&mut self, piece: *mut Link, pieces: usize) -> bool {
         let head: *mut Head = piece.map_addr(|address| address & !(HUGE_PAGE - 1)).cast();
         let Ok(place) = self.blocks.binary_search(&head) else { return false };

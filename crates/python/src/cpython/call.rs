@@ -1,5 +1,5 @@
-//! A callback with its arguments, as one reference. It is the callable itself or, if there are arguments or a context,
-//! a pack of callable, arguments and context.
+//! A callback with its arguments, as one reference. The reference is to the callable itself or, if there are arguments
+//! or a context, to a pack of callable, arguments and context.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the
 /// Number of words of a callback with one argument; packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of packs that are kept: as many as dead handles that had such a pack.
+/// Maximum number of packs that are kept, which is also the maximum number of dead handles: each may have had a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
@@ -213,8 +213,8 @@ impl Callback {
         self.pack().is_some_and(|pack| unsafe { (*pack).len & IN_CONTEXT != 0 })
     }
 
-    /// Call it in its context, and pass the result to `settle` there. Return null with an exception set if one of the
-    /// two raised.
+    /// Call the callback in its context, and pass the result to `settle` in the same context. Return null with an
+    /// exception set if one of the two raised.
     ///
     /// # Safety
     ///

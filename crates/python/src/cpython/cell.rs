@@ -112,7 +112,7 @@ mod by_lock {
             self.0.with(f)
         }
 
-        /// Call `f` with the value; with a lock there is no cheaper way.
+        /// Call `f` with the value. This is the same as `with`, because no call may skip the lock.
         ///
         /// # Safety
         ///

@@ -1,5 +1,5 @@
-//! Methods as native functions of the interpreter. A wrapper that unpacks their arguments would take longer than a
-//! whole set.
+//! Methods as native functions of the interpreter. A wrapper that unpacks the arguments would alone take longer than
+//! setting a timer does.
 
 use std::ffi::{c_int, CStr};
 
@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 
 use crate::cpython::type_builder::Table;
 
-/// The flags of a function that reads its arguments, and their names, directly where the caller has them.
+/// The flags of a function that reads its arguments, and their names, directly from the caller's array.
 const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
 /// A table of functions; in the table of a type, the last item is zeros.

@@ -65,7 +65,7 @@ impl<T> FreeList<T> {
     ///
     /// # Safety
     ///
-    /// The caller owns the memory, which has the size of the others, and `free` releases such memory.
+    /// The caller owns the memory at `dead`, its size is that of every object in the list, and `free` can release it.
     #[inline]
     pub(crate) unsafe fn keep(&self, py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
         // SAFETY: the memory of an object is not null. Keeping it runs no code that could re-enter, and `free` runs

@@ -1,18 +1,18 @@
 //! Parks threads that are still in Python when the interpreter ends, so that they are not unwound.
 //!
 //! At its end, the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they request the GIL. On
-//! Linux that unwinds their stacks, and the process aborts when the unwinding reaches Rust frames. These are ours and
-//! PyO3's, which declares that the interpreter's functions never unwind. So every function that may run Python is
-//! called through a function of this file. The linker replaces `NAME` by `__wrap_NAME` in the whole module, and
+//! Linux that unwinds their stacks, and the process aborts when the unwinding reaches a Rust frame of ours or of PyO3,
+//! because PyO3 declares that the interpreter's functions never unwind. So every function that may run Python is called
+//! through a function of this file. The linker replaces `NAME` with `__wrap_NAME` in the whole module, and
 //! `__real_NAME` is the original (`ld --wrap`; the build script reads the names below). An unwinding thread reaches
 //! such a function before any other Rust frame, and is parked there, without the GIL, until the process ends.
 //!
-//! `tests/house/test_crates.py` checks that the list has all such functions that the module imports.
+//! `tests/house/test_crates.py` checks that the list contains every such function that the module imports.
 
 use std::arch::global_asm;
 
-/// The personality routine of the functions below, which stops a thread that unwinds through them. An unwinder calls it
-/// to learn how to handle the frame.
+/// The personality routine of the functions below, which stops a thread that unwinds through them. An unwinder calls
+/// the personality routine of a frame to learn how to handle the frame.
 #[no_mangle]
 extern "C" fn tickwheel_park() {
     loop {
@@ -83,7 +83,8 @@ macro_rules! parked {
                 fn $name();
             }
 
-            /// The linker defines `__real_NAME` only if `NAME` is used, which the optimiser decides.
+            /// A use of `NAME` that the optimiser cannot remove. Without any use, the linker would not define
+            /// `__real_NAME`.
             #[used]
             static USED: unsafe extern "C" fn() = $name;
         };

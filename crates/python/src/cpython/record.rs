@@ -20,7 +20,8 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use crate::cpython::cell::guard;
 use crate::cpython::type_builder::KnownType;
 
-/// Maximum number of fast classes. Each class has a function of its own, which knows its fields without a search.
+/// Maximum number of fast classes. Each class has a function of its own, which knows the fields of the class without a
+/// search.
 const CLASSES: usize = 64;
 
 /// One field: the offset of its word, its name, and its default.
@@ -37,7 +38,7 @@ struct Known {
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The fast classes; null entries are free. The types of field values are looked up here, too.
+/// The fast classes; null entries are free. `leads_nowhere` also looks up the type of a field's value here.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
 /// The type of all enumerations, whose members cannot lead to a cycle.
 static ENUM: KnownType = KnownType::new();
@@ -135,8 +136,8 @@ unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     }
 }
 
-/// `PyType_GenericAlloc` under another name. From 3.14 on, if a class allocates by the original, the interpreter runs
-/// its `__init__` with its own calling convention, and never uses `tp_vectorcall`.
+/// `PyType_GenericAlloc` under another name. From 3.14 on, the interpreter ignores the `tp_vectorcall` of a class whose
+/// `tp_alloc` is `PyType_GenericAlloc`, and calls the `__init__` of the class in a different way.
 unsafe extern "C" fn allocate(kind: *mut ffi::PyTypeObject, items: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a class that is ready.
     unsafe { ffi::PyType_GenericAlloc(kind, items) }
@@ -180,7 +181,7 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 ///
 /// # Errors
 ///
-/// `TypeError` if it is another kind of class.
+/// `TypeError` if *cls* is another kind of class.
 #[pyfunction]
 #[pyo3(signature = (cls, /))]
 fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {

@@ -44,7 +44,7 @@ pub(crate) struct TypeBuilder {
 }
 
 impl TypeBuilder {
-    /// Begin a type, with its full name and the size of its objects, including the part of its base.
+    /// Begin a type, with its full name and the size of its objects, including the fields of the base type.
     pub(crate) fn new(name: &'static CStr, size: usize) -> Self {
         let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
         Self { name, size, flags, slots: Vec::new() }

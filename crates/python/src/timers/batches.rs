@@ -19,7 +19,7 @@ pub(crate) struct Firing {
     token: u64,
     call: Under,
     ids: Vec<Id>,
-    /// The set of `ids`, made at the first lookup.
+    /// The `ids` as a `HashSet`, made at the first lookup.
     known: Option<HashSet<Id>>,
 }
 
@@ -47,7 +47,8 @@ impl Firing {
     }
 }
 
-/// The earlier call of a rescheduled timer, which must be prevented, with no cell entered.
+/// The earlier call of a timer that was rescheduled, if that call still waits for a worker. `settle` prevents it, and
+/// must be called with no cell entered.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
@@ -116,8 +117,8 @@ impl Batches {
         self.names.clear();
     }
 
-    /// Begin a call, here or in a worker. Return its token, and records of completed calls, which must be dropped with
-    /// no cell entered.
+    /// Begin a call, here or in a worker. Return the token of the call, and the records of completed calls, which must
+    /// be dropped with no cell entered.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;

@@ -135,8 +135,8 @@ pub(crate) fn shift(
     outcome.map(|()| moved)
 }
 
-/// Move a timer by its id, or reschedule it if it is firing. Return whether it will fire, whether the driver has to be
-/// notified, and the earlier call that must be prevented.
+/// Move a timer by its id, or reschedule it if it is firing. Return whether the timer will fire, whether the driver has
+/// to be notified, and the earlier call that must be prevented.
 fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
     let outcome = engine.state.with(py, |state| {
         let place = state.batches.place(name);

@@ -16,8 +16,8 @@ use crate::timers::engine::Engine;
 /// Maximum number of code objects that are remembered as those of plain functions.
 const KNOWN: usize = 64;
 
-/// Addresses of the code objects of plain functions, which are not kept alive. If one dies and the code of a coroutine
-/// function gets its address, that function is detected only when it is called.
+/// Addresses of the code objects of plain functions. The code objects are not kept alive. If one is freed and the code
+/// of a coroutine function is stored at the same address, that function is detected only when it is called.
 static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
 /// The type `functools.partial`.
@@ -103,7 +103,7 @@ pub(crate) unsafe fn settle(
     }
 }
 
-/// Return true if it was a coroutine, which the hook then owns.
+/// Pass the result to the hook and return true if it is a coroutine. The hook then owns the coroutine.
 #[cold]
 fn hand_on(
     engine: &Engine,

@@ -26,7 +26,7 @@ pub(crate) struct Hooks {
 ///
 /// Args:
 ///     clock: Source of time; None for the monotonic clock. `MonotonicClock` and `BootClock` are read without a Python call.
-///     max_pending: Maximum number of pending timers; a further one raises TooManyTimersError. None for no limit.
+///     max_pending: Maximum number of pending timers; a further timer raises TooManyTimersError. None for no limit.
 ///
 /// Every method may be called from any thread. `tickwheel.timers` describes the protocol.
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
@@ -123,7 +123,8 @@ impl Engine {
         }
     }
 
-    /// Notify the driver of an earlier deadline. If the notification raises, the next set notifies the driver again.
+    /// Notify the driver of an earlier deadline. If the notification raises, the next timer that is set causes another
+    /// notification.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));

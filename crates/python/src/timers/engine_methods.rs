@@ -83,7 +83,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook)));
     }
 
-    /// Receives every coroutine that a callback returns, with the timer; if it is None, coroutine functions are
+    /// Receives every coroutine that a callback returns, with the timer; if this hook is None, coroutine functions are
     /// refused.
     #[getter]
     fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
@@ -126,11 +126,12 @@ impl Engine {
     /// Args:
     ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
     ///     callback: Called with an `array("q")` of ids that expired in succession.
-    ///     slack: Maximum additional delay of each in seconds, so that several expire together, as in `call_later`.
+    ///     slack: Maximum additional delay of each timer in seconds, so that several timers expire together, as in
+    ///         `call_later`.
     ///
     /// Raises:
     ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. After this and any other error, no timer was set.
-    ///     TooManyTimersError: If not all of them fit below max_pending.
+    ///     TooManyTimersError: If max_pending does not allow all of them.
     ///     ClosedError: After close.
     #[pyo3(signature = (delays, callback, *, slack=0), text_signature = "($self, delays, callback, *, slack=0.0)")]
     fn call_later_many<'py>(
@@ -178,7 +179,7 @@ impl Engine {
         })
     }
 
-    /// Make the next set or move call `on_earlier`, whatever its deadline.
+    /// Make the next timer that is set or moved call `on_earlier`, whatever its deadline.
     fn disarm(&self, py: Python<'_>) {
         self.state.with(py, |state| state.armed = NEVER);
     }

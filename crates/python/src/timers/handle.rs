@@ -15,7 +15,7 @@ pub(crate) const FIRED: u32 = u32::MAX - 2;
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;
 
 /// While calls are running, `TimerObject::sequence` is this number plus the number of running calls. The sequence
-/// number of a move is always lower.
+/// number of a move is always less than this number.
 pub(crate) const CALLS: u64 = 1 << 63;
 
 /// The layout of a `Timer`. Its fields are accessed only with the GIL held.
@@ -24,20 +24,21 @@ pub(crate) const CALLS: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
-    /// The number of the engine, which its count of living timers keeps alive, or `NONE` once the timer has ended.
+    /// The number of the engine, or `NONE` once the timer has ended. The engine stays alive because it counts its
+    /// living timers.
     pub(crate) engine: u32,
     /// The place of the entry while the timer is pending; otherwise a state. All states are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The sequence number of the last move that was written only into the handle, until the wheel has read it, or 0.
-    /// The wheel reads it when the entry's slot begins. While calls of this timer are running, the field counts these
-    /// calls: see `CALLS`.
+    /// The sequence number of the last move, while it is stored only in the handle; otherwise 0. The wheel reads this
+    /// number when the entry's slot begins. While calls of this timer are running, the field counts these calls: see
+    /// `CALLS`.
     pub(crate) sequence: u64,
     /// The callback, or `NONE` once the timer has ended.
     pub(crate) call: Callback,
 }
 
-/// Objects of a free-threaded interpreter are 16 bytes larger.
+/// Objects of a free-threaded interpreter are 16 bytes larger than those of other interpreters.
 const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 

@@ -99,10 +99,11 @@ impl<'py> Filed<'py> {
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer of *entry*, and set *value* if that is given, in one step. Return `(former value,)`, which is
+    /// Move the timer of *entry*, and set *value* if one is given, in one step. Return `(former value,)`, which is
     /// dropped last.
     ///
-    /// None means that nothing was changed, because the timer has ended, or is firing and `of_pending_only` is set.
+    /// None means that nothing was changed, because the timer has ended, or because it is firing and `of_pending_only`
+    /// is true.
     #[inline]
     fn renew(
         &self,

@@ -1,4 +1,5 @@
-//! `Latch`: one thread sleeps at it until it is woken or a timeout is over; any other thread can wake it.
+//! `Latch`: one thread sleeps in the latch until it is woken or a timeout is over; any other thread can wake the
+//! sleeping one.
 
 #[cfg(not(windows))]
 pub(super) use condition::Latch;

@@ -7,7 +7,7 @@ use tickwheel_core::Owner;
 use crate::memory::prefetch;
 use crate::timers::handle::{TimerObject, CALLS};
 
-/// The bit that marks a `Timer`, which has its callback; a word without the bit is the callback of a batch.
+/// The bit that marks a `Timer`, which has a callback of its own. A word without the bit is the callback of a batch.
 const TIMER: usize = 1;
 
 /// A strong reference that must be released explicitly, because dropping it would run Python inside the wheel.

@@ -26,7 +26,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// True if the id is that of a pending entry of a batch; the ids of handles' entries are never given out.
+    /// True if the id belongs to a pending entry of a batch. Callers never get the ids of other entries.
     pub(crate) fn is_batched(&self, id: Id) -> bool {
         self.wheel.get(id).is_some_and(|(_, payload)| matches!(payload.held(), Held::Batch(_)))
     }
@@ -80,8 +80,9 @@ impl Drop for State {
     }
 }
 
-/// The number of timers that have not ended. While it is not 0, they share one reference to their engine. So an engine
-/// with pending timers cannot be freed, and the collector traverses one reference in place of a million.
+/// The number of timers that have not ended. While the number is not 0, these timers share one reference to their
+/// engine. So an engine with pending timers cannot be freed, and the collector traverses one reference instead of one
+/// for each timer.
 #[derive(Default)]
 pub(crate) struct Living {
     count: AtomicUsize,

@@ -1,10 +1,10 @@
 //! `Timer`, the handle: 48 bytes from a free list or a huge page, which the garbage collector does not track.
 //!
 //! The engine traverses the references of its timers, so the collector finds the callback of a pending timer. A timer
-//! that has ended has no references. So a million handles cost a collection only a walk, and no cycle through a handle
-//! is missed.
+//! that has ended has no references. So a collection only has to walk over a million handles, and it misses no cycle
+//! through a handle.
 //!
-//! It is written with the C API: `docs/decisions/native-binding.md` has the figures.
+//! The type is written with the C API, for the reasons in `docs/decisions/native-binding.md`.
 
 use std::ffi::c_void;
 
@@ -163,7 +163,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// Remove a timer from its wheel; return false if it is in none.
+/// Remove a timer from its wheel; return false if the timer is in no wheel.
 ///
 /// # Safety
 ///

@@ -8,7 +8,8 @@ use crate::timers::latch::Latch;
 
 /// One thread waits, and any other thread can wake it.
 ///
-/// A wake sets a token: a wake before the wait ends that wait at once, and several wakes count as one.
+/// Each `wake` sets a token. If the token is already set when a wait begins, the wait ends at once; several calls of
+/// `wake` before that count as one.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Waiter {
     latch: Latch,
