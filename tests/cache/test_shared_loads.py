@@ -236,7 +236,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is closed without cancelling its tasks, threads that wait for its loads load the keys themselves.
+    If a loop is closed without cancelling its tasks, other threads that wait for the values load them themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []

@@ -100,7 +100,9 @@ def test_a_run_that_is_retried_is_exported_with_its_full_time():
 
 def test_a_delayed_start_is_exported(run):
     """
-    If the first run of a cron line is delayed, or next runs were skipped, a copy of the job begins at the same time.
+    If the first run of a cron job is not at the next time of its rule, the export contains the time of that run.
+
+    So the first run of an imported copy has the same time.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout

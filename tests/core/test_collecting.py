@@ -29,7 +29,7 @@ class Server:
 
     def __init__(self, ways: str) -> None:
         """
-        Close the cycle in each of the *ways*.
+        Create a reference cycle through this object for each of the *ways*, which are names in `SETTERS`.
         """
         self.engine = Engine(ManualClock())
         self.timers: list[object] = []

@@ -37,7 +37,7 @@ def wrong_for_kubernetes(text):
 @pytest.fixture(scope="session")
 def kubeconform(tmp_path_factory):
     """
-    Return the answer of kubeconform about these documents.
+    Return a function that checks YAML text with kubeconform and returns the program's output.
 
     It uses the schemas of kubernetes-validate, without a network.
     """

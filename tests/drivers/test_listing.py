@@ -47,7 +47,7 @@ def test_keys(wheel):
     """
     Keys are listed by deadline up to the limit.
 
-    A moved key is listed at its new place, also among other timers.
+    A moved key is listed at its new place, even if the wheel also has timers without keys.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)

@@ -222,9 +222,9 @@ def trace_of(page: str) -> dict[str, Any]:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page contains its films and forbids fetching.
+    The page contains its films, and its policy forbids loading anything else.
 
-    No key can break out of the page's text.
+    No timer's key can inject markup into the page.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
     page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)

@@ -7,12 +7,13 @@ Two owners fire jobs while this process sets and cancels jobs. Midway, during a 
 call of the bulk set is repeated until it is answered.
 
 In PostgreSQL the standby is promoted. With `sync` every commit waits for the standby, and nothing may be lost. With
-`async` the standby is cut off two seconds earlier, so it lacks the writes answered in that window. A Redis `cluster`
-promotes one of two replicas; one replica must have each answered write, and nothing may be lost. With `partitions` the
-store has three partitions, one of which loses its master. With `sentinels` the promoted replica is one for which no
-write waits.
+`async` the standby is cut off two seconds earlier, so it lacks the writes answered in those two seconds. A Redis
+`cluster` promotes one of two replicas. A write is answered only after one of them has it, and nothing may be lost. With
+`partitions` the store has three partitions, one of which loses its master. With `sentinels` writes do not wait for the
+replica that is promoted.
 
-Missing writes must be from the window. No generation may be used twice, and no attempt may begin twice.
+With `async` and `sentinels`, a write may be missing if it was answered between the start of the lag and the promotion.
+No generation may be used twice, and no attempt may begin twice.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def test_busy(url, make, go_on, until):
 
 def test_the_previous_run(url, make, go_on, until):
     """
-    If a job was set again during its run, the reason is that it waits for the end of that run.
+    If a job is set again while it is running, `explain` says that its next run waits for the end of the current run.
     """
     scheduler = make(url).start()
     begun = hung(scheduler, "hangs", go_on)

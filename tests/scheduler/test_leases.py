@@ -364,14 +364,14 @@ class Passing:
 
     def wait(self, timeout):
         """
-        Let the time pass, and return True if the end is reached.
+        Let the time pass, and return True if it has reached *until*.
         """
         self.now += timeout
         return self.now >= self.until
 
     def is_set(self):
         """
-        Return True if the end is reached.
+        Return True if the time has reached *until*.
         """
         return self.now >= self.until
 

@@ -78,7 +78,9 @@ def test_a_page_has_a_limited_number_of_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    If exclusions exceed the limit of a request, a job shows the runs before that point, and a preview is refused.
+    If exclusions remove more runs than a request may search, a job's list of runs ends early.
+
+    A preview that needs more runs is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}

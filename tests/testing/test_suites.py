@@ -79,7 +79,7 @@ class NeverWaits(MemoryStore):
 
 class WakesForEver(MemoryStore):
     """
-    After one wake-up, ends every wait at once.
+    After one wake-up, every later wait returns immediately.
     """
 
     def wait_for_change(self, timeout_s):

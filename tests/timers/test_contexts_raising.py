@@ -44,7 +44,7 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    If an `on_end` callback raises during a drain or close, all contexts and the wheel have ended.
+    An `on_end` callback that raises during a drain or close does not keep other contexts, or the wheel, from ending.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

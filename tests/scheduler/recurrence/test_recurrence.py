@@ -386,7 +386,7 @@ ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    If a search for the next run finds none, the search ends soon, and the series does not count as over.
+    A search that finds no next run ends soon, and the series does not count as over.
 
     A forecast lists the runs before the exclusions.
     """

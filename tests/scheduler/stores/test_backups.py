@@ -22,7 +22,7 @@ FAR_S = 86_400
 @contextlib.contextmanager
 def busy(url):
     """
-    Set jobs continuously, and yield a function that returns the generations of all acknowledged sets, by key.
+    Set jobs continuously, and yield a function that returns the generations of all acknowledged jobs, by key.
     """
     answered, is_over = {}, threading.Event()
 
@@ -111,7 +111,7 @@ def test_postgres_on_the_same_server(postgres, database, caplog, how):
 
 def test_postgres_restored_beneath_a_node(postgres, database, until):
     """
-    If a dump is restored over the tables of an open client, the client notices this with its next set.
+    If a dump is restored over the tables of an open client, the client notices this when it sets the next job.
     """
     if not find("pg_dump"):
         pytest.skip("there is no pg_dump")

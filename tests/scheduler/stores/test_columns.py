@@ -48,7 +48,7 @@ def names_columns(statement):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_statements_do_not_name_columns(path):
     """
-    A statement that lists columns of a job uses a macro, or has a comment that says why it does not.
+    A statement that lists columns of a job uses a macro, or has a comment with the reason for not using one.
     """
     statements = STATEMENT.findall(path.read_text("utf-8"))
     assert statements
@@ -146,7 +146,7 @@ def test_a_row_holds_every_value(column):
     """
     A job with a non-default value in one column is read back from its row unchanged.
 
-    It counts as plain only if every plain job has that value.
+    A job counts as plain only if every plain job has the same value in that column.
     """
     own = {
         "state": model.State.RUNNING,
@@ -214,7 +214,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 @pytest.mark.parametrize("name", ["set_new", "set_one"])
 def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    Each statement for plain sets reads from the set exactly the columns that a plain set may give.
+    Each statement for plain set requests reads exactly the columns that such a request may have.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -223,7 +223,7 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_that_asks_for_more_is_not_plain(field):
     """
-    A set counts as plain only if no other field of the set has an effect on a key without a job.
+    A set request counts as plain only if none of its other fields has an effect on a key without a job.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

@@ -96,7 +96,7 @@ def test_a_repeat_has_no_effect(connect):
 
 def test_a_rollback_takes_it_back(connect):
     """
-    A rollback undoes the effect and its record, so the next firing may perform the effect.
+    A rollback undoes the effect and the record of the effect, so the next firing may perform the effect.
     """
     conn = connect()
     assert bill(conn, firing())

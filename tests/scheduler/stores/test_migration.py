@@ -499,7 +499,7 @@ def test_callers_that_continue_do_not_prevent_the_end(stores):
     """
     A migration ends although callers set a new job for each moved job.
 
-    The migration reports these late jobs, and a second run moves them.
+    The migration reports these new jobs, and a second run moves them.
     """
     source, target, _, _ = stores
     numbers = itertools.count()
@@ -520,7 +520,7 @@ def test_callers_that_continue_do_not_prevent_the_end(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key with live jobs in both stores, paused or not, is reported and both jobs are left alone.
+    A key with live jobs in both stores, paused or not, is reported, and neither job is changed.
 
     A dead letter in the target is replaced.
     """

@@ -17,7 +17,7 @@ from tickwheel.stores import open_store
 
 def marked(number, lasts_ms):
     """
-    Return a set with the idempotency key of request *number*, whose answer is stored for *lasts_ms*.
+    Return a set request with the idempotency key of request *number*. Its answer is stored for *lasts_ms*.
     """
     return Set(Job("k", 0, 5), once=Once(f"{number:032x}", "0:k", "0" * 32, lasts_ms))
 

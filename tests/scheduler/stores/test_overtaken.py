@@ -172,7 +172,7 @@ def begin():
 
 def end_child(child, steps):
     """
-    Send the child process its plan, and return the child's answers.
+    Send its plan to the child process, and return the answers of the child.
     """
     told, _ = child.communicate(json.dumps(steps) + "\n", timeout=PATIENCE_S)
     assert child.returncode == 0

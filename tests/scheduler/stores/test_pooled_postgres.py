@@ -117,7 +117,7 @@ def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
     A due job that another process sets fires soon.
 
-    The node polls, or it listens on a direct connection to the server.
+    The node either polls or listens on a direct connection to the server.
     """
     url = f"{pooler.url(database)}&pooler=transaction"
     if is_direct:

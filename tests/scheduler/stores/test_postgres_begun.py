@@ -274,9 +274,9 @@ def test_withdrawn_jobs_are_noticed(lists):
 
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
-    If a slot gets new jobs while the server is asked about its old jobs, the slot keeps the new ones.
+    If a slot gets new jobs while the server is asked about the slot's old jobs, the slot keeps the new jobs.
 
-    This holds even if their generation is the same.
+    This holds even if old and new jobs have the same generation.
     """
     for generation in range(32):
         write(lists, [generation])

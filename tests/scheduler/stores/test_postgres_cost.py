@@ -150,7 +150,7 @@ def test_a_repeated_page_goes_by_an_index(postgres, database, rows_read, filters
     """
     Each filter of a list has an index.
 
-    A list that is read often still uses this index.
+    A query for a list still uses this index after many executions.
     """
     with filled(postgres, database), closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         read = rows_read()
@@ -164,7 +164,7 @@ def test_statements_of_a_scan(postgres, database, monkeypatch):
     """
     A scan of sixteen shards is one statement.
 
-    It is two statements if other clients may have written.
+    If other clients may have written, the scan takes two statements.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=16")) as store:
         cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in store.acquire("owner")]

@@ -121,7 +121,7 @@ def test_every_class_is_known():
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_states(state, is_connected):
     """
-    An error is classified by its SQLSTATE, even if the same error ended the connection.
+    An error is classified by its SQLSTATE, even if the connection ended with this error.
     """
     is_transient, what = STATES[state]
     found = store_error(error_of(state), "db", is_connected=is_connected)
@@ -135,7 +135,8 @@ def test_states(state, is_connected):
 )
 def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
-    The outcome of a commit is unknown if the connection is lost during it, or if the server does not know how it ended.
+    The outcome of a commit is unknown if the connection is lost during it, or if the server does not know how the
+    commit ended.
     """
     found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)

@@ -1,5 +1,5 @@
 """
-Low watermarks: according to the earlier scans, no pending job is due before them.
+Low watermarks. Earlier scans have shown that no pending job is due before the watermark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_learnt(floors):
     """
     A scan sets the watermark to the first pending due time.
 
-    If nothing is pending, it is some seconds before the end of the scan.
+    If nothing is pending, the watermark is some seconds before the end of the scan.
     """
     learn(floors, (0, 5), (1, None), (2, NOW - 1))
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]

@@ -210,7 +210,7 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    For a plain set, the answer and the table have the fields that the rules give a new job.
+    For a plain set request, the answer and the table have the fields that the rules give a new job.
 
     This holds even if the due time is relative.
     """
@@ -275,7 +275,7 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
     """
     A move or cancel of one job has the answer and the effect that the rules prescribe.
 
-    For a plain job it is one statement.
+    For a plain job, the move or cancel takes one statement.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -309,7 +309,7 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
 
 def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
-    A move may have to wait for another write, which draws a later generation than the move did.
+    A move may have to wait for another write, whose generation was drawn after the generation of the move.
 
     The move then gets a new generation.
     """
@@ -334,7 +334,7 @@ def test_a_move_keeps_the_order_of_generations(postgres, database):
 
 def names_of(monkeypatch):
     """
-    Return a list that gets the name of each statement that is a whole transaction.
+    Return a list to which the name of each statement that is a whole transaction is added.
     """
     names, execute = [], Prepared.execute
 
@@ -365,7 +365,7 @@ def unlisted(postgres, database):
 
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
-    A batch of sets is one statement, and so is a batch of acknowledgements and claims.
+    A batch of set requests is one statement, and so is a batch of acknowledgements and claims.
 
     The stored counts match the jobs.
     """

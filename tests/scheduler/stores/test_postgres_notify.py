@@ -71,7 +71,7 @@ def set_in(store, shard):
 
 def test_owners_of_other_shards_do_not_scan(postgres, database, monkeypatch, until):
     """
-    A client's set wakes only the owner of the job's shard, and that owner reads the shard once.
+    If a client sets a job, only the owner of the job's shard wakes up, and that owner reads the shard once.
 
     The other three owners do not scan.
     """
@@ -114,7 +114,7 @@ def test_which_payloads_an_owner_reads(make, postgres, database, sent, is_heard)
 
 def test_each_write_names_its_shards(make, payload):
     """
-    A client's set or withdrawal request names its shards in the payload.
+    If a client sets jobs or requests a withdrawal, the payload of the notification names the shards.
 
     Older nodes wake up for any payload.
     """
@@ -134,7 +134,7 @@ def test_each_write_names_its_shards(make, payload):
 
 def test_jobs_due_later_are_announced_together(make, payload, monkeypatch):
     """
-    Single sets and moves of jobs that are due in an hour share a notification.
+    Single set and move requests for jobs that are due in an hour share a notification.
 
     The notification is delayed until a job that is due soon is set.
     """
@@ -167,7 +167,7 @@ def test_the_wait_for_more_jobs_ends(make, payload, monkeypatch):
 
 def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
     """
-    A set within a caller's transaction is announced with its shard after the commit.
+    A job set within a caller's transaction is announced with its shard after the commit.
     """
     client = make("&shards=3")
     with psycopg.connect(postgres.url(database)) as connection:

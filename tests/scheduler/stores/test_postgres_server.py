@@ -227,7 +227,7 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    If the server has ended all idle sessions, the first call fails and drops all of them.
+    If the server has ended all idle sessions, the first call fails and closes all these sessions.
 
     So no other call fails.
     """
@@ -336,7 +336,8 @@ def test_claims_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have expired can settle any number of retries of one job, and leaves one note for each.
+    An owner whose lease may have expired can settle any number of retries of one job, and leaves one note for each
+    retry.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -354,7 +355,7 @@ def test_what_a_server_may_lose(open_database, make_postgres):
     """
     If a server waits for its disk, no acknowledged write is lost.
 
-    If it does not wait, the store states the possible loss and the remedy.
+    If the server does not wait, the store states the possible loss and the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
@@ -368,7 +369,7 @@ def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
     With an asynchronous standby, a scheduler warns that a failover may lose writes.
 
-    It warns at its start, or once the standby becomes asynchronous.
+    The scheduler warns at its start, or once the standby becomes asynchronous.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client does not warn
@@ -424,7 +425,7 @@ def truncate(postgres, database):
 
 def test_emptied_tables(postgres, database, until, caplog):
     """
-    After the tables were emptied, new sets fire.
+    After the tables were emptied, new jobs fire.
 
     Their generations were never given out before.
     """
@@ -456,7 +457,8 @@ def test_emptied_tables(postgres, database, until, caplog):
 
 def test_a_start_on_emptied_tables(open_database, postgres, database):
     """
-    A store that starts on emptied tables raises an error: the schema's version is missing. The error names the remedy.
+    A store that starts on emptied tables raises an error, which says that the schema's version is missing and names the
+    remedy.
     """
     open_database().close()
     truncate(postgres, database)

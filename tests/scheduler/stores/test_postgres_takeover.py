@@ -91,7 +91,7 @@ def test_locked_notes_are_left(left):
 
 def test_notes_of_one_scan_are_limited(open_database, monkeypatch):
     """
-    One scan reads a limited number of notes, and reports whether more notes are left.
+    One scan reads a limited number of notes, and reports whether more notes remain.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -112,7 +112,7 @@ def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
     """
     Each scan also takes the newest notes of a shard.
 
-    Otherwise a new note would wait behind a million old notes of a time without an owner.
+    Otherwise a new note would wait behind a million old notes, which were written while the shard had no owner.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")

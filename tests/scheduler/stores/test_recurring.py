@@ -92,7 +92,8 @@ def test_skip_with_grace(server_url, make, events, until):
     """
     Two series have each missed a run.
 
-    With `skip`, only the run that is late by less than its grace time starts. Both series keep their schedule.
+    With `skip`, only a run that is late by less than the grace time of its series starts. Both series keep their
+    schedule.
     """
     scheduler = make(server_url)
     told = events(scheduler)

@@ -106,7 +106,7 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    A set by another process wakes the owner, both before and after the slot moves.
+    If another process sets a job, the owner wakes up, both before and after the slot moves.
 
     Only the slot's master and replicas forward notifications.
     """
@@ -129,7 +129,7 @@ def test_news_from_another_process(cluster, until):
 
 def is_heard(owner, other, until):
     """
-    Return True if sets by *other* wake *owner* while it waits.
+    Return True if *owner* wakes up from its wait when *other* sets a job.
     """
     heard = threading.Event()
     listening = threading.Thread(target=lambda: owner.wait_for_change(30) and heard.set())
@@ -167,7 +167,8 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas confirm raises an error: the write may be lost. The error names a remedy.
+    A write that too few replicas confirm raises an error. The error says that the write may be lost, and names a
+    remedy.
 
     The primary has stored the write.
     """

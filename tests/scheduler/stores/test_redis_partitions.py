@@ -126,7 +126,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    A node that has the missing handler claims the waiting jobs of every partition.
+    A node that is the first with a handler claims the waiting jobs of this handler in every partition.
 
     A pause of the handler's scope covers all partitions.
     """
@@ -273,7 +273,7 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_a_partition_without_notifications(make, record, redis_url, monkeypatch):
     """
-    If one partition sends no notifications, but the others do, requests in the silent partition are found by polling.
+    If only one partition sends no notifications, requests in this partition are found by polling.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
@@ -305,8 +305,8 @@ def test_a_master_is_away(make, record, cluster, events, how):
     """
     While one partition does not answer, jobs of the other partitions are set and fire in time.
 
-    Writes to keys of the silent partition raise transient errors. After its return, its jobs fire. Its running attempts
-    count as interrupted and run again, under a new epoch.
+    Writes to keys of the silent partition raise transient errors. After that partition answers again, its jobs fire.
+    Its running attempts count as interrupted and run again, under a new epoch.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)

@@ -54,7 +54,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 @pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
-    After a server has lost all data, new sets fire.
+    After a server has lost all data, new jobs fire.
 
     Their generations were never given out before.
     """

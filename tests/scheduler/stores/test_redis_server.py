@@ -126,7 +126,7 @@ def test_keys_of_another_program(redis_server, make, name):
 
 def test_no_memory(server, make):
     """
-    If Redis is out of memory, a set raises a permanent error and stores nothing.
+    If Redis is out of memory, setting a job raises a permanent error and stores nothing.
 
     Running jobs can still be settled.
     """
@@ -325,7 +325,7 @@ def test_server_that_loads(server, make, until):
 
 def test_node_of_a_cluster(make_redis, until):
     """
-    In a cluster, the store works through the node that holds its slot.
+    In a cluster, the store works on the node that holds the store's slot.
 
     At any other node, the error gives the right address.
     """

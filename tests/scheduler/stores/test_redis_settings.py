@@ -191,7 +191,7 @@ def test_loss_window_of_replicas(connected, replicas, loses):
     """
     A write that must reach all replicas survives the loss of the primary.
 
-    A write that must reach only some of them may be lost.
+    A write that must reach only some of the replicas may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -148,7 +148,8 @@ class Ahead(BootClock):
 
 def test_a_rare_write_takes_no_more_round_trips(line_and_url):
     """
-    A set or move with a delay takes no extra round trip to read the time, even if the last write was long ago.
+    Setting or moving a job with a delay takes no extra round trip to read the time, even if the last write was long
+    ago.
     """
     _, url = line_and_url
     clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))
@@ -206,7 +207,7 @@ def hold(partition, name, together):
     """
     Make each call of *name* on *partition* wait until all partitions have been called.
 
-    Calls that are made one after another time out.
+    If the partitions are called one after another, the calls time out.
     """
     call = getattr(type(partition), name)
 

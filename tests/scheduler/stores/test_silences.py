@@ -54,7 +54,7 @@ def test_living_nodes_keep_their_shards(nodes, until, order):
 
 def test_shards_of_a_node_that_died_in_the_silence(nodes, until):
     """
-    A node that died during the silence loses its shards soon after it.
+    A node that died during the silence loses its shards soon after the silence ends.
     """
     stores, held = nodes
     until(lambda: has_expired(stores[0]))

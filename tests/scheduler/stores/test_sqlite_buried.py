@@ -44,7 +44,8 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A thousand moves or cancels, spread over twenty thousand jobs, log only a few more pages than a thousand sets.
+    A thousand moves or cancels, spread over twenty thousand jobs, log only a few more pages than setting a thousand
+    jobs.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)

@@ -86,7 +86,7 @@ def test_a_datagram_without_the_secret_is_ignored(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends one wait: the current wait or the next.
+    A token ends one wait, which is the current wait or, without one, the next wait.
 
     A withdrawn token ends no wait.
     """

@@ -88,7 +88,7 @@ def add_far(store, count, first=FAR):
 @pytest.mark.parametrize("first", [FAR, IN_A_SLOT])
 def test_future_jobs_cost_nothing(store, made, call, first):
     """
-    With ten thousand future jobs, a call takes as many steps as with ten.
+    With ten thousand future jobs, a call takes as many steps as with ten future jobs.
 
     Only a lookup in a run of keys takes more.
     """
@@ -328,7 +328,7 @@ def anything(sql):
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
 def test_many_at_once(store, count):
     """
-    However many plain and other jobs one commit sets, each is stored as given.
+    However many jobs one commit sets, plain or not, each job is stored as given.
 
     Each can be settled.
     """
@@ -350,7 +350,7 @@ def test_jobs_side_by_side(store, missing):
     """
     Jobs with one due time are claimed and settled together.
 
-    If one of them was cancelled, only that one is left out.
+    If one of these jobs was cancelled, only this job is left out.
     """
     answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
     jobs = [answer.job for answer in answers]

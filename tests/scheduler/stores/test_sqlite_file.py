@@ -137,7 +137,7 @@ def test_disk_full(open_file):
     """
     A full disk is a transient error, and the message says that the disk is full.
 
-    Nothing of the batch is stored, and writes work once there is room.
+    Nothing of the batch is stored, and writes succeed as soon as there is room.
     """
     with noted_connections() as made:
         store = open_file()
@@ -298,7 +298,7 @@ def test_crash_leftovers_are_taken_over(path, open_file):
 
 def test_another_file_in_the_place_of_the_fifo(path, open_file):
     """
-    If another file is in the place of its FIFO, the store keeps that file and works.
+    If another file is in the place of its FIFO, the store does not touch that file and still works.
 
     The store reports that it cannot be notified.
     """

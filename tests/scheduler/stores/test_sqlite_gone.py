@@ -36,7 +36,7 @@ def beside(path, suffix):
 
 def replace(path):
     """
-    Replace *path* by a copy, as restoring a backup does.
+    Replace *path* with a copy, as restoring a backup does.
     """
     copy = path.with_name("copy")
     shutil.copy(path, copy)
@@ -145,7 +145,7 @@ def test_a_reader_makes_no_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    As long as the owner of a deleted file has not noticed this, the new file gets no owner.
+    As long as the owner of a deleted file has not noticed the deletion, the new file gets no owner.
 
     Then the old owner gives up, and the new file can get an owner.
     """
@@ -177,7 +177,7 @@ def test_deleted_fifo_is_made_again(path, open_file):
     """
     An owner whose FIFO was deleted makes a new FIFO at its next renewal.
 
-    The new FIFO then notifies it of writes.
+    From then on the owner is notified of writes through the new FIFO.
     """
     store, peer = open_file(), open_file()
     store.acquire("owner")

@@ -23,7 +23,7 @@ def test_migration_whose_transaction_is_over(path, error):
     """
     On a full disk, SQLite may end the transaction of a migration itself.
 
-    The migration still reports its original error.
+    Even then the migration reports the original error.
     """
 
     class Ended(sqlite3.Connection):

@@ -55,7 +55,7 @@ def test_small_commits_seldom_make_the_file_larger(store):
 
 def test_a_large_commit_writes_no_zeros(store):
     """
-    The log grows by what a large commit writes, and by no more.
+    A large commit makes the log longer only by the pages that it writes.
     """
     for number in range(3):
         set_one(store, number)

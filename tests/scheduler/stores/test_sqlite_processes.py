@@ -76,7 +76,7 @@ def test_owner_that_is_killed(store, start):
     """
     While an owner lives, no other process becomes owner.
 
-    Once the owner is killed, it is not listed any more, and the next process takes over.
+    Once the owner is killed, it is no longer listed, and the next process takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())

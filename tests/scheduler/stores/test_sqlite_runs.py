@@ -408,7 +408,7 @@ def test_the_owner_reads_filters_when_it_opens(store, clock, monkeypatch):
     """
     The owner reads the Bloom filters of existing keys when it opens.
 
-    Otherwise the first set among ten million keys would be slow.
+    Otherwise setting the first job among ten million keys would be slow.
     """
     small(monkeypatch, 20, 8)
     store.apply([model.Set(model.Job(f"job {i:03}", 0, store.now_ms() + DAY_MS)) for i in range(100)])
@@ -426,7 +426,7 @@ def test_the_owner_reads_filters_when_it_opens(store, clock, monkeypatch):
 
 def test_a_job_set_alone_meets_its_key_in_a_run(store, monkeypatch):
     """
-    A set of one job, which looks its key up in a statement of its own, finds a key that was moved to a run.
+    If a single job is set, the statement that looks up its key also finds a key that was moved to a run.
     """
     small(monkeypatch, 20, 8)
     day = store.now_ms() + DAY_MS

@@ -95,7 +95,7 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    A killed owner of another user left a reserve, which is replaced.
+    If an owner of another user was killed and left a reserve, the reserve is replaced.
 
     For another user's lock, the error names the lock and the remedy.
     """

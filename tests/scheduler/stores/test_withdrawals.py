@@ -79,7 +79,8 @@ def test_requests_of_a_caller_that_has_ended(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    After the clock was set back, requests from before are ignored until the clock reaches their time again.
+    After the clock was set back, requests from before are ignored until the clock reaches the times of these requests
+    again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

@@ -82,7 +82,7 @@ def test_a_connection(client, engine):
     """
     The job joins the transaction of the connection.
 
-    If it has not begun yet, the first write begins one.
+    If the connection has no transaction yet, the first write begins one.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)

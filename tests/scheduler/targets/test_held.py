@@ -1,5 +1,5 @@
 """
-Targets that start and end their attempts at times which they choose themselves.
+Targets that choose themselves when their attempts start and end.
 """
 
 from __future__ import annotations
