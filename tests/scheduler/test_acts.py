@@ -1,7 +1,7 @@
 """
 The history records callers' writes.
 
-By default these are only writes to recurring jobs, and by option all writes.
+By default it records only writes to recurring jobs. An option makes it record all writes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def outcomes(scheduler, key):
 )
 def test_which_writes_are_recorded(url, make, keep, once, series):
     """
-    A set, a move and a cancel each leave a record that names the calling process.
+    Setting, moving and cancelling a job each leave a record that names the calling process.
 
-    By default this holds only for recurring jobs, and by option for all jobs.
+    By default this holds only for recurring jobs. With an option it holds for all jobs.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")

@@ -108,7 +108,7 @@ def test_sync_handlers_do_not_hold_the_loop(url):
 
 def test_many_at_once(url):
     """
-    A thousand tasks that set at the same time share commits.
+    A thousand tasks that set jobs at the same time share commits.
     """
 
     async def main():

@@ -250,7 +250,7 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_bound(client):
     """
-    A bound of 0 (the epoch) is a valid bound, with which the filter matches no job rather than all jobs.
+    A bound of 0 (the epoch) is valid. With this bound the filter matches no job, not all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0
@@ -413,7 +413,8 @@ def scheduler_that_holds(url, make, record):
 
 def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    If a job changes between the read and the write of a bulk change, the job keeps its own change, and is counted.
+    If another write changes a job between the read and the write of a bulk change, that write stays, and the job is
+    counted.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))
@@ -447,7 +448,7 @@ def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
 
 def test_a_run_that_was_interrupted(make):
     """
-    A bulk change that failed can be continued from its last report, even if the failed commit did take effect.
+    A bulk change that failed can be continued from its last report, even if the failed commit took effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)

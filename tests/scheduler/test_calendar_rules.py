@@ -1,7 +1,7 @@
 """
 Calendar rules in every call that accepts them.
 
-They have dates, sets of days, policies for clock changes, and zones.
+The rules have dates, sets of days, policies for clock changes, and zones.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def test_another_zone_or_time_keeps_the_dates(client):
 
 def test_a_phase_that_is_given(client):
     """
-    `at=` sets one date of the series, past or future, from which the others are counted.
+    `at=` gives one date of the series, past or future, from which the other dates are counted.
 
-    If a later set has an `at=` on one of these dates, the series stays unchanged.
+    If the job is set again with an `at=` on one of these dates, the series stays unchanged.
     """
     fields = {"target": "log", "every": "2w", "time": "09:00", "at": "2001-01-01T00:00Z"}
     job = client.set("phase", **fields).job
@@ -255,7 +255,7 @@ def test_not_succeeded_since(client):
     """
     Recurring jobs are listed by the time of their last success.
 
-    Without a success, the time of their first set counts.
+    For a job without a success, the time when it was first set counts.
     """
     client.set("fresh", every=60, target="log")
     client.set("once", delay=60, target="log")
@@ -267,7 +267,8 @@ def test_not_succeeded_since(client):
 
 def test_other_versions_of_the_zone_data():
     """
-    A date that was computed with another version of its zone's data is computed again, as for a cron line.
+    A date that was computed with another version of its zone's data is computed again, like the due times of a cron
+    line.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

@@ -92,7 +92,7 @@ def test_thread(make, url, until):
 
 def test_pull(make, url, until):
     """
-    After the cancel a pull worker has no lease any more.
+    After the cancel a pull worker has no lease.
 
     It can neither extend nor acknowledge the job.
     """
@@ -202,7 +202,7 @@ def test_pending(make, url):
 
 def test_from_another_process(make, file_url, until):
     """
-    A scheduler that does not fire passes the request to stop through the store to the scheduler that fires.
+    A scheduler that does not fire passes a request to stop on to the scheduler that fires, through the store.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler, client = make(file_url).start(), make(file_url)

@@ -58,7 +58,7 @@ def test_keys(key):
 )
 def test_bad_keys(key, said):
     """
-    For a key that cannot be stored, the error has the reason.
+    For a key that cannot be stored, the error gives the reason.
 
     It shortens a long key.
     """

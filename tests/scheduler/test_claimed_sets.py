@@ -119,9 +119,9 @@ def test_one_commit_sets_and_begins(start, store, record, until, engines):
 
 def test_the_set_is_reported_before_the_firing(start, store, record):
     """
-    Hooks get the event of the set before the event of the firing.
+    Hooks get the event of the new job before the event of its firing.
 
-    The answer of the set shows a pending job.
+    The answer to the caller shows a pending job.
     """
     scheduler = start(print)
     scheduler.subscribe(record)
@@ -137,7 +137,7 @@ def test_withdrawn_before_its_start(busy, store, record, go_on, verb):
     """
     A claimed job that waits for a worker can be cancelled, moved and replaced.
 
-    It then fires as the answer says.
+    The answer is true: a cancelled job does not fire, a moved job fires later, and a replaced job has the new payload.
     """
     busy.set("k", payload="old", **DUE)
     assert store.claimed() == ["first", "k"]
@@ -233,7 +233,8 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate limit must wait for their turn, so they are not claimed with their set but in a later commit.
+    Jobs with a rate limit must wait for their turn, so they are not claimed in the commit that sets them, but in a
+    later one.
     """
     scheduler = start(record, rate=1_000)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])
@@ -278,7 +279,7 @@ def test_a_lost_answer(start, store, record, until, is_written, engines):  # noq
     """
     A commit has an unknown outcome.
 
-    If it took effect, its jobs fire. If not, their keys are free.
+    If it took effect, its jobs fire. If it did not take effect, their keys are free.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)
@@ -312,7 +313,7 @@ def test_a_refused_commit(start, store, record, until, engines):
     """
     If the store rejects the commit, the claimed jobs no longer count as running.
 
-    After a transient error the sets are tried again.
+    After a transient error the commit is tried again.
     """
     scheduler = start(record, running_max=2)
     for _ in range(3):
@@ -371,7 +372,7 @@ def test_older_jobs_come_first(make, store, record, until, monkeypatch):
     """
     The store may hold older due jobs that are not in memory.
 
-    As long as it does, a new job is not claimed with its set.
+    As long as it does, a new job is not claimed in the commit that sets it.
     """
     store.open()
     first = store.now_ms() - 10_000
@@ -443,7 +444,7 @@ def test_many_callers(start, store, record, until, engines):
     """
     If many callers set jobs at once, each job fires once.
 
-    Most jobs are claimed with their set.
+    Most jobs are claimed in the commit that sets them.
     """
     scheduler = start(record)
 

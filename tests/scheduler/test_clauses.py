@@ -1,5 +1,5 @@
 """
-Clauses of the promise (docs/promise.md) that a process keeps, not its store.
+Clauses of the promise (docs/promise.md) that the process, not the store, has to keep.
 
 They are tested on each of the four stores.
 """
@@ -47,9 +47,9 @@ def scheduler(url):
 
 def test_2_a_due_job_fires_after_its_set(scheduler, record):
     """
-    A job that is already due fires after its set was answered, and never during the call.
+    A job that is already due when it is set fires after the caller got the answer, and never during the call.
 
-    So does the next job.
+    This also holds for the next job.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()

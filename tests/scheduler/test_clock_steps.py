@@ -96,7 +96,7 @@ def test_a_wrong_time_that_is_corrected(scheduler, clock, record, step, until):
     """
     If the clock is set to a wrong time and then right again, all due times stay.
 
-    This holds even if the first step was noticed.
+    This holds even if the scheduler noticed the first step.
     """
     scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
     clock.step_wall(step)

@@ -129,7 +129,7 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
     If a lane waits for an acknowledgement, this acknowledgement is written at once.
 
-    All others that wait for the end of the pause are written with it.
+    All other acknowledgements that wait for the end of the pause are written in the same commit.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))
@@ -242,7 +242,7 @@ def test_acknowledgements_do_not_take_along_many_claims(make_armer, begun):
     """
     If there are more than a few claims, they do not join a commit of acknowledgements.
 
-    They are worth a separate commit.
+    So many claims are worth a separate commit.
     """
     claims = make_armer(now_ms := 1_000_000_000_000)
     claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))

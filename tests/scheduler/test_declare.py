@@ -75,7 +75,7 @@ def client(request, make, tmp_path):
 
 def hourly(*keys, every=HOUR, **fields):
     """
-    Return a schedule for each of *keys*, with these *fields*.
+    Return a schedule with the given *fields* for each of *keys*.
     """
     return [Schedule(key, every=every, handler="h", **fields) for key in keys]
 
@@ -253,7 +253,7 @@ def test_a_call_of_a_task(make):
     """
     A schedule may be given as a call of a task. The task determines handler, payload and policy.
 
-    The schedule equals a schedule with these fields.
+    The schedule equals a schedule in which these fields are given explicitly.
     """
 
     @task(name="report", retry=RetryPolicy(attempts=2))
@@ -335,7 +335,7 @@ def test_the_number_of_remembered_rules_is_bounded(make):
 
 def test_missed_runs_and_retries_survive():
     """
-    Missed runs, retries, pauses and dead letters survive each declaration, as they survive each set.
+    Missed runs, retries, pauses and dead letters survive each declaration, as they survive setting the same job again.
     """
     clock, ran, results = ManualClock(), [], []
     scheduler = InlineScheduler(clock)
@@ -582,7 +582,8 @@ def test_other_declarations_that_never_end(make, monkeypatch):
 
 def test_only_a_declaration_cancels(make, file_url):
     """
-    Only a declaration cancels jobs of a manifest. A start, a handler or a set does not.
+    Only a declaration cancels jobs of a manifest. Starting a scheduler, registering a handler or setting a job does
+    not.
     """
     client = make(file_url)
     client.declare(hourly("a", "b"), manifest="m")

@@ -47,7 +47,7 @@ def test_before_the_first_firing():
 @pytest.mark.parametrize("seed", range(5))
 def test_quantiles(seed):
     """
-    Quantiles are within an eighth of the exact ones.
+    Quantiles differ from the exact quantiles by at most an eighth.
 
     The count and the maximum are exact.
     """

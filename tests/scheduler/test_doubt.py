@@ -47,7 +47,7 @@ def test_an_unexpected_error_of_the_store(make, record, until):
     """
     After an unexpected error of the store, no job is marked as running without an attempt.
 
-    In this test the commit took effect before the error, and its writes are then written again one by one.
+    In this test the commit takes effect before the error, and its writes are then repeated one by one.
     """
     store, go_on, tripped = MemoryStore(), threading.Event(), []
     apply = store.apply

@@ -1,5 +1,5 @@
 """
-A client leaves nothing behind when it is stopped, or when it is dropped without a stop.
+A client leaves nothing behind when it is stopped, or when it is garbage-collected without having been stopped.
 """
 
 from __future__ import annotations

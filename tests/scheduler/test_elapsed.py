@@ -1,5 +1,5 @@
 """
-The owner remembers which jobs count elapsed time.
+The owner remembers which jobs have a due time that counts elapsed time.
 
 The tests compare this memory with a dictionary.
 """

@@ -137,7 +137,7 @@ def test_results(scheduler, events):
     """
     DeadLetter makes the job a dead letter.
 
-    Snooze uses no attempt. Retry fails the attempt, with its own delay.
+    Snooze uses no attempt. Retry makes the attempt fail, and gives the delay of the next attempt.
     """
     told = events(scheduler)
     naps = []

@@ -240,7 +240,7 @@ def test_a_job_with_an_unreadable_rule_waits(make, url, zone, cronsim, until, mi
 
 def test_a_job_of_another_version_waits(make, url, until):
     """
-    If a rule has fields of a later version, a node does not run it, and does not end its series.
+    If the rule of a job has fields of a later version, a node does not run the job, and does not end the series.
     """
     store = make_store(url)
     scheduler = make(store)
@@ -333,7 +333,7 @@ def test_an_unreadable_job_is_marked_once(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    If its target does not work on this node, a job waits for another node.
+    If the target of a job does not work on this node, the job waits for another node.
 
     It uses no attempt.
     """

@@ -26,7 +26,7 @@ def run(name, *arguments):
 @pytest.mark.skipif(not CRONS.exists(), reason="../shared/traces is absent")
 def test_all_real_crons_are_accepted(tmp_path):
     """
-    The example accepts all 978 lines, twice into one file, and sets a job for each.
+    The example accepts all 978 lines and sets a job for each. It can be run twice on the same file.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     for _ in range(2):

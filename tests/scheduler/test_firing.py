@@ -1,5 +1,5 @@
 """
-From set to settled: sync and async handlers, results, retries and dead letters.
+The life of a job from the call that sets it to its end: sync and async handlers, results, retries and dead letters.
 
 The tests run on every store with the real clock.
 """
@@ -185,7 +185,7 @@ def test_set_again_while_running(scheduler, record, events):
     """
     The end of a firing does not end a newer generation of its key.
 
-    The store refuses this end, and the refusal is counted.
+    The store refuses to write this end, and the refusal is counted.
     """
     told = events(scheduler)
     go_on = threading.Event()

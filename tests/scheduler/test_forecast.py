@@ -51,7 +51,7 @@ def test_upcoming_is_in_the_order_of_instants(filled):
     """
     The next jobs are in order of due time and then of generation.
 
-    They are within the given range, whose end does not belong to it.
+    They are within the given range, which excludes its end.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)

@@ -48,7 +48,7 @@ def scheduler(url, make):
 
 def test_attempts_and_death(scheduler, events):
     """
-    Each failed attempt and the final failure are recorded, with time, node, duration, error and line.
+    Each failed attempt and the final failure are recorded with time, node, duration, error and the line that raised it.
     """
     told = events(scheduler)
 

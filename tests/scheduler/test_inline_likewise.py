@@ -52,7 +52,7 @@ def fire(scheduler, clock, until):
 @pytest.mark.parametrize("when", [{"delay": 0}, {"every": 60}], ids=["once", "recurring"])
 def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when):
     """
-    A cancelled handler can read the cancel, and its heartbeat raises.
+    A handler can read that it was cancelled, and its next heartbeat raises.
 
     Its end is recorded as stopped.
     """

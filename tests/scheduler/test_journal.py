@@ -89,7 +89,7 @@ def test_death_of_one_of_many(make, engines):
     """
     A node's death is shown once, however many nodes noticed it.
 
-    Each of these nodes records it once.
+    Each of these nodes records the death once.
     """
     store = Shared()
     node = make(store).start()

@@ -303,7 +303,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
     """
     The hooks are called once when a lane has more jobs than room, with the reason.
 
-    They are called once more when the lane has room again.
+    The hooks are called once more when the lane has room again.
     """
     scheduler = make("memory://", options=options(FEW))
     told = events(scheduler)

@@ -1,5 +1,5 @@
 """
-Leases that expire: they are renewed, no longer trusted in time, lost and handed over.
+Leases that expire. They are renewed, are no longer trusted shortly before they expire, and are lost or handed over.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ class Noting(Leasing):
 
 def test_a_regained_shard_is_marked_before_the_scan(make, until):
     """
-    A regained shard is marked before it is scanned, as a newly acquired one is.
+    A regained shard is marked before it is scanned, as a newly acquired shard is.
 
     So later writes of other processes are found as changes.
     """

@@ -212,7 +212,7 @@ def test_a_job_that_is_admitted_twice(make, record, engines):
     """
     If the last run of a job's key ends during the job's admission, the job is admitted twice.
 
-    It counts once.
+    It counts only once towards the limit.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)

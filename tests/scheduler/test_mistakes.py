@@ -162,7 +162,7 @@ def test_a_move_past_the_end_of_the_series(inline):
     """
     A job that is moved past its `until=` does not run at its new time.
 
-    It does run if it is run now, or late.
+    A job that `run_now` starts runs, and so does a job that is late.
     """
     clock, scheduler = inline
     runs = []

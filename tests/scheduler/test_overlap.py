@@ -225,7 +225,7 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
     If a job is cancelled while a run of it is being stopped, the whole series is cancelled.
 
-    The run was asked to stop because the next one is due.
+    In the test, the run was asked to stop because the next run is due.
     """
     told = events(scheduler)
 

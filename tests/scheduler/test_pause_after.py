@@ -184,7 +184,7 @@ def test_refused(world_of, value):
 
 def test_the_last_success(world_of):
     """
-    The time of the last success survives failures, a set and a change.
+    The time of the last success survives failures, and setting or changing the job.
 
     A new series has no such time.
     """

@@ -1,5 +1,5 @@
 """
-Every kind of handler can report the progress of its running job, and others can read it.
+Every kind of handler can report the progress of its running job, and other processes can read this progress.
 """
 
 from __future__ import annotations

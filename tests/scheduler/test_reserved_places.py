@@ -1,5 +1,5 @@
 """
-Places for a batch of due jobs are the places that its jobs would get one by one.
+A batch of due jobs gets the same places as its jobs would get one by one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    The shares of lanes and their limits hold for a batch as for single jobs, and count the same afterwards.
+    The shares and limits of lanes hold for a batch as for single jobs, and the counts are the same afterwards.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:

@@ -116,7 +116,7 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    If several paused scopes contain a job, the job starts after all of them were resumed.
+    If several paused scopes contain a job, the job starts only after all these scopes were resumed.
 
     Pausing a scope again replaces the note of the pause.
     """

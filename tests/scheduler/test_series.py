@@ -40,7 +40,7 @@ def test_spellings(spellings):
     """
     All spellings of a rule are the same rule.
 
-    They may be set in any order, with `set` and with `set_many`.
+    They may follow each other in any order, with `set` and with `set_many`.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -180,7 +180,7 @@ def test_the_nominal_instant(rule):
     """
     A run keeps its nominal time (the time without jitter) if it is retried, snoozed or moved.
 
-    It also keeps it if the job is set again.
+    The run also keeps this time if the job is set again.
     """
     clock, seen = ManualClock(), []
     scheduler = InlineScheduler(clock)

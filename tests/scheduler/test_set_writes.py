@@ -1,5 +1,5 @@
 """
-The requests of a batch become the same writes as each of them alone, and their shared fields are validated once.
+The requests of a batch become the same writes as if each was made alone, and fields that they share are validated once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def writes_of(requests):
 @given(st.lists(st.tuples(FIELDS, TIMES), max_size=6))
 def test_a_batch_equals_its_requests(batch):
     """
-    What a request shares with the one before it never replaces a field of its own.
+    A batch of requests becomes the same writes as the requests one by one, whichever fields the requests share.
     """
     requests = [SetRequest(str(number), **fields, **times) for number, (fields, times) in enumerate(batch)]
     assert writes_of(requests) == [write for request in requests for write in writes_of([request])]
@@ -56,7 +56,8 @@ def test_a_batch_equals_its_requests(batch):
 
 def test_shared_fields_are_validated_once():
     """
-    A batch to one handler looks up its policy once, even if each handler name is another object.
+    A batch of jobs for one handler looks up the handler's policy once, even if each request has the name as another
+    object.
     """
     asked = []
 

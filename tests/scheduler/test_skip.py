@@ -118,7 +118,7 @@ def rule_of(job):
 @pytest.mark.parametrize("put_off", ["skip", "move"])
 def test_run_now_after_a_skip(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    Runs that were skipped, or moved to a later time, stay so after any number of `run_now`.
+    Runs that were skipped, or moved to a later time, stay skipped or moved after any number of `run_now` calls.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":
@@ -144,9 +144,9 @@ def test_run_now_after_a_skip(scheduler, clock, record, until, rule, misfire, pu
 
 def test_after_run_now(scheduler, clock):
     """
-    A run that `run_now` requested is like any other run.
+    A pending run that `run_now` requested is like any other pending run.
 
-    It can be skipped, moved with the series and given another rule.
+    The run can be skipped or moved, and its series can get another rule.
     """
     first = scheduler.set("k", cron="0 * * * *", handler="h").job
     pending = scheduler.skip("k").job.due_at

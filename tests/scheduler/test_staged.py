@@ -203,7 +203,7 @@ def test_set_again_while_running():
     """
     A new generation waits while the old generation runs.
 
-    Each ends separately.
+    Each generation ends separately.
     """
     table = StagedJobs(Runtime())
     (first,) = stage(table, job(generation=1))
@@ -233,7 +233,7 @@ def test_one_end():
     """
     The first result or timeout ends the attempt.
 
-    A second one has no effect.
+    A second result or timeout has no effect.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -305,7 +305,7 @@ def test_a_share_for_each_lane(due_at, moving, shares):
     """
     A lane may hold less than three times the free room.
 
-    Due jobs may fill at most half of a small table. Lanes of one target that make no progress share that room. Further
+    Due jobs may fill at most half of a small table. Lanes of one target that make no progress share that half. Further
     jobs are refused.
     """
     table = small_table()
@@ -552,7 +552,7 @@ def withdraw_some(table, dice):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives(seed):
     """
-    No generation fires twice, in any order of sets, late reads, claims, firings and drops.
+    No generation fires twice, in whatever order jobs are set, read late, claimed, fired and dropped.
     """
     dice = random.Random(seed)
     table, store = StagedJobs(Runtime()), Store()

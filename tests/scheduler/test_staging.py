@@ -113,7 +113,7 @@ def test_a_refused_job_is_staged_later(url, make, clock, record, until, is_befor
     """
     If a lane has no room for a job, the job is staged when other jobs of the lane have run.
 
-    Each runs once, at its due time.
+    Each job runs once, at its due time or later.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
     scheduler.handler("h")(record)
@@ -308,7 +308,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_with_an_unknown_outcome(make, record):
     """
-    If a set has an unknown outcome, the job fires if the set was written.
+    If the outcome of setting a job is unknown, the job fires if it was written.
     """
     store = FaultyStore()
     scheduler = make(store).start()

@@ -1,7 +1,7 @@
 """
 Several processes call `start(role="auto")` on one file.
 
-One of them fires, and another takes over when this one ends.
+One of these processes fires, and another takes over when the first one ends.
 """
 
 from __future__ import annotations

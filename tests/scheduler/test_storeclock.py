@@ -44,7 +44,7 @@ def test_never_ahead(there_s, back_s):
     """
     With any delays of the connection, the copy is never ahead of the store.
 
-    It is behind the store by at most these delays.
+    The copy is behind the store by at most these delays.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -402,7 +402,7 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store adds the delay of a set or move to its own time.
+    The store adds the delay of a job that is set or moved to its own time.
 
     So a client does not ask for the time.
     """
@@ -512,7 +512,7 @@ def test_a_manual_clock_that_stops_at_an_instant(start_ns):
     """
     If a manual clock stops exactly at an instant, a timer for that instant is then due.
 
-    A nanosecond earlier it is not.
+    A nanosecond earlier the timer is not due.
     """
     clock = ManualClock(start_ns)
     told, wheel, fired = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []

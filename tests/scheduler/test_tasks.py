@@ -145,7 +145,7 @@ VALUES = {
 @pytest.mark.parametrize("extra", [set(), {"a"}])
 def test_the_order_of_a_set_does_not_matter(inline, extra):
     """
-    A set is accepted as an argument, although its elements come back in another order.
+    A Python set is accepted as an argument, although its elements come back in another order.
 
     Equal sets give equal payloads.
     """
@@ -371,7 +371,7 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A schedule of a manifest can be a call, as in a set.
+    A schedule of a manifest can be given as a call of a task, like a job that is set.
 
     Declaring the schedule again leaves it unchanged.
     """

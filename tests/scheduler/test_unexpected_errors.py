@@ -287,7 +287,7 @@ def test_no_thread_for_a_second_writer(monkeypatch, until, name):
     """
     If one of several writers gets no thread, all writers end.
 
-    So the next start does not add further writers to them.
+    So the next start does not run more writers than intended.
     """
     before, start, asked = set(threading.enumerate()), threading.Thread.start, []
 

@@ -69,9 +69,9 @@ def test_set_and_get(client):
 
 def test_a_kept_payload(client):
     """
-    A set can keep the payload of the existing job.
+    A job that is set again can keep the payload of the existing job.
 
-    If it also gives a payload, it is refused.
+    A request that also gives a payload is refused.
     """
     client.set("k", delay=HOUR, handler="h", payload={"a": 1})
     assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
@@ -172,7 +172,7 @@ def test_modes(client):
 
 def test_a_debounce_ends(client):
     """
-    Sets that debounce a job do not move it past its maximum wait.
+    However often a job is set to debounce it, the job is not moved past its maximum wait.
     """
     first = client.set("k", delay=60, handler="h", max_wait=90).job
     later = client.set("k", delay=HOUR, handler="h", max_wait=90).job
@@ -404,7 +404,7 @@ def test_unknown_fields(client):
 
 def test_closed(client):
     """
-    After the stop, every verb raises an error: the scheduler is closed.
+    After the stop, every verb raises an error that says that the scheduler is closed.
     """
     client.set("k", delay=HOUR, handler="h")
     assert client.stop() == []

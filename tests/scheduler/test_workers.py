@@ -125,7 +125,7 @@ def test_ends_follow_the_place(work, until):
     """
     Each verdict is settled once, after the place of its entry is free.
 
-    Only the last one is settled by an idle worker.
+    Only the last verdict is settled by an idle worker.
     """
     entries = work.put([lambda: "verdict"] * 2 + [lambda: None] + [lambda: "verdict"])
     until(lambda: len(work.ended) == 3)
@@ -247,7 +247,7 @@ def test_closed():
 
 def test_cancelled_entries_leave_the_queue():
     """
-    Entries wait for the only place of their handler, which is taken.
+    Entries wait because the only place of their handler is taken.
 
     If they are cancelled, they are removed at once.
     """

@@ -321,7 +321,7 @@ def test_a_process_that_died_while_idle(started, tmp_path, until):
 @pytest.fixture
 def main_module(monkeypatch, tmp_path):
     """
-    Return a function that replaces the main module by a module with the given text.
+    Return a function that replaces the main module with a module that has the given text.
 
     New processes import the main module.
     """
@@ -412,7 +412,7 @@ def test_a_suspended_process_is_replaced(make, handlers, events, monkeypatch, tm
 
 def test_a_handler_under_another_decorator(make, handlers, events, monkeypatch):
     """
-    If another decorator hides a handler in its module, its jobs become dead letters with a remedy.
+    If another decorator hides a handler in its module, the handler's jobs become dead letters with a remedy.
 
     No process is started for them.
     """

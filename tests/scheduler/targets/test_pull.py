@@ -157,7 +157,7 @@ def test_set_again_while_leased(scheduler):
     """
     If a job is set again while it is leased, the new generation stays.
 
-    The worker learns of the set when it acknowledges the old one.
+    The worker learns that the job was set again when it acknowledges the old generation.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -315,7 +315,7 @@ def hold(target, end, *keys):
     """
     Give *target* a firing for each of *keys*, and return the firings.
 
-    *end* makes the end of each firing.
+    *end* is the factory of the object that ends each firing.
     """
     firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
     target.resolve("q").function([(firing, end(firing)) for firing in firings])
@@ -326,7 +326,7 @@ def test_a_claimed_firing_that_no_worker_fetches_is_released(target, clock, reco
     """
     If a worker leaves just before a job is due, the claimed firing is kept for the next worker.
 
-    After a second the firing is released, and uses no attempt.
+    After a second without a worker, the firing is released and uses no attempt.
     """
     hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)

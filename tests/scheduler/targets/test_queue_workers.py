@@ -26,7 +26,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 class Rig:
     """
-    A database of the server, and the notes that its workers write.
+    A database of the Redis server, and the notes that the workers on it write.
     """
 
     def __init__(self, url, folder):

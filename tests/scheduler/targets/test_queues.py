@@ -139,7 +139,7 @@ def test_verdicts_on_a_redis():
     """
     A Redis without memory counts as full, even an older version, which reports this as a script's error.
 
-    Other errors keep their meaning.
+    Other errors do not count as a full server.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")

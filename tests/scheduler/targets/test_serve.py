@@ -85,7 +85,7 @@ def test_redis_stream(client, tick, serve):
 
 def test_rabbitmq(rabbitmq, loop, tick, serve):
     """
-    An option that names a RabbitMQ takes precedence over the variable of the same name.
+    An option that defines a RabbitMQ target takes precedence over an environment variable that defines the same name.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 

@@ -1,7 +1,7 @@
 """
 No webhook reaches an internal address, for any form of the URL and any result of a name lookup.
 
-Real servers listen on loopback addresses. The test resolves names by its own table. "Outside" is 127.0.0.2, which is
+Real servers listen on loopback addresses. The test resolves names with its own table. "Outside" is 127.0.0.2, which is
 allowed; "inside" is 127.0.0.1 and ::1, which are not.
 """
 
@@ -229,7 +229,7 @@ def test_no_name_leads_inside(servers, names, address):
 
 def test_rebinding(servers, names):
     """
-    If a name resolves to an outside address first, and then to an inside one, each lookup is checked.
+    If a name resolves to an outside address first, and then to an inside address, each lookup is checked.
 
     The connection uses the checked address.
     """

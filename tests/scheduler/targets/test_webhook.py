@@ -519,7 +519,7 @@ class Limited(Receiver):
     """
     A receiver that accepts a fixed number of requests per second of its clock.
 
-    It refuses the others as public APIs do.
+    It refuses further requests as public APIs do.
     """
 
     limit, status, after = 20, 429, "1"

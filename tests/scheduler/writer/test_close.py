@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 def test_close_writes_waiting_writes(make, store):
     """
-    A close refuses new writes, and writes and answers all waiting ones.
+    Closing a writer refuses new writes, and completes and answers all waiting writes.
 
     It may be repeated.
     """

@@ -17,7 +17,7 @@ PATIENCE_S = 20.0
 
 def a_bad_set():
     """
-    Return a set that every store refuses.
+    Return a set request that every store refuses.
     """
     return Set(Job("bad", 0, 2**70))
 
@@ -54,7 +54,7 @@ def test_transient_error_that_stays(make, store):
 
 def test_full_store(make, store, monkeypatch):
     """
-    If the store is full, a set fails at once.
+    If the store is full, setting a job fails at once.
 
     Other writes of the same commit succeed.
     """

@@ -1,7 +1,7 @@
 """
 The promise of a write's answer.
 
-It is set once. Callers wait for it, or get a callback.
+The answer is set once. Callers wait for the answer, or get a callback.
 """
 
 from __future__ import annotations

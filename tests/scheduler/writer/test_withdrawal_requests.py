@@ -118,7 +118,7 @@ def test_a_store_that_fails(serve):
     """
     If the store fails, the caller gets the error when the writer's time for retries ends.
 
-    The wait for an owner that does not answer would be longer.
+    The limit for an owner that does not answer is longer.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
