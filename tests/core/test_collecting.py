@@ -132,7 +132,7 @@ def test_a_queued_timer_keeps_its_engine_alive() -> None:
     """
     A due timer that waits in a queue keeps its engine alive until the timer has run.
 
-    It does run.
+    Then the timer runs.
     """
     queue: list[Timer] = []
     log: list[str] = []

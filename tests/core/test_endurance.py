@@ -95,7 +95,7 @@ def test_eight_threads_lose_nothing() -> None:
 
 def test_memory_is_flat_under_churn() -> None:
     """
-    After repeated sets and cancels, the last round uses no more memory than the first.
+    If timers are repeatedly set and cancelled, the last round uses no more memory than the first.
     """
     rounds = 10_000_000 if SOAK else 500_000
     engine = Engine()
@@ -125,11 +125,13 @@ def test_many_cancelled_timers_free_their_memory() -> None:
 
 def test_each_burst_frees_the_memory_of_its_handles() -> None:
     """
-    After each of three bursts with more handles than the interpreter's allocator holds, no more memory stays in use.
+    After each of three large bursts, no more memory stays in use than after the first one.
 
-    On Linux the handles normally have separate memory mappings. To test the behaviour of macOS and Windows, they are
-    put in the allocator here, which is set to return large blocks to the system. (Linux's allocator stops doing so when
-    the first such block is freed.)
+    A burst has more handles than the interpreter's allocator holds.
+
+    On Linux the handles normally have separate memory mappings. To test the behaviour of macOS and Windows, the test
+    puts the handles in the allocator, which it sets to return large blocks to the system. (Without this setting,
+    Linux's allocator stops returning large blocks when the first one is freed.)
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

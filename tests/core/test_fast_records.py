@@ -1,7 +1,7 @@
 """
 Objects made by `make_fast` equal objects made by the class.
 
-The garbage collector ignores those that cannot be in a cycle.
+The garbage collector ignores objects that cannot be in a cycle.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Colour(enum.Enum):
 )
 def test_made_as_by_init(arguments, names):
     """
-    The same arguments give the same fields, or the same error, as `__init__` does.
+    The same arguments give the same fields, or the same error, as with `__init__`.
     """
 
     def outcome(kind):
@@ -283,7 +283,7 @@ def test_classes_that_are_refused(cls, why):
 
 def test_replace_copies_with_changes():
     """
-    A copy has the changed fields and shares all others, whichever fields were changed before.
+    A copy has the changed fields and shares all other fields, whichever fields were changed before.
     """
     job = model.Job("a", 1, 2, b"3", handler="b")
     for changes in ({"due_at": 5}, {"attempt": 1, "key": "c"}, {"key": "c", "attempt": 2}, {}):

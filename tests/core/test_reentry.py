@@ -223,7 +223,7 @@ def test_a_payload_is_never_compared() -> None:
 
 def test_a_wheels_payload_acts_when_it_is_dropped() -> None:
     """
-    If the `__del__` of a payload uses the wheel, it finds the wheel consistent, however the payload has left it.
+    If the `__del__` of a payload uses the wheel, it finds the wheel consistent, however the payload left the wheel.
     """
     wheel = Wheel()
     ran: list[str] = []

@@ -21,7 +21,7 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted and ends within its seconds. It depends only on its seed.
+    A load is sorted and ends within its requested number of seconds. It depends only on its seed.
 
     It can be written and read like a trace.
     """

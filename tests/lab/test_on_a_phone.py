@@ -66,7 +66,7 @@ def test_a_page_fits(make: Callable[[], str], phone: Any, tmp_path: Any) -> None
     """
     The page is as wide as the phone.
 
-    No text of a chart becomes too small to read.
+    All text of a chart stays large enough to read.
     """
     page = tmp_path / "page.html"
     page.write_text(make(), "utf-8")

@@ -153,7 +153,7 @@ def test_given_options_are_kept() -> None:
     """
     A given option is kept.
 
-    The other options are chosen so that they fit it.
+    The other options are chosen so that they fit the given option.
     """
     facts = facts_of(TIMEOUTS)
     assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}

@@ -413,8 +413,9 @@ def scheduler_that_holds(url, make, record):
 
 def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    If another write changes a job between the read and the write of a bulk change, that write stays, and the job is
-    counted.
+    If another write changes a job between the read and the write of a bulk change, the other write stays.
+
+    The job is counted.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))

@@ -267,8 +267,9 @@ def test_not_succeeded_since(client):
 
 def test_other_versions_of_the_zone_data():
     """
-    A date that was computed with another version of its zone's data is computed again, like the due times of a cron
-    line.
+    A date that was computed with another version of its zone's data is computed again.
+
+    The same holds for the due times of a cron line.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

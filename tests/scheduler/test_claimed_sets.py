@@ -233,8 +233,9 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate limit must wait for their turn, so they are not claimed in the commit that sets them, but in a
-    later one.
+    Jobs with a rate limit are not claimed in the commit that sets them, but in a later one.
+
+    They have to wait for their turn.
     """
     scheduler = start(record, rate=1_000)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])

@@ -582,8 +582,9 @@ def test_other_declarations_that_never_end(make, monkeypatch):
 
 def test_only_a_declaration_cancels(make, file_url):
     """
-    Only a declaration cancels jobs of a manifest. Starting a scheduler, registering a handler or setting a job does
-    not.
+    Only a declaration cancels jobs of a manifest.
+
+    Starting a scheduler, registering a handler or setting a job does not.
     """
     client = make(file_url)
     client.declare(hourly("a", "b"), manifest="m")

@@ -56,8 +56,9 @@ def test_a_batch_equals_its_requests(batch):
 
 def test_shared_fields_are_validated_once():
     """
-    A batch of jobs for one handler looks up the handler's policy once, even if each request has the name as another
-    object.
+    A batch of jobs for one handler looks up the handler's policy once.
+
+    This holds even if the requests have equal names that are different objects.
     """
     asked = []
 

@@ -43,7 +43,7 @@ class Answer:
 
 class Live:
     """
-    A stream of server-sent events. A test can wait for an event on it.
+    A stream of server-sent events. A test can wait for an event on this stream.
     """
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:

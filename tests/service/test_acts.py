@@ -1,7 +1,7 @@
 """
 The history records the token with which each write came through a service.
 
-It also records writes on the page.
+It also records writes that were made on the page.
 """
 
 from __future__ import annotations

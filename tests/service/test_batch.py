@@ -372,7 +372,7 @@ def test_answers_kept_during_a_long_request(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    If the outcome of a set is unknown, a repeated request does not set again.
+    If the outcome of setting a job is unknown, a repeated request does not set the job again.
 
     It gets the same answer.
     """

@@ -95,7 +95,7 @@ def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
 
 def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
     """
-    If the first of several batches is done and the next is refused, the error says how much was done.
+    If the first of several batches is done and the next one is refused, the error says how many requests were done.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy

@@ -18,7 +18,7 @@ def letters(server):
     """
     Return the keys of four dead letters.
 
-    The fixture removes at the end those that are left.
+    At the end the fixture removes the remaining letters.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:

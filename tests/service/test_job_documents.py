@@ -66,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    If a set accepts a column under the same name, the exported line contains this column.
+    If a set request can have a column as a field of the same name, the exported line contains this field.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

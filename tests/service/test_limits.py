@@ -67,7 +67,7 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    If more jobs are pending than allowed, set requests are refused, alone and in a batch.
+    If more jobs are pending than allowed, requests to set jobs are refused, alone and in a batch.
 
     Move and cancel requests are not refused.
     """
@@ -161,7 +161,7 @@ def test_an_idle_connection(start):
     """
     An idle connection is closed after a while.
 
-    This holds even if a line end arrived on it, which begins no request.
+    This holds even if a line end arrived on the connection, because a line end begins no request.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):

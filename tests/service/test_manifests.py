@@ -100,7 +100,7 @@ def test_a_key_of_another_manifest(put, server):
     """
     If a key belongs to another manifest, the declaration is refused.
 
-    A set that would put the key into another manifest is refused, too.
+    Setting a job so that its key would change to another manifest is refused, too.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

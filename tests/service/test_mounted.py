@@ -29,7 +29,7 @@ class StripPrefix:
     """
     A proxy that removes the first part of the path.
 
-    It passes this part as `root_path`, or does not pass it at all.
+    The proxy passes this part on as `root_path`, or does not pass it on at all.
     """
 
     def __init__(self, inner, prefix, *, is_known):

@@ -320,7 +320,7 @@ def test_rules_of_bodies_are_described(document):
     """
     The document describes rules that no single type expresses.
 
-    For example, a set needs exactly one kind of time.
+    For example, a request to set a job needs exactly one kind of time.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]

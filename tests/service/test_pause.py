@@ -90,7 +90,7 @@ def test_the_name_of_a_token(start, tmp_path, comment):
     """
     The author of a pause is its token's comment in the token file.
 
-    If there is no comment, it is the beginning of the token's hash.
+    If there is no comment, the author is the beginning of the token's hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

@@ -20,7 +20,7 @@ def test_nodes_come_and_go(nodes, proxy, until):
     """
     While jobs are set, one node is killed and another node is stopped.
 
-    Each set is answered, and each job fires.
+    Each request to set a job is answered, and each job fires.
     """
     for number in range(90):
         if number == 30:

@@ -324,8 +324,8 @@ def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
     Each verb has the same answer as with a single node.
 
-    The test tries it before a node is killed, while it is down, and after its restart. Jobs that a handler pulls at
-    that time run once, except those that were running when the node was killed.
+    The test tries each verb before a node is killed, while that node is down, and after its restart. Jobs that a
+    handler pulls at that time run once, except those that were running when the node was killed.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)

@@ -213,7 +213,7 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    If a node dies after any part of a request, another node does the rest and gives the same answer.
+    If a node dies after any part of a request, another node completes the request and gives the same answer.
 
     As many generations are given out as without a crash, so no write was done twice.
     """

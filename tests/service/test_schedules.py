@@ -175,7 +175,7 @@ def test_invalid_rules(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval so short that it would keep the service busy is refused, even in a batch.
+    An interval that is short enough to keep the service busy all the time is refused, even in a batch.
 
     The operator can allow it.
     """
@@ -195,7 +195,7 @@ def test_the_least_interval(server, start):
 
 def test_the_least_interval_of_a_line(start):
     """
-    A cron line whose runs are closer than the minimum interval is refused, too, in a set and in a change.
+    A cron line whose runs are closer together than the minimum interval is refused, too, when a job is set or changed.
     """
     server = start("--every-min", "30s")
     for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
@@ -307,7 +307,7 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all`, one invalid set refuses the whole batch.
+    With `refuse_all`, the whole batch is refused if one request to set a job is invalid.
 
     With `with_jobs`, each result has its job.
     """

@@ -58,7 +58,7 @@ def test_the_start_prints_an_address_and_a_command(start):
     """
     The server prints the page's address, and a curl command for a job three seconds ahead.
 
-    When this job fires, it prints the firing.
+    When this job fires, the server prints the firing.
     """
     server = start()
     line = server.line_with("curl ")
@@ -90,7 +90,7 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
     If a handler does not end, the stop does not wait for it.
 
-    The handler's job exists after the next start.
+    The handler's job still exists after the next start.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")

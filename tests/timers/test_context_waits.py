@@ -1,7 +1,7 @@
 """
 `ended` and `within`.
 
-With `ended`, a coroutine waits for the end of a context. With `within`, it runs an awaitable until that end.
+With `ended`, a coroutine waits for the end of a context. With `within`, a coroutine runs an awaitable until that end.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_within_the_clean_up_of_a_cancelled_task(again):
     """
     While a cancelled task cleans up, `within` still ends when its context ends.
 
-    It then raises ContextCancelledError, and CancelledError only after a second cancellation.
+    In that case `within` raises ContextCancelledError, and raises CancelledError only after a second cancellation.
     """
 
     async def clean_up(context: Context) -> None:

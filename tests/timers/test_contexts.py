@@ -166,7 +166,7 @@ def test_the_end_goes_down_not_up(wheel):
 
 def test_a_child_of_an_ended_context(clock, wheel):
     """
-    A child of a context that has ended has ended, too, for the same reason.
+    If a context has ended, a child that is made from it has ended, too, for the same reason.
     """
     parent = with_timeout(background(wheel), 1)
     clock.advance(1)
@@ -384,7 +384,7 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    A child on another wheel has its deadline by that wheel's clock.
+    The deadline of a child on another wheel is measured by the clock of that wheel.
 
     The deadline is within the remaining time of the parent.
     """

@@ -36,7 +36,7 @@ def test_coroutine_functions_are_known(is_loaded):
     """
     `async def` functions, and methods and partials of them, are detected, with and without `inspect`.
 
-    No other callable is.
+    No other callable is detected.
     """
     script = SCRIPT.format(
         first="import inspect" if is_loaded else "sys.modules.pop('inspect', None)", is_loaded=is_loaded

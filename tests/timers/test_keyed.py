@@ -232,7 +232,7 @@ def test_close(make_rig):
 
 def test_without_on_expire(make_rig):
     """
-    Without `on_expire`, a wheel refuses a set.
+    Without `on_expire`, a wheel refuses to set a key.
 
     The error names the remedy.
     """
@@ -299,7 +299,7 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    If a set or move comes before a firing of the same key in another thread, this firing does nothing.
+    If a key is set or moved before it fires in another thread, that firing does nothing.
 
     So the key expires once, and not early.
     """

@@ -29,7 +29,7 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    If threads set one key in different ways, one timer remains, with the value and the delay of one of these sets.
+    If threads set one key in different ways, one timer remains, with the value and the delay of one of these calls.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -63,9 +63,11 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If a set is made inside another set, while the driver is notified, the inner set counts as the later one.
+    If `set` is called inside another call of `set`, the inner call counts as the later one.
 
-    Its value and its deadline stay.
+    The inner call is made while the driver is notified.
+
+    The value and the deadline of the inner call stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()

@@ -1,7 +1,7 @@
 """
 A move to a later deadline is written only into the handle of the timer.
 
-The engine finds it there.
+The engine finds the new deadline there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_the_driver_gets_the_moved_deadline() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    For the order of timers with equal deadlines, a move counts like a set.
+    For the order of timers with equal deadlines, a move counts like setting a timer.
 
     The timer that was set or moved last fires last.
     """

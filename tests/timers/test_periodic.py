@@ -177,7 +177,7 @@ def test_jitter_longer_than_the_interval(make_rig, missed):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
     """
-    For a cron line, too, jitter omits no firing, with any policy for missed firings.
+    Jitter omits no firing of a cron line either, with any policy for missed firings.
     """
     rig = make_rig()
     series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
@@ -231,7 +231,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback raises something that is not an Exception, this leaves the turn.
+    If a callback raises something that is not an Exception, this is raised by the turn.
 
     The series continues.
     """

@@ -171,7 +171,7 @@ def interrupted_at_each_event(kind, hook, end, prepare):
     """
     Interrupt a call by *end* at its first event, at its second event, and so on.
 
-    Yield the wheel and the result of *end* each time. *prepare* makes the call from a clock and a wheel.
+    Yield the wheel and the result of *end* each time. *prepare* returns the call, given a clock and a wheel.
     """
     for at in range(100_000):
         clock, ended = ManualClock(), []

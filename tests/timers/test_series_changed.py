@@ -220,7 +220,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun does nothing if its series was resumed since, or is already firing.
+    A firing that has begun does nothing if its series was resumed since then, or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -74,7 +74,7 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn. It counts as a firing, and keeps the phase.
+    `run_now` fires in the next turn. This counts as a firing, and keeps the phase.
 
     On a paused or ended series it does nothing.
     """
@@ -182,7 +182,7 @@ def test_coroutines_of_a_task_executor_keep_the_context(design):
     """
     With a TaskExecutor, a coroutine runs in a copy of a context.
 
-    It is the context in which the timer, key or series was set.
+    The copied context is the one in which the timer, key or series was set.
     """
 
     async def main():

@@ -194,7 +194,7 @@ def test_set_forward(rig, misfire, fired, missed):
     """
     If the clock skips due times, the misfire policy decides.
 
-    They fire within a minute (once or each), or are omitted.
+    According to the policy, the skipped due times fire within a minute, once together or once each, or are omitted.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -235,7 +235,7 @@ def test_a_wrong_time_between_two_checks(rig):
 
 def test_a_wrong_time_that_a_check_sees(rig):
     """
-    If the clock is wrong for longer, a series follows it.
+    If the clock is wrong for so long that a check sees the wrong time, a series follows it.
 
     A skipped time fires late, and fires again when the clock shows it.
     """

@@ -135,8 +135,9 @@ def test_states(state, is_connected):
 )
 def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
-    The outcome of a commit is unknown if the connection is lost during it, or if the server does not know how the
-    commit ended.
+    The outcome of a commit is unknown if the connection is lost during the commit.
+
+    It is also unknown if the server itself does not know how the commit ended.
     """
     found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)

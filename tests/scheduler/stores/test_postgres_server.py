@@ -336,8 +336,9 @@ def test_claims_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have expired can settle any number of retries of one job, and leaves one note for each
-    retry.
+    An owner whose lease may have expired can settle any number of retries of one job.
+
+    It leaves one note for each retry.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -457,8 +458,9 @@ def test_emptied_tables(postgres, database, until, caplog):
 
 def test_a_start_on_emptied_tables(open_database, postgres, database):
     """
-    A store that starts on emptied tables raises an error, which says that the schema's version is missing and names the
-    remedy.
+    A store that starts on emptied tables raises an error.
+
+    The error says that the schema's version is missing, and names the remedy.
     """
     open_database().close()
     truncate(postgres, database)

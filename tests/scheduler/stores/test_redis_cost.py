@@ -116,8 +116,9 @@ def test_a_success_costs_no_command_on_the_history(server):
 
 def test_memory_of_a_job(server, store):
     """
-    A pending job with 100 bytes of payload uses at most 560 bytes of the server's memory, and all of this memory is
-    freed in the end.
+    A pending job with 100 bytes of payload uses at most 560 bytes of the server's memory.
+
+    All of this memory is freed in the end.
     """
 
     def used():

@@ -167,8 +167,9 @@ def test_jobs_over_a_failover(group, until):
 
 def test_replicas_that_are_missing(make_redis):
     """
-    A write that too few replicas confirm raises an error. The error says that the write may be lost, and names a
-    remedy.
+    A write that too few replicas confirm raises an error.
+
+    The error says that the write may be lost, and names a remedy.
 
     The primary has stored the write.
     """

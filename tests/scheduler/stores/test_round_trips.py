@@ -148,8 +148,9 @@ class Ahead(BootClock):
 
 def test_a_rare_write_takes_no_more_round_trips(line_and_url):
     """
-    Setting or moving a job with a delay takes no extra round trip to read the time, even if the last write was long
-    ago.
+    Setting or moving a job with a delay takes no extra round trip to read the time.
+
+    This holds even if the last write was long ago.
     """
     _, url = line_and_url
     clock, store = Ahead(), open_store(url.replace("?shards=4", "?listen=poll"))

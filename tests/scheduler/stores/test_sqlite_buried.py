@@ -44,8 +44,9 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A thousand moves or cancels, spread over twenty thousand jobs, log only a few more pages than setting a thousand
-    jobs.
+    A thousand moves or cancels log only a few more pages than setting a thousand jobs.
+
+    The moved or cancelled jobs are spread over twenty thousand jobs.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)

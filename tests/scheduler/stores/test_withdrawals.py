@@ -79,8 +79,7 @@ def test_requests_of_a_caller_that_has_ended(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    After the clock was set back, requests from before are ignored until the clock reaches the times of these requests
-    again.
+    After the clock was set back, older requests are ignored until the clock reaches their times again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

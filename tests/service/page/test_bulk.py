@@ -114,7 +114,7 @@ def test_undo_and_note(server, page):
     """
     A bulk change shows a note and has one entry in the log.
 
-    Undo affects those jobs that have not run or changed since.
+    Undo affects only jobs that have not run or changed since the bulk change.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:

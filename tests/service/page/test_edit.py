@@ -128,7 +128,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    A rule gets an end, policies and exclusions, and loses them again.
+    An end, policies and exclusions are added to a rule and removed again.
 
     All other fields stay, including the due time.
     """

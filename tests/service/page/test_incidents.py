@@ -19,7 +19,7 @@ def letters(server):
     """
     Return the keys of five dead letters, the latest first.
 
-    The fixture removes at the end those that are left.
+    At the end the fixture removes the remaining letters.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -44,7 +44,7 @@ def test_try_three(server, page, letters):
     """
     An incident shows its error, the lines that raised it, its number of letters, and times.
 
-    After a replay of three letters the outcome is shown.
+    After three letters were replayed, the outcome is shown.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")

@@ -186,7 +186,7 @@ def test_notes_before_a_dialog(server, page):
     """
     A refusal is announced, and stays visible above every dialog.
 
-    It is visible above the open job, above a dialog that is opened later, and after that dialog is closed.
+    The refusal is visible above the open job, above a dialog that is opened later, and after that dialog is closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})

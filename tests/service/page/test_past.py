@@ -119,7 +119,7 @@ def test_next_tries(server, page):
     """
     A job shows the delays before its remaining attempts.
 
-    They follow from its retry policy.
+    These delays follow from the job's retry policy.
     """
     page.open(server)
     for retry, said in TRIES:

@@ -1,5 +1,5 @@
 """
-The river of time shows firings as dots and due jobs by its width.
+The river of time shows firings as dots, and the number of due jobs by its width.
 
 Spans of time can be selected in it.
 """
@@ -238,7 +238,7 @@ def test_the_past(server, page, letter):
     """
     A span in the past shows its firings.
 
-    It leads to the dead letters of that span, which can be replayed.
+    Enter lists the dead letters of that span, which can be replayed.
     """
     page.open(server)
     river = page.find("#river")

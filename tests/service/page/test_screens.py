@@ -53,7 +53,7 @@ def demo(start_module, tmp_path_factory) -> Any:
     """
     Return a server with four thousand jobs of all kinds, and the path of a file.
 
-    While the file exists, the server's store does not answer.
+    While this file exists, the server's store does not answer.
     """
     away = tmp_path_factory.mktemp("away") / "away"
     server = start_module(away)

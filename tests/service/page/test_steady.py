@@ -1,7 +1,7 @@
 """
 Rows do not move while the pointer or the focus is on their list.
 
-Changes that would move them wait until both have left.
+Changes that would move rows wait until both pointer and focus have left the list.
 """
 
 from __future__ import annotations

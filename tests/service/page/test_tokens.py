@@ -88,7 +88,7 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
     """
-    If the page asks for a token in a view of all jobs, a token for one prefix is not used there, but on the next page.
+    A token for one prefix is not used in a view of all jobs, even if the page asks for a token there.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")

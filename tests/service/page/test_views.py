@@ -29,7 +29,7 @@ def letters(server):
     """
     Return the keys of three dead letters.
 
-    The fixture removes at the end those that are left.
+    At the end the fixture removes the remaining letters.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -169,7 +169,7 @@ def test_a_far_job_is_in_an_outer_ring(server, page):
     """
     A job of next year is in an outer ring.
 
-    Its slot shows a span of time and leads to the job. So does the table.
+    The slot shows a span of time and leads to the job. The table leads to the job, too.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -189,7 +189,7 @@ def test_a_far_job_is_in_an_outer_ring(server, page):
 
 def test_each_view_has_an_address(server, page):
     """
-    Each view has an address. It works with the browser's Back button and can be reached by keyboard.
+    Each view has an address. The address works with the browser's Back button, and the view can be reached by keyboard.
 
     The other views are hidden.
     """
