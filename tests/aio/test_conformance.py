@@ -1,5 +1,5 @@
 """
-The most useful part of CPython's own tests, and a test of the program that runs all the others (`make conformance`).
+The most useful part of CPython's own tests, and a test of the program that runs all other suites (`make conformance`).
 """
 
 from __future__ import annotations

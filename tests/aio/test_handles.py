@@ -191,7 +191,7 @@ def test_a_cycle_through_an_ended_timer_is_collected(still, end):
     """
     An object may keep the handle of its own timer.
 
-    It is collected once the timer has fired or was cancelled.
+    The object is collected once the timer fired or was cancelled.
     """
     thing = Thing()
     thing.handle = still.call_later(1, nothing, thing)
@@ -209,7 +209,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
     """
     While handles are pending, the garbage collector does not see them.
 
-    After the timers have fired or were cancelled, the garbage collector sees the handles.
+    After the timers fired or were cancelled, the garbage collector sees their handles.
     """
     handle = loop.call_later(3600, nothing)
     assert not gc.is_tracked(handle)

@@ -210,7 +210,9 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    If a clock was patched before the loop was made, for example by a fixture, the loop uses the patch while it lasts.
+    If a clock was patched before the loop was made, the loop uses the patch while the patch lasts.
+
+    For example, a fixture may patch the clock.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():
@@ -350,7 +352,9 @@ def test_debug_mode_traces_and_checks(loop):
 
 def test_random_operations(still):
     """
-    Ten thousand random sets, cancels and jumps fire as in a sorted list, and the wheel's invariants hold.
+    After ten thousand random calls that set and cancel timers and move the clock, timers fire as in a sorted list.
+
+    The wheel's invariants hold.
     """
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails

@@ -114,7 +114,7 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    The order of keyword arguments does not matter, and a keyword argument differs from a tuple of its name and value.
+    The order of keyword arguments does not matter. A keyword argument is not equal to a tuple of its name and value.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
@@ -155,7 +155,7 @@ def test_a_result_that_does_not_fit_is_returned():
     """
     If the cache is too small for a result, or stores nothing, the result is still returned.
 
-    `cache_info` counts it as uncached.
+    `cache_info` counts this result as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 

@@ -1,7 +1,7 @@
 """
 Many keys have the same hash.
 
-A lookup compares its key once with each of these keys, as in a dict.
+A lookup compares the wanted key once with each of these keys, as in a dict.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_each_is_compared_once(cache):
 
 def test_a_key_inserted_during_a_comparison_is_found(cache):
     """
-    If a key is inserted while a lookup compares the last key with its hash, the lookup finds it.
+    If a key is inserted while a lookup compares the last key with the same hash, the lookup finds the new key.
     """
     compared = []
 

@@ -27,7 +27,7 @@ def clock():
 
 def expirations(cache):
     """
-    Return the number of expired entries that were removed, without removing any itself.
+    Return the number of expired entries that were removed. This function removes none itself.
     """
     return cache.stats().expirations
 
@@ -71,9 +71,9 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    If the wheel refuses the alarm, the caller of set gets the error.
+    If the wheel refuses the alarm, the caller of `set` gets the error.
 
-    The next set sets the alarm again, whatever lifetime it gives.
+    The next call of `set` sets the alarm again, whatever the lifetime of its value.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -245,7 +245,9 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In a forked child, the entries exist, no caller waits for the parent's loads, and a new entry expires automatically.
+    In a forked child, the parent's entries exist, and a new entry expires by itself.
+
+    No caller waits for the parent's loads.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()
@@ -377,7 +379,7 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    After a drain, the first set starts the removal of expired entries again.
+    After a drain, the first call of `set` starts the removal of expired entries again.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

@@ -180,7 +180,7 @@ def in_thread(function, *args):
 
 def check(rig, where):
     """
-    Verify that every key can be loaded here, in another thread and on a loop, and that no load is left behind.
+    Verify that every key can be loaded in this thread, in another thread and on a loop, and that no load remains.
     """
     cache, flights = rig.cache, rig.cache._loads._flights
     rig.join()

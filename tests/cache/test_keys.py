@@ -1,5 +1,5 @@
 """
-Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers do so.
+Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers use the cache.
 """
 
 from __future__ import annotations

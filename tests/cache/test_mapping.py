@@ -222,7 +222,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy uses the timer of its cache, even if the timer cannot be hashed.
+    A copy uses the timer of the original cache, even if the timer cannot be hashed.
 
     So does a copy of the copy.
     """

@@ -297,9 +297,9 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 
 def test_many_are_refreshed_by_one_call(clock):
     """
-    take_many loads missing keys, and reloads keys near their end in the background.
+    take_many loads missing keys, and reloads keys near the end of their lifetime in the background.
 
-    If loading fails, it returns old values.
+    If loading fails, take_many returns old values.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []

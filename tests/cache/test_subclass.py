@@ -84,7 +84,7 @@ def test_popitem_of_a_subclass_evicts():
 
 def test_expire_of_a_subclass_is_called_by_every_set():
     """
-    If a subclass overrides `expire`, every set calls the override, which removes the expired entries.
+    If a subclass overrides `expire`, every call of `set` calls the override, which removes the expired entries.
     """
     seen = []
 

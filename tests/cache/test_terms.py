@@ -90,9 +90,9 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    The maximum age counts from the last set.
+    The maximum age counts from the last time that the value was set.
 
-    A set that keeps the deadline does not restart it.
+    Setting a value with `keep_ttl` does not restart the maximum age.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1

@@ -28,7 +28,8 @@ def test_the_counts_of_a_resolver(is_driven):
     """
     Every name expires exactly as often as expected.
 
-    If a wheel drives the cache, each name expires at its exact microsecond, and otherwise at the next use of the cache.
+    If a wheel drives the cache, each name expires at the exact microsecond. Otherwise it expires at the next use of the
+    cache.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}

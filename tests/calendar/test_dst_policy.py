@@ -114,7 +114,7 @@ def test_a_line_whose_every_run_is_in_a_gap():
     """
     With "end", a run in a gap takes place when the gap ends.
 
-    With "skip", the line next fires in a year in which its time is not in a gap.
+    With "skip", the next run of the line is in a year in which its time is not in a gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

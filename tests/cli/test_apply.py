@@ -147,7 +147,7 @@ def test_an_import_that_declares(run, kind):
     """
     An import with a manifest cancels jobs whose lines are missing.
 
-    It adopts jobs of an earlier import.
+    The import adopts jobs of an earlier import.
     """
     texts = {
         "crontab": ["0 5 * * * one\n0 6 * * * two\n", "0 6 * * * two\n"],

@@ -61,7 +61,7 @@ def test_it_is_refused_without_sigstop(tmp_path: Path) -> None:
     """
     Without SIGSTOP, as on Windows, the command ends at once.
 
-    It gives the reason, and says where it works.
+    The error gives the reason, and names the systems on which the command works.
     """
     environment = {**os.environ, "TICKWHEEL_AS": "windows"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))

@@ -84,7 +84,7 @@ def test_backfill(run):
     """
     A backfill first counts the runs of an hour, and then sets them in two parts.
 
-    It does not set them again.
+    A repeated backfill does not set these runs again.
     """
     run("set", "chime", "--every", "10m", "--target", "log")
     due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
@@ -436,7 +436,7 @@ def test_a_series_set_again(run):
     """
     Setting the same rule again changes nothing.
 
-    Another rule changes the series. A new series has to be requested.
+    A different rule changes the series. A new series is begun only on request.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

@@ -83,7 +83,7 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below it. If it is empty, they have the default zone.
+    CRON_TZ is the zone of the lines below it. If CRON_TZ is empty, these lines have the default zone.
 
     TZ applies only to the commands, and a remark says so.
     """

@@ -126,9 +126,9 @@ def test_poolers(database, make_pgbouncer, jobs_url):
 
 def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor names the standbys for which answers wait.
+    The doctor names the standbys whose confirmation a commit waits for.
 
-    It reports standbys for which no answer waits, lagging and unreachable standbys, and replication slots that were
+    It reports standbys for which no commit waits, lagging and unreachable standbys, and replication slots that were
     left behind.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby

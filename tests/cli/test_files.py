@@ -330,7 +330,7 @@ def test_values_that_cannot_be_set(run, bad):
     """
     If the values of a line are invalid for a job, the error names the line.
 
-    It has the number of jobs that were set before.
+    The error also has the number of jobs that were set before.
     """
     answer = run("import", "jsonl", "-", stdin=GOOD + bad)
     assert answer.returncode == 2

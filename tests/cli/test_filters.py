@@ -124,7 +124,7 @@ def test_stop_with_a_filter(run, filters):
 
 def test_the_output_of_a_stop(run):
     """
-    `cancel` prints the number of jobs that it cancelled, and of those that it asked to stop.
+    `cancel` prints the number of jobs that it cancelled, and the number of jobs that it asked to stop.
 
     A key with `--dry-run`, or `--running` alone, is a usage error.
     """

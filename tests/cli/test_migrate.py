@@ -74,7 +74,7 @@ def test_conflicts_are_printed(filled):
     """
     A key in both stores stays in both.
 
-    It is printed, and the command fails.
+    The key is printed, and the command fails.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     done = filled("migrate", FROM, TO)

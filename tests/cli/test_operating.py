@@ -297,7 +297,7 @@ def findings_of(answer):
 
 def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
     """
-    If jobs need a handler that no node has, it is reported with the number of these jobs and a remedy.
+    If jobs need a handler that no node has, the handler is reported with the number of these jobs and a remedy.
     """
     with Scheduler(f"sqlite:///{tmp_path / 'tickwheel.db'}") as scheduler:
         for key in "ab":

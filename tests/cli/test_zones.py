@@ -104,7 +104,7 @@ def test_columns(run):
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_key_that_appears_twice(run, form):
     """
-    If a second line has the same key, it is refused, and the error names the first.
+    If a second line has the same key, this line is refused, and the error names the first line.
 
     Nothing is imported.
     """

@@ -2,8 +2,8 @@
 Compares other projects' tests on asyncio's loop and on tickwheel's: `python tests/conformance/run.py PYTHON...`.
 
 Each suite runs on both loops at the same time, in separate processes and folders. If a test ends differently on
-tickwheel's loop, this is a difference, which counts as an error. A test that races against the clock may end
-differently even on one loop. So if tests differ, both runs are repeated. A test counts only if it differs every time.
+tickwheel's loop, this counts as an error. A test that races against the clock may end differently even on one loop. So
+if tests differ, both runs are repeated. A test counts only if it differs every time.
 """
 
 # ruff: noqa: T201 - it prints a table

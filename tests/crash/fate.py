@@ -22,7 +22,7 @@ class Fate:
     """
     Kills this process when it passes *point* (one of `POINTS`) for the *times*-th time.
 
-    If *point* is "", it never does.
+    If *point* is "", the process never kills itself.
     """
 
     def __init__(self, point: str, times: int) -> None:

@@ -28,7 +28,7 @@ def test_poison_is_parked(tmp_path):
     """
     A job crashes its process as often as it has attempts.
 
-    It then is a dead letter with the reason, and the next process survives.
+    After that, the job is a dead letter with the reason, and the next process survives.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     client = Scheduler(url)

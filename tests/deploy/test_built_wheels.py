@@ -1,7 +1,7 @@
 """
 The check of built wheels finds each kind of damage.
 
-`make wheels` fails for a wheel that it cannot try.
+`make wheels` fails for a wheel that it cannot test.
 """
 
 from __future__ import annotations
@@ -231,9 +231,9 @@ def test_an_elf_library_is_read(check):
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
 def test_a_wheel_without_its_interpreter_fails(tmp_path, is_here):
     """
-    `make wheels` tries the wheels for this system.
+    `make wheels` tests the wheels for this system.
 
-    If the interpreter for a wheel is missing, it fails.
+    If the interpreter for a wheel is missing, `make wheels` fails.
     """
     programs = tmp_path / "bin"
     (tmp_path / "scripts").mkdir()

@@ -39,7 +39,7 @@ def kubeconform(tmp_path_factory):
     """
     Return a function that checks YAML text with kubeconform and returns the program's output.
 
-    It uses the schemas of kubernetes-validate, without a network.
+    The program uses the schemas of kubernetes-validate, without a network.
     """
     program = shutil.which("kubeconform", path=str(Path(sys.executable).parent)) or shutil.which("kubeconform")
     if program is None:

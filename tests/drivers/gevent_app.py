@@ -117,7 +117,7 @@ def closed(call):
     """
     Check the end of a wheel's `with` block.
 
-    It must wait for a callback that itself waits for another greenlet.
+    The end of the block must wait for a callback that itself waits for another greenlet.
     """
     begun, may_end = Event(), []
 

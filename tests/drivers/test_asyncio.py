@@ -209,7 +209,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    If the loop is closed, a set is refused and closes the wheel.
+    If the loop is closed, the attempt to set a timer is refused and closes the wheel.
 
     So no timer waits for a closed loop.
     """

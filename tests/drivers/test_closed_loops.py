@@ -54,9 +54,9 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 @pytest.mark.parametrize("name", LOOPS)
 def test_wake_ups_of_a_loop_that_is_checked(name):
     """
-    A thousand sets in one turn cost a few wake-ups at most.
+    A thousand timers that are set in one turn cost a few wake-ups at most.
 
-    This holds even if each set has to check that the loop is open.
+    This holds even if each call has to check that the loop is open.
     """
 
     async def scenario():

@@ -85,7 +85,7 @@ def test_on_a_loop(design):
     """
     An unreferenced wheel on an event loop frees its endless series.
 
-    The loop does not refer to it.
+    The loop does not refer to the wheel.
     """
 
     async def scenario() -> None:

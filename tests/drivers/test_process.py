@@ -239,7 +239,7 @@ os._exit(0)
 @needs_fork
 def test_a_fork_amid_everything(kind):
     """
-    If a child is forked while other threads set, cancel and fire, it never deadlocks.
+    If a child is forked while other threads set, cancel and fire timers, the child never deadlocks.
     """
     expect(
         FORK
@@ -272,7 +272,7 @@ is_over = True
 @needs_fork
 def test_a_fork_amid_first_uses(kind):
     """
-    If a child is forked while other threads use a feature for the first time, it never deadlocks.
+    If a child is forked while other threads use a feature for the first time, the child never deadlocks.
     """
     expect(
         FORK
@@ -303,7 +303,7 @@ def test_a_fork_in_a_callback(kind):
     """
     A child is forked inside a callback.
 
-    It completes the callback and finds the wheel closed. In the parent, the batch continues.
+    The child completes the callback and finds the wheel closed. In the parent, the batch continues.
     """
     expect(
         FORK
@@ -332,7 +332,7 @@ def test_a_fork_in_a_worker(kind):
     """
     If a child is forked inside a callback in a pool, it does not run the callbacks that waited in the pool.
 
-    It runs only callbacks of a new wheel.
+    The child runs only callbacks of a new wheel.
     """
     expect(
         FORK

@@ -34,7 +34,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    A new shard takes an equal share of keys from each other shard. No key moves between the others.
+    A new shard takes an equal share of keys from each other shard. No key moves between the old shards.
 
     The keys are evenly distributed.
     """

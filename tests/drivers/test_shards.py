@@ -94,7 +94,7 @@ def test_equal_keys_are_one_key(make_rig):
 
 def test_a_shard_is_added(make_rig):
     """
-    A new shard gets its share of keys with the next sets.
+    A new shard gets its share of the keys that are set from then on.
 
     A pending key expires in its old shard, or moves when it is set again.
     """

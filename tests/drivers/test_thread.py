@@ -88,7 +88,7 @@ def test_one_wakeup_for_one_timer():
     """
     A timer that starts the thread costs one wake-up.
 
-    An idle wheel costs none, and neither do timers that are not due yet.
+    An idle wheel costs no wake-up, and neither do timers that are not due yet.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
@@ -148,7 +148,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    If a callback raises something that is not an Exception, it goes to `threading.excepthook`.
+    If a callback raises something that is not an Exception, the exception goes to `threading.excepthook`.
 
     The thread continues.
     """
@@ -333,7 +333,7 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_timer_may_fire_before_its_set_returns():
     """
-    If a thread that switches often sets thousands of timers without a delay, each fires once.
+    If threads switch often and one sets thousands of timers without a delay, each timer fires once.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -181,7 +181,7 @@ def test_a_design_belongs_to_one_wheel():
     """
     A design (the data structure of a wheel) is refused if another wheel uses it, or if it has entries.
 
-    It is accepted once that wheel is freed.
+    The design is accepted once that wheel is freed.
     """
     clock, design, fired = ManualClock(), HeapWheel(), []
     wheel = TimerWheel(wheel=design, clock=clock)
@@ -348,7 +348,7 @@ def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, mi
     """
     A series fires with any jitter if the design can hold its interval.
 
-    So does a cron line.
+    A series with a cron line fires with any jitter, too.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

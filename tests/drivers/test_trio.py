@@ -100,7 +100,7 @@ def test_errors_and_the_end():
     """
     An error in a coroutine goes to `on_error`.
 
-    Closing the wheel cancels running coroutines. After trio's run, sets are refused.
+    Closing the wheel cancels running coroutines. After trio's run, further timers are refused.
     """
     errors: list[type] = []
     ended: list[str] = []

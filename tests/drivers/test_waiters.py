@@ -97,7 +97,11 @@ def test_a_boot_clock_waits_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    If an object that is collected with a waiter wakes it after its end, no file that reuses its number is written to.
+    Waking a waiter after its end has no effect.
+
+    An object that is collected together with the waiter may do so.
+
+    If a file has the descriptor number that the waiter had, nothing is written to this file.
     """
     waiter = BootWaiter()
     token = waiter._token

@@ -208,7 +208,7 @@ def test_newcomers_get_to_a_result(way):
     """
     A newcomer needs at most three pages.
 
-    Each links to the next page, and the last page has commands to run.
+    Each of these pages links to the next one, and the last page has commands to run.
     """
     pages = [ROOT / name for name in WAYS[way]]
     assert len(pages) <= 3

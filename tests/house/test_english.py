@@ -1,7 +1,7 @@
 """
 The counter of sentence patterns.
 
-Each pattern finds its fault, and finds none in plain sentences.
+Each pattern finds the fault for which it was written, and no fault in plain sentences.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def test_missing_programs_are_below_the_list_of_skips(closing):
     """
     The line about missing programs is directly above pytest's summary.
 
-    It does not count skips for other reasons.
+    This line does not count skips for other reasons.
     """
     *_, skip, line, summary = closing(MISSING)
     assert skip.startswith("SKIPPED")

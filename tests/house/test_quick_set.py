@@ -27,7 +27,7 @@ def test_every_line_names_a_test(quick_set, root):
     """
     Every line of the list names an existing test.
 
-    `make test-times` deletes lines that do not.
+    `make test-times` deletes lines that name no existing test.
     """
     files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
     assert [name for name in sorted(files) if not (root / name).is_file()] == []
@@ -85,7 +85,7 @@ def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
     If all tests of a file are costly, the cheapest one stays in the quick set.
 
-    If it uses a second of CPU, it does not.
+    If that test uses a second of CPU or more, it does not stay.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}

@@ -46,7 +46,7 @@ def test_it_is_found_beside_the_path(find, folder):
     """
     The script finds a program that is not on the path.
 
-    It looks in Debian's server folders, and in Homebrew's versioned formulas.
+    The script looks in Debian's server folders, and in Homebrew's versioned formulas.
     """
     assert find("a-server-of-ours", folder) == (0, f"{folder}/a-server-of-ours")
 

@@ -75,7 +75,7 @@ def test_the_tree_is_that_of_architecture(root, folders):
     """
     ARCHITECTURE draws every folder of the package and the bindings.
 
-    Every folder that it draws exists.
+    Every folder in the drawing exists.
     """
     text = (root / "ARCHITECTURE.md").read_text("utf-8")
     tree = drawn(text.partition("\n## Folders\n")[2].split("```")[1].strip("\n"))

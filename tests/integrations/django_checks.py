@@ -301,7 +301,7 @@ class Jobs(TransactionTestCase):
         """
         The admin's model of jobs has no table.
 
-        `dumpdata` does not look for one.
+        `dumpdata` does not look for such a table.
         """
         call_command("dumpdata", stdout=io.StringIO())
 

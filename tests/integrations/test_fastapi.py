@@ -83,7 +83,7 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    FastAPI can replace the dependency by one scheduler for all requests, as in docs/frameworks.md.
+    FastAPI can replace the dependency with one scheduler for all requests, as in docs/frameworks.md.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)

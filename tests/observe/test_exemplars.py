@@ -1,7 +1,7 @@
 """
 The metrics in OpenMetrics form, read by OpenMetrics' own parser.
 
-They lead from a late firing to its trace.
+The metrics lead from a late firing to its trace.
 """
 
 from __future__ import annotations

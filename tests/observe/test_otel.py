@@ -210,7 +210,7 @@ def test_a_single_span_is_reported_at_once(spans):
     """
     If there is only one firing, its span is reported at once.
 
-    It waits neither for other spans nor for a stop.
+    The report waits neither for other spans nor for a stop.
     """
     told = threading.Event()
     export = spans.exporter.export

@@ -89,7 +89,7 @@ def test_handlers_are_labels_up_to_a_bound():
     """
     Results are counted by handler and queue.
 
-    The first two hundred of these have their own labels. Addresses have none.
+    The first two hundred handlers and queues have their own labels. Addresses have no label.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")

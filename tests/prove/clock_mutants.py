@@ -33,7 +33,7 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    If a running job is asked to stop, it expires at that moment.
+    If a running job is asked to stop, its stored expiry is set to that moment.
 
     So a clock step undoes or shifts the expiry.
     """
@@ -73,7 +73,7 @@ def sees_no_step() -> Any:
     """
     Clocks are not compared.
 
-    So staged jobs keep their order by the clock before its step.
+    So staged jobs keep the order that they had by the clock before the step.
     """
 
     @contextmanager

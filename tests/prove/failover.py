@@ -3,8 +3,8 @@ The proof of the failover: a primary is lost under load, and another server take
 
     python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
-Two owners fire jobs while this process sets and cancels jobs. Midway, during a bulk set, the primary is killed. Each
-call of the bulk set is repeated until it is answered.
+Two owners fire jobs while this process sets and cancels jobs. Midway, while this process sets many jobs in bulk, the
+primary is killed. Each bulk call is repeated until it is answered.
 
 In PostgreSQL the standby is promoted. With `sync` every commit waits for the standby, and nothing may be lost. With
 `async` the standby is cut off two seconds earlier, so it lacks the writes answered in those two seconds. A Redis

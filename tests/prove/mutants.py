@@ -73,7 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The prefetcher advances to the time of its clock, which is a second ahead of its reads.
+    The prefetcher's scan position advances to the time of its clock, which is a second ahead of the store's reads.
 
     Overdue jobs are not swept.
     """
@@ -256,7 +256,7 @@ def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
 
 def answers_before_the_commit() -> Any:
     """
-    A set is answered before it is committed.
+    A request to set a job is answered before it is committed.
     """
     fail = writer.Writer._fail
 
@@ -273,7 +273,7 @@ def answers_before_the_commit() -> Any:
 
 def is_a_set(entry: Any) -> bool:
     """
-    Return True if *entry* is a set whose answer a caller awaits.
+    Return True if *entry* sets a job and a caller waits for its answer.
     """
     return all(type(write).__name__ == "Set" for write in entry[0])
 
@@ -430,7 +430,7 @@ def forgets_the_position_of_a_lane() -> Any:
     """
     After a takeover, a full lane is read from the position that it has in a different shard.
 
-    The other ways to learn of the jobs in that lane are disabled: overdue jobs are not swept, and the shard is never
+    The other ways to learn of the jobs in that lane are disabled. Overdue jobs are not swept, and the shard is never
     read from its beginning.
     """
     own = Prefetcher.own

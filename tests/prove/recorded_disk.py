@@ -57,7 +57,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        From now on, put every connection that a store opens on this disk.
+        Put every connection that a store opens from now on on this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)

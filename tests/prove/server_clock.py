@@ -3,9 +3,9 @@ The proof of the server's clock: a node dies, and the clock of its database is s
 
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
-The server is a real one with an interposed clock, which is set back by an hour and right again, and by some seconds.
-Two nodes share jobs with `every=1`, and one of them is killed each time. However the clock is set, the other node must
-continue all the jobs: none may be silent for longer than the promise allows.
+The server is a real server with an interposed clock. The clock is set back by an hour and right again, and by some
+seconds. Two nodes share jobs with `every=1`, and one of them is killed each time. However the clock is set, the other
+node must continue all the jobs: none may be silent for longer than the promise allows.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def test_good(events):
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    If its begin, its firing and its settle are removed, a job counts as lost at the end.
+    If the events of a job's begin, firing and settle are removed, the job counts as lost at the end.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -205,7 +205,7 @@ def test_untruthful_answer(events):
 
 def test_a_refused_set_that_took_effect(events):
     """
-    A set is reported if it took effect although its answer was a refusal.
+    A write that sets a job is reported if it took effect although its answer was a refusal.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
@@ -213,7 +213,7 @@ def test_a_refused_set_that_took_effect(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    If an answer to a begin differs from the model of a store, it is reported.
+    If the answer to a begin differs from the answer of the store's model, this answer is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -381,7 +381,7 @@ def test_failed_simulation(events):
 
 def test_calls_are_matched(events):
     """
-    If the answer to a call belongs to another request, it is reported as untrue.
+    If the answer to a call belongs to another request, the answer is reported as untrue.
     """
     index = place(events, Called, lambda event: event.verb == "set")
     assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))
@@ -493,7 +493,7 @@ def test_paused_jobs_are_not_claimed(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delayed_commit(waited_s, found):
     """
-    If a set with a delay is committed after its due time, lateness counts from the commit.
+    If a job with a delay is committed after its due time, lateness counts from the commit.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
@@ -530,9 +530,9 @@ def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
 @pytest.fixture(scope="module")
 def behind(events):
     """
-    Return a history in which a clock ten minutes behind determines a delay.
+    Return a history in which a delay is computed from a clock that is ten minutes slow.
 
-    Return also the time of the set with this delay.
+    Return also the time at which the job with this delay was set.
     """
 
     def set_back(index):

@@ -136,7 +136,7 @@ def test_faulty_engines_are_found_together(first, names):
     """
     Faults that are simulated together are all found within a few seeds.
 
-    Each breaks the promise in its own way.
+    Each fault breaks the promise in its own way.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

@@ -1,7 +1,7 @@
 """
 `tickwheel` in forked processes.
 
-They are forked from a process that has already imported it, which saves nine tenths of the CPU of each start.
+They are forked from a process that has already imported tickwheel, which saves nine tenths of the CPU of each start.
 
 `start` returns an object like `subprocess.Popen`. It returns a real `Popen` outside Linux, or if a test simulates
 another system.

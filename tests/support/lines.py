@@ -1,7 +1,7 @@
 """
 A proxy for a server.
 
-Tests may make it slow or silent, and it counts round trips.
+Tests may make the proxy slow or silent. The proxy counts round trips.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 A client that keeps setting jobs while its store is moved, switched over or lost.
 
-The faults in the firings that follow are found.
+It finds the faults in the firings that follow.
 """
 
 from __future__ import annotations

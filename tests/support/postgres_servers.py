@@ -148,7 +148,7 @@ class Postgres:
         """
         Return the name of a database for one test that already has the tables of a store.
 
-        This costs a quarter of an empty database, because there the test's store has to make its tables.
+        This costs a quarter of what an empty database costs, because there the test's store has to make its tables.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:

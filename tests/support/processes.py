@@ -25,7 +25,7 @@ def find(program):
     """
     Return the path of *program*.
 
-    It is on the PATH, or where Debian or Homebrew installs it.
+    The program is on the PATH, or where Debian or Homebrew installs it.
     """
     answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None

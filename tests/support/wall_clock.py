@@ -46,7 +46,7 @@ class Recorder:
     """
     Records each test that reads the time of day.
 
-    The test may read it itself, in its fixtures or in another process.
+    The test may read the time itself, in its fixtures or in another process.
     """
 
     def __init__(self, path):

@@ -32,7 +32,7 @@ def test_a_job_fires_inside_the_call_that_moves_the_clock(scheduler, manual_cloc
     """
     A job fires at its due time, in the thread that moves the clock.
 
-    It has ended when the call that moves the clock returns.
+    The job has ended when the call that moves the clock returns.
     """
     threads = []
     scheduler.handler("note")(lambda payload: threads.append((payload, threading.current_thread())))
@@ -57,7 +57,7 @@ def test_jobs_and_timers_fire_in_one_order(scheduler, manual_clock, wheel, seen)
 
 def test_a_job_that_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
     """
-    If a handler sets its own key or another key, the set is committed at once.
+    If a handler sets its own key or another key, the new job is committed at once.
 
     The job fires in the same advance.
     """
@@ -349,7 +349,7 @@ def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monke
     """
     If jobs set further jobs without a delay, endlessly, the call that moves the time raises a RuntimeError.
 
-    It does the same for timers.
+    The call does the same for timers that set further timers.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     fired = []

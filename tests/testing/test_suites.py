@@ -70,7 +70,7 @@ class LosesWakes(MemoryStore):
 
 class NeverWaits(MemoryStore):
     """
-    Ends each wait at once, and says that nothing was written.
+    Every wait returns immediately, and says that nothing was written.
     """
 
     def wait_for_change(self, timeout_s):

@@ -1,7 +1,7 @@
 """
 The calendar queue passes the contract suite of wheels.
 
-It adapts its pages to the pending entries.
+The queue adapts its pages to the pending entries.
 """
 
 import random
@@ -40,7 +40,7 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is far denser than the others, one page holds all of that quarter.
+    If a quarter of the deadlines is far denser than the other three quarters, one page holds all of that quarter.
 
     This is the weak point of the design.
     """

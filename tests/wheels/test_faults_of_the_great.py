@@ -218,7 +218,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
     """
     Due entries that were not delivered yet can be cancelled.
 
-    The test cancels the first entry, a middle one and the last.
+    The test cancels the first entry, a middle entry and the last entry.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]

@@ -26,7 +26,7 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
     With a tick of 1 s, a delay of 1.5 s does not end early.
 
-    It may begin at any millisecond of a tick.
+    The delay may begin at any millisecond of a tick.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)

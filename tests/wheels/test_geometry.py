@@ -65,7 +65,7 @@ def test_a_tick_is_converted_once(design: Any) -> None:
     """
     A tick in seconds is stored in whole nanoseconds, rounded up.
 
-    `abilities` shows this number.
+    `abilities` shows this number of nanoseconds.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -102,7 +102,7 @@ def test_wheels_are_made_on_demand() -> None:
     """
     Each level multiplies the longest delay by the number of slots.
 
-    It is made when a delay first needs it.
+    A level is made when a delay first needs it.
     """
     wheel = HierarchicalWheel(tick=1e-9, slots=10)
     for delay, levels in [(9, 1), (10, 2), (99, 2), (100, 3), (999, 3), (1_000, 4)]:

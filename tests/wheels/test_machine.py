@@ -46,7 +46,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
     """
     The command prints the seed and the number of operations.
 
-    It prints that no operation diverged.
+    The command also prints that no operation diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out

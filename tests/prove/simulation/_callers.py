@@ -77,7 +77,7 @@ class Callers:
 
     def asked_at(self, event: Committed) -> int:
         """
-        Return the time at which the set that took effect was requested.
+        Return the time at which a caller requested the write, if the write sets a job.
 
         For any other write, return the time at which the write took effect.
         """

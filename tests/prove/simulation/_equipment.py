@@ -1,8 +1,8 @@
 """
 The equipment of nodes: a target, the data of a time zone, and a kind of rule.
 
-After some starts a node lacks a part. All nodes run in one process, so the machine of the calling task decides whether
-a part is missing.
+After some of its starts a node lacks one of these parts. All nodes run in one process, so the machine of the calling
+task decides whether a part is missing.
 """
 
 from __future__ import annotations

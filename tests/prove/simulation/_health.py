@@ -1,5 +1,5 @@
 """
-The health of owners, from the events of a history, which the limit on silence needs.
+The health of owners, derived from the events of a history. The limit on silence needs it.
 
 A shard is healthy while its owner's node lives, is not paused, cut off or on a bad line, and has had the time to renew
 its lease since. From then on the limit on silence holds, even for jobs that were overdue before.
@@ -112,7 +112,7 @@ class Health:
         """
         Return True if the owner of *shard* still runs *job* under an earlier lease.
 
-        The owner has lost that lease, and has a new one since.
+        The owner has lost that lease, and has acquired a new lease since then.
         """
         owner = self._owners.get(shard)
         return owner is not None and self._running.get((job.key, job.generation)) == owner

@@ -36,7 +36,7 @@ class _Run:
     """
     The start of a run's handler and, if known, its end, by the store's clock.
 
-    Also the true time of the start.
+    The true time of the start is recorded, too.
     """
 
     begun: int

@@ -70,7 +70,7 @@ class Table(MemoryStore):
         """
         Forget the requests that are not *valid*.
 
-        Of the others, return those whose attempts were not reported as started.
+        Return the valid requests whose attempts were not reported as started.
         """
         self._asked = {name: job for name, job in self._asked.items() if name in valid}
         return [job for name, job in self._asked.items() if name not in self._started]

@@ -68,7 +68,7 @@ class PullWorkers:
 
     def _visit(self, node: Node) -> bool:
         """
-        Work on the jobs of *node*. Return True if there were any.
+        Work on the jobs of *node*. Return True if there were any jobs.
         """
         machine, scheduler = node.machine, node.scheduler
         assert machine is not None

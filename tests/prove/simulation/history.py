@@ -1,7 +1,7 @@
 """
 The ordered events of a simulation, which are the only input of its checker.
 
-One record a line, as text of the same bytes for the same seed:
+Each line is one record. The same seed gives the same bytes:
 
     call     a caller made a request               answer   the result, or the error
     commit   one write took effect in the store    grant    a shard changed hands, or was freed

@@ -1,5 +1,5 @@
 """
-Replaces asyncio's timeouts by tickwheel's timeouts in an interpreter.
+Replaces asyncio's timeouts with tickwheel's timeouts in an interpreter.
 
 The interpreter must have this folder first on its path.
 """
