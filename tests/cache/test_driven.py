@@ -245,7 +245,7 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In a forked child, the parent's entries exist, and a new entry expires by itself.
+    In a forked child, the parent's entries exist, and a new entry expires without a call of the cache.
 
     No caller waits for the parent's loads.
     """

@@ -1,7 +1,7 @@
 //! Dead objects of one kind, kept for reuse.
 //!
-//! A busy program sets timers as fast as others end, in waves, and each wave reuses the objects of the previous one.
-//! Without reuse, allocation took a fifth of the cost of setting and firing ten thousand timers for one instant.
+//! A busy program sets timers as fast as other timers end, in waves, and each wave reuses the objects of the previous
+//! one. Without reuse, allocation took a fifth of the cost of setting and firing ten thousand timers for one instant.
 
 /// A stack of limited size. The object that died last is reused first, because its memory is still in the cache.
 #[derive(Debug)]

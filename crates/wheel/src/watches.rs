@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-/// The writes during loads. Without a load, a write costs one check.
+/// The writes during loads. While no key is being loaded, a write costs only one check.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: HashMap<u32, Watched>,

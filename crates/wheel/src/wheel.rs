@@ -53,7 +53,7 @@ pub struct Wheel<P, O = ()> {
     pub(crate) due: Due,
     /// Every slot that began at or before this instant is empty, except for the slot that is being cascaded.
     pub(crate) hand: u64,
-    /// The slot whose cascade was interrupted; its remaining entries come before all others.
+    /// The slot whose cascade was interrupted; its remaining entries come before all other entries.
     pub(crate) cascading: Option<(usize, usize)>,
     pub(crate) turn: Option<u64>,
     sequence: u64,

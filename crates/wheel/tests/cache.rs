@@ -127,8 +127,8 @@ proptest! {
         }
     }
 
-    /// A ticket is overtaken if and only if one of its tags, or all tags (`note_all`), were written after the ticket
-    /// was made.
+    /// A ticket counts as overtaken if and only if one of its tags, or all tags (`note_all`), were written after the
+    /// ticket was made.
     #[test]
     fn a_watch_sees_every_write(steps in prop::collection::vec(watch_step(), 1..100)) {
         let mut watches = Watches::default();

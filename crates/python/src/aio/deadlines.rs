@@ -45,7 +45,8 @@ enum Source {
     Read(f64),
 }
 
-/// Maximum difference in seconds between two clocks that count as the same clock, if one of them was read earlier.
+/// Two clocks, read one after the other, count as the same clock if their readings differ by at most this number of
+/// seconds.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -85,7 +86,7 @@ fn release(pending: &Pending<TimeoutObject>) {
     }
 }
 
-/// The timeouts of one loop of any kind; made on first use.
+/// The timeouts of one loop, which may be of any kind. This object is made on first use.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     /// The loop.

@@ -1,4 +1,4 @@
-//! The methods of `TimerLoop`, except the fast ones.
+//! The methods of `TimerLoop`, except its fast methods.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;

@@ -427,7 +427,7 @@ impl Cache {
 
 impl Cache {
     /// Convert *ttl* to nanoseconds. The slow path in Python gets values that become 0, because it refuses negative
-    /// ones, and values that are too long for some clocks.
+    /// values, and values that are too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

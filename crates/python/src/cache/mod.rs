@@ -4,7 +4,7 @@
 //!
 //! | holder | holds | from | to |
 //! |---|---|---|---|
-//! | wheel entry (`Item`) | key and value | the key is inserted; for a new value: it replaces the former one | the entry leaves the wheel: expired, evicted, replaced, removed, cleared |
+//! | wheel entry (`Item`) | key and value | the key is inserted; for a new value: it replaces the former value | the entry leaves the wheel: expired, evicted, replaced, removed, cleared |
 //! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | the entry leaves the wheel | the `RemovedEntry` was reported to the hook or dropped, with no cell entered |
 //! | table, order of use, sizes, watches | no references: indices and tags of hashes | an insert | the entry leaves |
 //! | `Hooks` of a cache | clock, callables | `_open`, or they are assigned | they are replaced, or the cache is freed or cleared |

@@ -412,7 +412,8 @@ impl Cache {
     }
 }
 
-/// Store a value in the entry that was found, or in a new one, unless its lifetime is 0. Return the former value.
+/// Store a value in the entry that was found, or in a new entry, unless the value's lifetime is 0. Return the former
+/// value.
 #[inline]
 fn place(
     store: &mut Store,

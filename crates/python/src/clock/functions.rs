@@ -20,7 +20,7 @@ fn to_seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     Ok(scalar::read(value, name)?.seconds())
 }
 
-/// Return many delays in nanoseconds; negative ones become 0.
+/// Return many delays in nanoseconds; negative delays become 0.
 #[pyfunction]
 #[pyo3(signature = (values, /))]
 fn delays_ns(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
@@ -34,7 +34,7 @@ fn is_one(value: &Bound<'_, PyAny>) -> bool {
     scalar::is_one(value)
 }
 
-/// Return the integers of a buffer of integers, or None if *values* is not one.
+/// Return the integers of a buffer of integers, or None if *values* is not such a buffer.
 #[pyfunction]
 #[pyo3(signature = (values, /))]
 fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {

@@ -8,7 +8,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
 /// 26 days in nanoseconds. Below this, rounding changes `value * 1e9` by at most an eighth of a nanosecond, and `n /
-/// 1e9` by at most a quarter of one.
+/// 1e9` by at most a quarter of a nanosecond.
 const NEAR: f64 = (1_u64 << 51) as f64;
 
 /// The native form of `tickwheel.clock.seconds`.

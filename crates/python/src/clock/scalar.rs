@@ -79,7 +79,7 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
 }
 
 /// The version tag of the last timedelta class that was found not to support NumPy's units, or 0. Version tags are
-/// unique, and the interpreter assigns a new one whenever a class changes.
+/// unique, and the interpreter assigns a new tag whenever a class changes.
 static PLAIN: AtomicU32 = AtomicU32::new(0);
 
 /// True if the class of a timedelta supports NumPy's units.

@@ -155,7 +155,7 @@ impl Callback {
         pack
     }
 
-    /// Return the pack, if the call is one.
+    /// Return the pack, or `None` if the reference is to the callable itself.
     #[inline]
     fn pack(self) -> Option<*mut Pack> {
         (self.0 as usize & PACKED == PACKED).then_some((self.0 as usize & !PACKED) as *mut Pack)

@@ -60,8 +60,8 @@ mod by_gil {
             Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
         }
 
-        /// Call `f` with the value. `f` must not run Python: it must not call an object, drop one, or allocate one that
-        /// the collector counts.
+        /// Call `f` with the value. `f` must not run Python: it must not call or drop an object, or allocate an object
+        /// that the collector counts.
         #[inline]
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");

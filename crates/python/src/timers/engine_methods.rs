@@ -1,4 +1,4 @@
-//! The methods of `Engine`, except the fast ones.
+//! The methods of `Engine`, except its fast methods.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

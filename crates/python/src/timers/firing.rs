@@ -62,7 +62,7 @@ struct Turn<'a, 'py> {
     group: Group,
 }
 
-/// Ids of one batch that expired one after another, which one call delivers.
+/// Ids of one batch that expired one after another. One call of the callback delivers all of them.
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,

@@ -1,5 +1,5 @@
 //! `Latch`: one thread sleeps in the latch until it is woken or a timeout is over; any other thread can wake the
-//! sleeping one.
+//! sleeping thread.
 
 #[cfg(not(windows))]
 pub(super) use condition::Latch;
@@ -19,7 +19,7 @@ mod condition {
     }
 
     impl Latch {
-        /// End the current sleep, or the next one, which then returns true.
+        /// End the current sleep or, if no thread sleeps, the next sleep. The sleep returns true.
         pub(in crate::timers) fn wake(&self) {
             *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
             self.changed.notify_one();
@@ -95,7 +95,7 @@ mod timer {
     }
 
     impl Latch {
-        /// End the current sleep, or the next one, which then returns true.
+        /// End the current sleep or, if no thread sleeps, the next sleep. The sleep returns true.
         pub(in crate::timers) fn wake(&self) {
             // SAFETY: the event is open as long as this object lives.
             unsafe { SetEvent(self.woken.as_raw_handle()) };

@@ -43,7 +43,7 @@ impl Waiter {
         })
     }
 
-    /// End the current wait, or the next one.
+    /// End the current wait or, if no thread waits, the next wait.
     fn wake(&self) {
         // No thread waits for the GIL while it holds the lock of the latch, so taking the lock with the GIL held cannot
         // deadlock.
