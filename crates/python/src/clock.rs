@@ -2,8 +2,8 @@
 //! value's type, or by a buffer's format and unit, or raises an error with the name of the parameter.
 //!
 //! An exact number (an int, a Fraction, a Decimal, or a timedelta of Python, NumPy or pandas) becomes the least number
-//! of nanoseconds that is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is
-//! 100,000,000 ns. The magnitude of a negative value is rounded in the same way, so that its sign survives.
+//! of nanoseconds that is not below the exact value. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1
+//! is 100,000,000 ns. The magnitude of a negative value is rounded in the same way, so that its sign survives.
 
 pub(crate) mod buffer;
 mod conversion;

@@ -13,8 +13,8 @@ thread_local!(static MARK: u8 = const { 0 });
 /// other threads may continue to use it.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// The mark of the thread that holds the lock, or 0. A thread only compares it with its own mark, which only the
-    /// thread itself can have written, so no memory ordering is needed.
+    /// The mark of the thread that holds the lock, or 0. A thread only compares this field with its own mark, which no
+    /// other thread writes, so no memory ordering is needed.
     inside: AtomicUsize,
     value: Mutex<T>,
 }

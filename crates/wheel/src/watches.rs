@@ -2,7 +2,7 @@
 //! after the load began.
 //!
 //! Keys are identified by the tags of their hashes, so a write does not have to compare keys. If two keys have one tag
-//! (one pair in four billion), a write of one prevents a load of the other from storing its value.
+//! (one pair in four billion), a write of one key prevents a load of the other key from storing its value.
 
 use std::collections::HashMap;
 

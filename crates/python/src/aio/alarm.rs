@@ -23,8 +23,8 @@ struct State {
 }
 
 impl Alarm {
-    /// Set the timer to `deadline`, or disarm it if that is `NEVER`. Costs nothing if it is already set to that
-    /// deadline.
+    /// Set the timer to `deadline`, or disarm it if `deadline` is `NEVER`. A call costs nothing if the timer already
+    /// has this deadline.
     #[inline]
     pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
         self.state.with(py, |state| {

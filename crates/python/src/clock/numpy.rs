@@ -1,9 +1,9 @@
 //! Reads NumPy's numbers and times by their types. This code never imports NumPy, because such values exist only if the
 //! program has imported it.
 //!
-//! A `timedelta64` is read from its memory, because asking it for its unit takes ten times as long. The layout is that
-//! of `PyTimedeltaScalarObject` in NumPy's public headers. It is checked once, on a value of each unit, before it is
-//! used.
+//! A `timedelta64` is read from its memory, because asking the object for its unit takes ten times as long. The layout
+//! of the memory is that of `PyTimedeltaScalarObject` in NumPy's public headers. The layout is checked once, on a value
+//! of each unit, before it is used.
 
 use std::sync::OnceLock;
 

@@ -14,8 +14,8 @@ pub(crate) use by_lock::GilCell;
 /// Refuse the import if there is no lock, which is the case in a free-threaded interpreter that was started with its
 /// GIL disabled (`PYTHON_GIL=0`).
 ///
-/// Without that option, such an interpreter enables its GIL for a module that declares that it uses the GIL, as ours
-/// does.
+/// Without that option, such an interpreter enables its GIL when it imports our module, which declares that it uses the
+/// GIL.
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     if py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy()? {
@@ -26,7 +26,8 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 
-/// The cell whose lock is the GIL: only a thread that holds the GIL accesses the value, and never while it runs Python.
+/// The cell whose lock is the GIL: only a thread that holds the GIL accesses the value, and never while that thread
+/// runs Python code.
 ///
 /// Another lock would cost 10 ns per call, and would need a fixed order with the GIL. This cell costs only a flag. One
 /// mistake is still possible: code in `with` may run Python, which may re-enter the cell. The flag turns that into a

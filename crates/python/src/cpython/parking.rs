@@ -173,9 +173,9 @@ parked! {
     fn _Py_Dealloc();
 }
 
-/// PyO3 has its own copy of `PyObject_CallOneArg` for CPython 3.11. It calls the function that `PyVectorcall_Function`
-/// returns, so that call would not pass through this file. Therefore this wrapper returns `PyObject_Vectorcall`, which
-/// passes through this file and gives the same result.
+/// PyO3 has its own copy of `PyObject_CallOneArg` for CPython 3.11. This copy calls the function that
+/// `PyVectorcall_Function` returns, so the call would not pass through this file. Therefore this wrapper returns
+/// `PyObject_Vectorcall`, which passes through this file and gives the same result.
 #[cfg(not(Py_3_12))]
 mod inlined {
     use pyo3::ffi::{vectorcallfunc, PyObject, PyObject_Vectorcall};

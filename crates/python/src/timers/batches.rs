@@ -1,8 +1,8 @@
 //! Rescheduled timers of bulk calls: a timer that is moved by its id while its callback runs fires again, under the
 //! same id.
 //!
-//! The wheel gives each entry a new id. So a rescheduled timer has two: its *name*, which callers know, and its
-//! *place*, which the wheel knows. Both tables are empty unless such timers exist.
+//! The wheel gives each entry a new id. So a rescheduled timer has two ids: its *name*, which callers know, and its
+//! *place*, which the wheel knows. The tables from name to place and back are empty unless rescheduled timers exist.
 
 use std::collections::{HashMap, HashSet};
 
