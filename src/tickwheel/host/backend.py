@@ -116,6 +116,9 @@ class Backend(Protocol):
 
     @property
     def is_in_use(self) -> bool:
+        """
+        True while this process has threads or connections for the core.
+        """
 
     @property
     def is_ready(self) -> bool: ...

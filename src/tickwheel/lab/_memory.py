@@ -12,9 +12,7 @@ _PAGES: Final = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """
-    Return the physical memory in bytes; on macOS, the maximum so far.
-    """
+    # on macOS, the maximum so far
     if _PAGES.exists():
         _give_back()
         return int(_PAGES.read_text().split()[1]) * mmap.PAGESIZE
