@@ -49,9 +49,7 @@ class Foreign:
 
 
 def _zone_maker(owner: object, name: str) -> object:
-    """
-    Return the constructor of a zone. Pickles of zones use `getattr` only for this.
-    """
+    # pickles of zones use `getattr` only for this
     if owner is ZoneInfo and name == "_unpickle":
         return lambda key, _cached: ZoneInfo(key)
     return _kind_of(f"{name} of {owner!r}")

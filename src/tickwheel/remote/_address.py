@@ -4,4 +4,7 @@ __all__ = ["is_service"]
 
 
 def is_service(store: object) -> bool:
+    """
+    Return True if *store* is the address of a service.
+    """
     return isinstance(store, str) and store.lower().startswith(("http://", "https://"))

@@ -81,9 +81,7 @@ def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
 
 
 class _Life:
-    """
-    The deliveries that the writes of one key require and allow.
-    """
+    # the deliveries that the writes of one key require and allow
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self._writes = writes

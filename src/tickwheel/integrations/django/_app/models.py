@@ -12,9 +12,7 @@ __all__ = ["Job"]
 
 
 class _NoRows(models.Manager):
-    """
-    A manager that finds no rows, so that `dumpdata` does not look for a table.
-    """
+    # a manager that finds no rows, so that `dumpdata` does not look for a table
 
     def get_queryset(self) -> Any:
         return super().get_queryset().none()
