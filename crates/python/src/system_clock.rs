@@ -1,4 +1,4 @@
-//! The system's clocks. They are those of Python's `time`, so that no caller sees a timer fire early.
+//! The system's clocks. They are the clocks of Python's `time`, so that no caller sees a timer fire early.
 
 /// A clock that counts nanoseconds and never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ pub trait Memory: Debug {
     #[inline]
     fn fetch(_address: *const ()) {}
 
-    /// Hint that the `len` bytes from `begin` on, which were just allocated, are many and will be read in random order.
+    /// Hint that a large new block, the `len` bytes from `begin` on, will be read in random order.
     #[inline]
     fn scattered(_begin: *const (), _len: usize) {}
 }

@@ -3,7 +3,7 @@
 use crate::due::Key;
 use crate::wheel::Wheel;
 
-/// The owner of a wheel's entries; `()` makes no moves itself.
+/// The owner of a wheel's entries, which may move them without the wheel; `()` leaves all moves to the wheel.
 ///
 /// When a timer is moved, its handle is in the processor's cache, but its entry is not. So an owner may store the
 /// result of [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
@@ -53,7 +53,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// True if the owner has moved the entry of a key in the due set.
+    /// True if the owner has moved an entry since the entry's key was added to the due set.
     #[inline]
     pub(crate) fn has_moved(&self, key: &Key) -> bool {
         O::moved(self.slab.payload(key.index)).is_some_and(|(_, sequence)| sequence != key.sequence)

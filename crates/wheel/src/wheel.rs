@@ -43,7 +43,7 @@ enum Next {
 
 /// A hierarchical timing wheel.
 ///
-/// It has no clock: [`begin_turn`](Wheel::begin_turn) passes the time. Between `begin_turn` and
+/// It has no clock: the caller passes the time to [`begin_turn`](Wheel::begin_turn). Between `begin_turn` and
 /// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one. Every other method may be called in between.
 /// Entries that are set during a turn do not expire in that turn.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Wheel<P, O = ()> {
 }
 
 impl<P> Wheel<P> {
-    /// Make an empty wheel without an owner, whose time begins at `start`.
+    /// Make an empty wheel that has no owner; its time begins at `start`.
     #[must_use]
     pub fn new(start: u64) -> Self {
         Self::owned(start)
@@ -332,7 +332,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     /// Move the origin of time `by` later: subtract `by` from the hand and from each deadline except [`NEVER`]. Entries
     /// keep their order.
     ///
-    /// Costs O(n log n). Must not be used if an owner has made moves itself, nor within a turn.
+    /// Costs O(n log n). Must not be used within a turn, or if an owner has moved entries without the wheel.
     pub fn rebase(&mut self, by: u64) {
         debug_assert!(self.turn.is_none());
         let mut order = self.order();
@@ -365,7 +365,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Like `file`, for an entry that was set before this turn began, or is treated as if it was.
+    /// File an entry that is in no list, by its deadline alone: if its slot has begun, it goes to the due set. An entry
+    /// that is set during a turn and is already due is filed here only when the turn ends.
     pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         self.file(index, self.slot_at(deadline));
     }

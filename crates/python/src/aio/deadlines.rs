@@ -1,8 +1,8 @@
-//! `Deadlines`: the wheel behind `tickwheel.aio.timeout`. Each loop has one, with one armed handle of the loop.
+//! `Deadlines`: the wheel behind `tickwheel.aio.timeout`. Each loop has one.
 //!
-//! The handle is armed for the earliest deadline. If the timeout with this deadline ends early, the handle stays armed;
-//! when the handle runs, it finds no due timeout and is armed again. So a timeout that is entered and left in time
-//! costs the loop nothing.
+//! `Deadlines` keeps one handle armed, that is, scheduled in the loop, for the earliest deadline. If the timeout with
+//! this deadline ends early, the handle stays armed; when the handle runs, it finds no due timeout and is armed again.
+//! So a timeout that is entered and left in time costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -36,7 +36,7 @@ pub(crate) struct Own {
     debug: AtomicBool,
 }
 
-/// The timers of an event loop: a base class of `tickwheel.aio.EventLoop`, which is not used alone.
+/// The timers of an event loop. This is a base class of `tickwheel.aio.EventLoop`, and is not used alone.
 ///
 /// Every method must be called in the loop's thread, as with asyncio's loops.
 #[pyclass(frozen, subclass, module = "tickwheel._core")]

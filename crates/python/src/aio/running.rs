@@ -172,7 +172,8 @@ mod held {
         }
     }
 
-    /// Record the holder of the running loop that asyncio has just returned.
+    /// Record the type of the thread's holder, if the holder has the layout of `Holder` and contains `home`, which is
+    /// the running loop that asyncio has just returned.
     #[cold]
     pub(super) fn look(home: &Bound<'_, PyAny>) {
         WATCH.call_once(|| {

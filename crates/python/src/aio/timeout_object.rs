@@ -48,7 +48,7 @@ pub(crate) struct TimeoutObject {
     pub(crate) when: f64,
     /// The id of the entry while the timeout is in the wheel, or is due and about to expire; otherwise 0.
     pub(crate) id: u64,
-    /// Number of pending cancellations of the task when it entered the timeout.
+    /// Number of pending cancellations of the task when the task entered the timeout.
     pub(crate) cancelling: i64,
     pub(crate) phase: Phase,
     /// True if the deadline was later than the loop's time when the deadline was computed.

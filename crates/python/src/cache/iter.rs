@@ -1,4 +1,4 @@
-//! Iteration over a cache that may change in the meantime.
+//! Iteration over a cache that may change during the iteration.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

@@ -5,10 +5,10 @@
 //! | holder | holds | from | to |
 //! |---|---|---|---|
 //! | wheel entry (`Item`) | key and value | the key is inserted; for a new value: it replaces the former value | the entry leaves the wheel: expired, evicted, replaced, removed, cleared |
-//! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | the entry leaves the wheel | the `RemovedEntry` was reported to the hook or dropped, with no cell entered |
+//! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | the entry leaves the wheel | the `RemovedEntry` was reported to the hook or dropped, while no cell is entered |
 //! | table, order of use, sizes, watches | no references: indices and tags of hashes | an insert | the entry leaves |
 //! | `Hooks` of a cache | clock, callables | `_open`, or they are assigned | they are replaced, or the cache is freed or cleared |
-//! | a lookup | a new reference to the value | the value is found, with the cell entered | the caller drops the reference |
+//! | a lookup | a new reference to the value | the value is found, while the cell is entered | the caller drops the reference |
 //! | `Probe::Doubt` | a new reference to a key that Python has to compare | the key is found | the key was compared |
 //! | iterator | the cache, and ids of entries | the iterator is made | the iterator reaches its end |
 //!

@@ -80,7 +80,7 @@ pub(crate) enum Put<'py> {
 }
 
 impl Cache {
-    /// Return a new reference to one of the hooks, which is called with no cell entered.
+    /// Return a new reference to one of the hooks, which is called while no cell is entered.
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }

@@ -99,7 +99,7 @@ pub(crate) struct Store {
     pub(crate) grace: u64,
     /// The maximum age of a value since it was set, even if its life is restarted.
     pub(crate) max_age: u64,
-    /// The end of each entry's maximum age by index, including the grace; empty without a `max_age`.
+    /// The end of each entry's maximum age by index, including the grace; empty if there is no `max_age`.
     pub(crate) ends: Vec<u64>,
     /// Time that a due entry waits for a driver before a lookup removes it.
     pub(crate) driver_lag: u64,
@@ -366,7 +366,7 @@ impl Store {
         self.ends.get(index as usize).copied().unwrap_or(NEVER)
     }
 
-    /// Store the end of the maximum age of an entry that is set now.
+    /// Store the time at which an entry that is set at `now` exceeds its maximum age, including the grace.
     #[inline]
     fn set_end(&mut self, index: u32, now: u64) {
         if self.max_age < NEVER {

@@ -181,7 +181,7 @@ fn is_sub(value: &Bound<'_, PyAny>, kind: &Py<PyType>) -> bool {
     unsafe { ffi::PyType_IsSubtype(value.get_type_ptr(), kind.as_ptr().cast()) != 0 }
 }
 
-/// The interpretation of a value by NumPy's types.
+/// The result of reading a value as a number or time of NumPy.
 pub(super) enum Found<'py> {
     Number(Number),
     /// The only item of an array.

@@ -42,7 +42,7 @@ struct State {
 // SAFETY: the state owns the blocks, whichever thread asks for a piece.
 unsafe impl Send for State {}
 
-/// The memory for all objects of one layout, which they share with no other objects.
+/// The memory for all objects of one layout. It contains no other objects.
 pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {

@@ -34,10 +34,10 @@ impl Pack {
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
 
-/// Number of words of a callback with one argument; packs of this size are kept for reuse.
+/// Number of words in the most common pack, of a callback and one argument. Dead packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of packs that are kept, which is also the maximum number of dead handles: each may have had a pack.
+/// Maximum number of dead packs that are kept. As many dead handles are kept, and each of them may have had a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
@@ -80,7 +80,8 @@ unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// A reference to a call, which must be released explicitly.
+/// A reference to a callback, with its arguments and its context if there are any. The reference must be released
+/// explicitly.
 #[derive(Clone, Copy)]
 pub(crate) struct Callback(pub(crate) *mut ffi::PyObject);
 
@@ -165,7 +166,7 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// The GIL is held and the call is not `NONE`.
+    /// The GIL is held and the callback is not `NONE`.
     #[inline]
     pub(crate) unsafe fn retain(self) {
         // SAFETY: a call that is not `NONE` is an object or a living pack, and both are changed only with the GIL held.
@@ -182,11 +183,11 @@ impl Callback {
         self.0.is_null()
     }
 
-    /// Return all references of the call, borrowed: the context, if there is one, the callback and the arguments.
+    /// Return all words, borrowed: the context, if there is one, the callback and the arguments.
     ///
     /// # Safety
     ///
-    /// The call is not `NONE` and outlives the slice, and the GIL is held.
+    /// The callback is not `NONE` and outlives the slice, and the GIL is held.
     #[inline]
     pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
         match self.pack() {
@@ -200,7 +201,7 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// The call is not `NONE` and outlives the slice, and the GIL is held.
+    /// The callback is not `NONE` and outlives the slice, and the GIL is held.
     #[inline]
     pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
         // SAFETY: the first word of a pack with a context is the context.
@@ -218,7 +219,7 @@ impl Callback {
     ///
     /// # Safety
     ///
-    /// The GIL is held, the call is not `NONE`, and the caller keeps it alive. `settle` consumes the result.
+    /// The GIL is held, the callback is not `NONE`, and the caller keeps it alive. `settle` consumes the result.
     #[inline]
     pub(crate) unsafe fn call(
         self,

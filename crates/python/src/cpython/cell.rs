@@ -1,4 +1,6 @@
 //! The lock of the native objects, which is the interpreter's GIL, and the guard that turns panics into exceptions.
+//!
+//! A cell is *entered* while its `with` runs. Code that may run Python must run while no cell is entered.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 

@@ -1,4 +1,4 @@
-//! `make_fast`: lets the interpreter make the objects of a class with slots without running its `__init__`.
+//! `make_fast` lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
 //! The `__init__` of a dataclass costs a frame, and a store for each field, and the collector traverses the object
 //! during its life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, which takes a third of

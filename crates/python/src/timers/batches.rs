@@ -1,5 +1,5 @@
-//! Rescheduled timers of bulk calls: a timer that is moved by its id while its callback runs fires again, under the
-//! same id.
+//! Rescheduled timers of batches. The timers of one `call_later_many` are a batch. A timer of a batch that is moved by
+//! its id while its callback runs fires again, under the same id.
 //!
 //! The wheel gives each entry a new id. So a rescheduled timer has two ids: its *name*, which callers know, and its
 //! *place*, which the wheel knows. The tables from name to place and back are empty unless rescheduled timers exist.
@@ -48,7 +48,7 @@ impl Firing {
 }
 
 /// The earlier call of a timer that was rescheduled, if that call still waits for a worker. `settle` prevents it, and
-/// must be called with no cell entered.
+/// must be called while no cell is entered.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
@@ -70,7 +70,7 @@ impl Voided {
     }
 }
 
-/// The timers of bulk calls that are firing in an engine, and those that were rescheduled.
+/// The calls of batches' callbacks in an engine, and the names and places of the timers that were rescheduled.
 #[derive(Default)]
 pub(crate) struct Batches {
     firings: Vec<Firing>,
@@ -118,7 +118,7 @@ impl Batches {
     }
 
     /// Begin a call, here or in a worker. Return the token of the call, and the records of completed calls, which must
-    /// be dropped with no cell entered.
+    /// be dropped while no cell is entered.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;
@@ -132,7 +132,7 @@ impl Batches {
         Some(self.firings.swap_remove(at))
     }
 
-    /// Remove the completed calls of workers.
+    /// Remove and return the records of the calls that workers have completed.
     pub(crate) fn take_over(&mut self) -> Vec<Firing> {
         if self.firings.iter().all(Firing::is_under_way) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! One turn of an engine: due entries are taken one by one, and called with no cell entered.
+//! One turn of an engine: due entries are taken one by one, and called while no cell is entered.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -67,8 +67,8 @@ impl TimerObject {
         self.sequence > CALLS
     }
 
-    /// Store the sequence number of a move that the wheel has not read yet, or 0 without such a move. Do nothing while
-    /// the timer's callback is running.
+    /// Store the sequence number of a move that the wheel has not read yet, or 0 if there is no such move. Do nothing
+    /// while the timer's callback is running.
     #[inline]
     pub(crate) fn note_move(&mut self, sequence: u64) {
         if !self.is_called() {

@@ -7,7 +7,7 @@ use tickwheel_core::Id;
 use crate::cpython::modules::ARRAY;
 use crate::once::intern;
 
-/// An array without other references, with its items.
+/// A new array, and the buffer through which its items are filled. No other code refers to the array.
 pub(crate) struct IdArray<'py> {
     array: Bound<'py, PyAny>,
     /// `None` if the array is empty. An empty array has no memory, and its address may not be aligned for `i64`.

@@ -68,7 +68,7 @@ impl Drop for Spare<'_> {
     }
 }
 
-/// The timer of an entry and its engine, both with a reference.
+/// The timer of an entry, and the timer's engine; this holds a reference to each.
 struct Filed<'py> {
     timer: Bound<'py, PyAny>,
     engine: Bound<'py, Engine>,

@@ -1,9 +1,9 @@
-//! Timers: the wheel as the suites see it, the engine with its handles, and the wait of a driver.
+//! Timers: the native `Wheel`, the `Engine` with its handles, and the `Waiter` in which a driver's thread sleeps.
 //!
 //! # Ground rules: who holds which reference
 //!
 //! The wheel stores words, not `Py` objects, and handles are not tracked by the collector. So these references are
-//! counted manually. Releasing a reference may run any Python code, so it happens with no cell entered.
+//! counted manually. Releasing a reference may run any Python code, so it happens while no cell is entered.
 //!
 //! | holder | holds | from | to |
 //! |---|---|---|---|
