@@ -114,7 +114,9 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    The order of keyword arguments does not matter. A keyword argument is not equal to a tuple of its name and value.
+    The order of keyword arguments does not matter.
+
+    A call with a keyword argument and a call with a tuple of its name and value have different keys.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5

@@ -1,5 +1,5 @@
 """
-Use with cachetools itself.
+Our caches together with the decorators of cachetools.
 """
 
 from __future__ import annotations

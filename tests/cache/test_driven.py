@@ -1,5 +1,5 @@
 """
-A wheel expires the entries of a cache: without calls of the cache, with threads, and after forks.
+A wheel expires the entries of a cache that is not called, is shared by threads, or was copied by a fork.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ class Thing:
 @pytest.fixture
 def things():
     """
-    Return a list of weak references to things.
+    Return a list for weak references to the objects that a loader makes.
 
-    The garbage collector is off.
+    The garbage collector is off, so a weak reference to an object in a cycle stays valid.
     """
     gc.disable()
     yield []

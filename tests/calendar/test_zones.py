@@ -61,7 +61,7 @@ def test_a_search_that_starts_in_an_overlap():
 
 def test_a_starred_hour_follows_real_time():
     """
-    A line with `*` as its hour fires every half hour of real time, through a gap and an overlap.
+    A cron line whose hour is `*` also fires every half hour of elapsed time on the days when the clocks change.
     """
     for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
         zone = ZoneInfo("Europe/Berlin")

@@ -434,9 +434,9 @@ def test_no_command(run):
 
 def test_a_series_set_again(run):
     """
-    Setting the same rule again changes nothing.
+    If a series is set again with the same fields, nothing changes.
 
-    A different rule changes the series. A new series is begun only on request.
+    Different fields change the series. Only `--mode restart` begins a new series.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

@@ -240,7 +240,7 @@ def test_doctor_finds_no_problem(run):
     """
     The doctor reports no problem, before the store exists and afterwards.
 
-    It reports only a clock that is set to 2023.
+    The only exception is a machine whose clock is set to a year before 2024.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")

@@ -2,8 +2,8 @@
 A program that runs under gevent in another process, and prints its results.
 
 The first argument is "before" or "after": tickwheel is imported before or after gevent patches the process. With the
-URL of a store or a service, the program tests connections to that server. With "failover" after the URL, it loses a
-primary.
+URL of a store or a service, the program tests connections to that server. With "failover" after the URL, the program
+sets jobs while the server's primary is lost.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - this file tests the order of imports

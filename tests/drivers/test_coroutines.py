@@ -175,9 +175,9 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    Without an event loop, a plain function returns a coroutine.
+    If a plain function returns a coroutine and no event loop can run it, the coroutine is closed.
 
-    The coroutine is closed, and an error is reported.
+    An error is reported.
     """
     ended: list[str] = []
 

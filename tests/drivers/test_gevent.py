@@ -96,7 +96,7 @@ def test_gunicorn(tmp_path, preload):
     """
     A wheel fires in a worker of `gunicorn -k gevent`.
 
-    It is imported by the application, or by the master before patching.
+    The application imports tickwheel, or the master imports it before gevent patches the worker.
     """
     (tmp_path / "application.py").write_text(GUNICORN)
     (tmp_path / "gunicorn.conf.py").write_text(preload + "\n")

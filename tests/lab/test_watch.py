@@ -241,7 +241,7 @@ def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
     In a browser the page draws a dot for every timer.
 
-    Its address contains the step and the timer.
+    The page's address selects the step that is shown and the timer that is followed.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -39,11 +39,11 @@ class Start(NamedTuple):
 @dataclass(slots=True)
 class Life:
     """
-    One set that was acknowledged, and the answers to later calls for it.
+    One set request that was acknowledged, and the answers to later calls for the same job.
 
     Attributes:
         step: The step in which it was set.
-        serial: The number of the set.
+        serial: The number of the set request.
         generation: The generation in the last answer.
         asked_at: Time at which the last successful set or move of the job began.
         answered_at: Time of the answer to that call.

@@ -236,7 +236,7 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
 
 def _first_shown(wall: float, asked: float, steps: list[Step]) -> float | None:
     """
-    Return the first time, from *asked* on, at which the time of day was *wall* or later.
+    Return the first time, not before *asked*, at which the wall clock shows *wall* or later; None if it never does.
     """
     for index, (start, off) in enumerate(steps):
         end = steps[index + 1][0] if index + 1 < len(steps) else float("inf")

@@ -3,8 +3,8 @@ Every store call fails once before its effect, once after it, and once with a fo
 
     python tests/prove/each_call.py [--seeds 2] [--every 4]
 
-With `--every N`, one call in N fails; the calls that fail after their effect are not those that fail before it. A call
-that only reads has no effect. The simulations run in as many processes as there are cores.
+With `--every N`, one call in N fails. The calls that fail before their effect are others than those that fail after it.
+A call that only reads has no effect. The simulations run in as many processes as there are cores.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ The proof of growth: the commands of docs/scale.md, from one file to a Redis Clu
     python tests/prove/growth.py [--seconds 12]
 
 The commands are in the section "The steps, command by command" of the page. This program runs the blocks of that
-section in one shell, one after another, with real servers. A comment `# callers use URL` gives the caller another URL.
-The caller continuously sets, replaces, moves and cancels jobs, for some seconds after each step. No acknowledged job
-may be lost, start after an answer that forbids it, or start early. The longest pause is reported.
+section in one shell, one after another, with real servers. Meanwhile another process, the caller, sets, replaces, moves
+and cancels jobs, also for some seconds after each step. After a comment `# callers use URL` in the page, the caller
+uses this URL. No acknowledged job may be lost, start after an answer that forbids it, or start early. The longest pause
+of the caller is reported.
 """
 
 from __future__ import annotations
@@ -194,9 +195,9 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
 
 def free_ports(count: int) -> list[int]:
     """
-    Return free ports of the loopback interface whose ports 10,000 above, for the nodes of a cluster, are free as well.
+    Return free ports of the loopback interface. The port 10,000 above each, for a node of a cluster, is free as well.
 
-    They are below the range for outgoing connections, which could otherwise take them before they are used.
+    The ports are below the range for outgoing connections, which could otherwise take them before they are used.
     """
     found: list[int] = []
     for port in random.sample(range(12_000, 22_000), 1_000):

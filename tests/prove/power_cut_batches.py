@@ -55,7 +55,7 @@ PATIENCE_S = 60.0
 @dataclass(slots=True)
 class Result:
     """
-    The result of all cuts: the numbers of acknowledged sets, and of faults by kind.
+    The result of all cuts: the number of acknowledged set requests, and the number of faults of each kind.
     """
 
     cuts: int = 0

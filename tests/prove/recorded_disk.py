@@ -2,8 +2,8 @@
 A disk under SQLite that records the order of all writes, from which the effect of a power cut can be computed.
 
 The store runs its own SQL on its own connections. Only the library below them is replaced, by APSW's SQLite, whose
-virtual file system passes on every write and every sync, and records it. So are the zeros that the store writes behind
-the end of the log.
+virtual file system passes on every write and every sync, and records it. The zeros that the store writes behind the end
+of the log are recorded, too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class RecordedDisk:
         """
         Return the files as they may be after a power cut behind the first *count* steps.
 
-        All synced data exists. Of other data there may be nothing, the beginning, any part, or any sectors of any part.
+        All synced data exists. Other data may be missing, or only its beginning, any part, or any sectors of any part
+        may exist.
         """
         durable: dict[str, bytearray] = {}
         loose: dict[str, list[Step]] = {}

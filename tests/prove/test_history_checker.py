@@ -213,7 +213,7 @@ def test_a_refused_set_that_took_effect(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    If the answer to a begin differs from the answer of the store's model, this answer is reported.
+    If the store's answer to a write differs from the answer of the model, the store's answer is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -548,7 +548,9 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    If a delay is set just after the server's clock was set back, the new clock does not judge this delay.
+    If a delay is set within seconds after the server's clock was set back, it may be counted by the former clock.
+
+    Then the delay is not reported. A minute after the step, or if there was no step, it is reported.
     """
     doctored, at = behind
     if before_s is not None:

@@ -101,9 +101,7 @@ def test_waits_keep_their_context_alive():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    Only the `cancel` method of a context is referenced.
-
-    Calling it cancels the context and its descendants.
+    If only the `cancel` method of a context is referenced, it still cancels the context and its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -117,9 +115,9 @@ def test_a_child_known_by_its_cancel_alone():
 
 def test_a_tree_without_references_is_freed():
     """
-    A tree of contexts is freed with the last reference to one of them.
+    A tree of contexts is freed once no reference to a living context of the tree is left.
 
-    A context that has ended refers to no other context.
+    A context that has ended refers to no other context, so it does not keep the tree alive.
     """
 
     class Watched:
@@ -128,7 +126,7 @@ def test_a_tree_without_references_is_freed():
 
         def end(self) -> None:
             """
-            Be a callback for an end that does not come.
+            Do nothing: this is the callback of a context that never ends.
             """
 
     dropped: list[int] = []
@@ -148,9 +146,9 @@ def test_a_tree_without_references_is_freed():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is freed with its last context.
+    A chain of 100,000 contexts is freed once its last context is not referenced any more.
 
-    If code waits at its end, it is freed with its root.
+    If the last context has a callback, the chain is freed once its root is not referenced any more either.
     """
     root = context = background()
     for _ in range(LINKS):

@@ -185,9 +185,7 @@ def load():
 
 def chained():
     """
-    Return an error that a caller was handling.
-
-    Return also the error of a load that the caller made meanwhile.
+    Return two errors: an error that a caller handles, and the error of a load that the caller makes in the handler.
     """
     try:
         {}["the caller's"]

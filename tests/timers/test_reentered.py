@@ -143,9 +143,9 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
-    If the wheel is closed while a timer is set, the timer is refused, or `close` returns it.
+    If the wheel is closed during the call that sets a timer, the timer is refused, or `close` returns it.
 
-    The same holds if the timer's callback sets it again.
+    The same holds if the timer's callback restarts the timer.
     """
     known = []
 

@@ -192,9 +192,9 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    If the clock skips due times, the misfire policy decides.
+    If the clock is set forward past due times, the misfire policy decides whether the series fires for them.
 
-    According to the policy, the skipped due times fire within a minute, once together or once each, or are omitted.
+    Within a minute it fires once for all of them, or once for each of them, or it does not fire.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()

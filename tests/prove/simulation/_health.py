@@ -268,7 +268,7 @@ class Health:
         Record a begin, an end, or a delay that the owner itself has set.
 
         A write may have been in transit while the clock was set, or come from a node that had not noticed the step. The
-        new clock does not judge such a write.
+        due time of such a write may be by the former clock, so the begin of the job is not compared with it.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
@@ -303,7 +303,7 @@ class Health:
         """
         Record that the answer about *key* was lost.
 
-        So its owner cannot know which clock the delay follows.
+        So the owner of the job cannot know which clock the job's delay follows.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 

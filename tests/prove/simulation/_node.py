@@ -56,8 +56,8 @@ class Surroundings:
     """
     The environment of all nodes of a run.
 
-    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. On some days, `rates` draws the
-    speed of a node's clock after each start. `lacking` draws the equipment that the node lacks.
+    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. If given, `rates` draws the
+    speed of a node's clock at each start, and `lacking` draws the equipment that the node lacks.
     """
 
     def __init__(

@@ -117,9 +117,9 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    Running jobs of a shard that is handed over drain from now on.
+    The running jobs of a shard that is handed over were moved to a draining shard, its tail.
 
-    Their owner and epoch stay the same.
+    The owner and the epoch of these jobs stay the same.
     """
 
     shard: int

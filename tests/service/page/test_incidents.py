@@ -94,9 +94,9 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident shows how many different errors its replay affects, and the text of each error.
+    An incident shows the number of different errors among its dead letters.
 
-    The keyboard can also show them.
+    The keyboard opens the text of each error.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

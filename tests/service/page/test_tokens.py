@@ -101,7 +101,7 @@ def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
 
 def test_a_late_stream(service, page, sign_in):
     """
-    If the stream reports late that the token is restricted, the page then leaves a view of all jobs.
+    If the stream reports late that the token is restricted, the page then shows the overview in place of all jobs.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
