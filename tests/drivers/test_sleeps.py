@@ -53,7 +53,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase and never early, and their number is the requested one.
+    Ticks are in phase and never early, and there are as many as requested.
 
     Closing the wheel ends the loop.
     """

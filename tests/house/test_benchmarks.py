@@ -129,9 +129,9 @@ def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
 @pytest.mark.parametrize("subject", ["bare-sql", "in-order", "tickwheel"])
 def test_far_sets_are_weighed(root, subject):
     """
-    For sets, moves and cancels of far jobs, the bytes written for each operation are reported.
+    If far jobs are set, moved and cancelled, the bytes written for each operation are reported.
 
-    So is the disk space of a job.
+    The disk space of a job is reported, too.
     """
     case = {"module": "benchmarks.durable", "work": "far sets", "subject": subject, "pending": 2_000}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 2_000}})]

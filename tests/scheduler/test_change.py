@@ -1,7 +1,7 @@
 """
 Changes of some fields of a job.
 
-The others stay.
+The other fields stay the same.
 """
 
 from __future__ import annotations

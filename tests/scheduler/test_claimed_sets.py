@@ -233,7 +233,7 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate limit are not claimed in the commit that sets them, but in a later one.
+    Jobs with a rate limit are not claimed in the commit that sets them, but in a later commit.
 
     They have to wait for their turn.
     """
@@ -371,9 +371,7 @@ def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # 
 
 def test_older_jobs_come_first(make, store, record, until, monkeypatch):
     """
-    The store may hold older due jobs that are not in memory.
-
-    As long as it does, a new job is not claimed in the commit that sets it.
+    A new job is not claimed in the commit that sets it while the store has older due jobs that are not in memory.
     """
     store.open()
     first = store.now_ms() - 10_000

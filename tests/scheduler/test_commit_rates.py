@@ -222,7 +222,7 @@ def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_
 
 def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
     """
-    Claims were taken along from a slot, whose timer is cancelled.
+    If a commit of acknowledgements takes along the claims of a slot, the timer of the slot is cancelled.
 
     If the timer still fires, it claims only jobs that entered the slot later.
     """

@@ -46,7 +46,7 @@ def test_retries_then_success(scheduler, events):
 
 def test_an_error_without_a_text(scheduler, events):
     """
-    If an error's text cannot be read or stored, the attempt fails like others.
+    If an error's text cannot be read or stored, the attempt fails like any other attempt.
 
     The worker continues.
     """
@@ -204,7 +204,7 @@ def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
 
 def test_a_result_that_cannot_be_shown(scheduler, events):
     """
-    If a result cannot be printed, the attempt fails like others.
+    If a result cannot be printed, the attempt fails like any other attempt.
     """
     told = events(scheduler)
 

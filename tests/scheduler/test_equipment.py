@@ -270,7 +270,7 @@ def other_texts(text):
     """
     Return texts that no node here can read.
 
-    Each is similar to *text*, or to a rule with a zone.
+    Each text is similar to *text*, or to a rule with a zone.
     """
     zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
     facts = json.loads(text)

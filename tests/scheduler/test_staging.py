@@ -1,5 +1,5 @@
 """
-From far to staged: the horizon, a lack of room, writes of other processes, and a manual clock.
+Far jobs become staged: the horizon, a lack of room, writes of other processes, and a manual clock.
 """
 
 from __future__ import annotations

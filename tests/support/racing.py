@@ -25,7 +25,7 @@ def plan(start, instants, jobs_each):
     """
     Return *instants* steps from *start* on, 80 ms apart.
 
-    Each has its time, the verb, and the keys that are due at that time.
+    Each step has its time, the verb, and the keys that are due at that time.
     """
     return [
         (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])

@@ -60,7 +60,7 @@ def pages_logged(path, call):
     """
     Return the number of pages that *call* writes to the log.
 
-    No other thread may run a checkpoint meanwhile.
+    No other thread may run a checkpoint during the call.
     """
     with connected(path) as connection:
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0

@@ -21,9 +21,9 @@ from quick_set import names_of
 
 class Shared:
     """
-    A number of the interposed clock.
+    A number that the interposed clock shares with the tests.
 
-    It is in a file that an environment variable names.
+    The number is in a file that an environment variable names.
     """
 
     def __init__(self, variable):

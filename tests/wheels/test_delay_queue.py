@@ -60,7 +60,7 @@ def test_order() -> None:
     """
     Items come in order of deadlines.
 
-    Of items with equal deadlines, the item that was offered first comes first.
+    If items have equal deadlines, the item that was offered first comes first.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)

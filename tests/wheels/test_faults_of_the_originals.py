@@ -26,7 +26,7 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
     With a tick of 1 s, a delay of 1.5 s does not end early.
 
-    The delay may begin at any millisecond of a tick.
+    This holds for each millisecond of a tick at which the delay may begin.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)
@@ -147,7 +147,7 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
     """
     An empty wheel needs no wake-up.
 
-    A wheel with one far deadline needs exactly one.
+    A wheel with one far deadline needs exactly one wake-up.
     """
     wheel = make(0.01)
     assert wheel.next_expiration() is None

@@ -89,7 +89,7 @@ def assert_refused(tables, said):
     """
     Assert that opening the store raises an error with the words *said*.
 
-    Its job and its version must stay unchanged.
+    The store's job and version must stay unchanged.
     """
     before = tables.execute("SELECT * FROM tickwheel_schema"), tables.execute("SELECT * FROM tickwheel_job")
     with pytest.raises(StoreFormatError, match=said) as caught:

@@ -46,7 +46,7 @@ while True:
 
 class CascadingStore(SqliteStore):
     """
-    A store that sorts a few far jobs, near or not, after every other commit.
+    A store that sorts a few far jobs after every other commit, whether or not they are due soon.
 
     It also removes some tombstones.
     """
@@ -266,7 +266,7 @@ def test_other_jobs_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    After a clock step, level 0 may contain far jobs, which stay there.
+    After a clock step, the near level (level 0) may contain far jobs, which stay there.
 
     Each can be found, moved, cancelled and fired.
     """

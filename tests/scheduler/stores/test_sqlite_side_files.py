@@ -51,7 +51,7 @@ def test_links_are_not_followed(path, tmp_path, open_file, link):
 @pytest.mark.needs("os.mkfifo")
 def test_a_fifo_in_place_of_the_lock(path, open_file):
     """
-    A FIFO in place of the lock is refused.
+    A FIFO in place of the lock is refused at once.
 
     The store does not wait until another process opens the FIFO.
     """

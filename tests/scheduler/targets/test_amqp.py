@@ -1,5 +1,5 @@
 """
-The RabbitMQ target on a real broker: the target suite, and its own features.
+The RabbitMQ target on a real broker: the target suite, and the features of RabbitMQ.
 """
 
 from __future__ import annotations

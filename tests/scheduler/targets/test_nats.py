@@ -1,5 +1,5 @@
 """
-The NATS target on a real server, with JetStream and without: the target suite, and its own features.
+The NATS target on a real server, with JetStream and without: the target suite, and the features of NATS.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     """
     A message that its stream refuses becomes a dead letter at once.
 
-    Others sent at the same time arrive.
+    Other messages that are sent at the same time arrive.
     """
     loop.run(client.jetstream().add_stream(name="small", subjects=["small.>"], max_msg_size=2000))
     target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}", timeout_s=2)
@@ -156,7 +156,7 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
 
 def test_a_message_without_an_answer(nats_server, client, loop, make, events):
     """
-    If one message is never answered, others do not fail, and the connection stays open.
+    If one message is never answered, other messages do not fail, and the connection stays open.
 
     The message is not sent again on that connection.
     """

@@ -1,5 +1,5 @@
 """
-The Redis target on a real server: the target suite, and its own features.
+The Redis target on a real server: the target suite, and the features of Redis.
 """
 
 from __future__ import annotations
