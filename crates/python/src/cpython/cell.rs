@@ -1,6 +1,7 @@
 //! The lock of the native objects, which is the interpreter's GIL, and the guard that turns panics into exceptions.
 //!
-//! A cell is *entered* while its `with` runs. Code that may run Python must run while no cell is entered.
+//! A cell is *entered* while a closure uses its value, in `with` or one of its variants. Code that may run Python must
+//! run while no cell is entered.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
