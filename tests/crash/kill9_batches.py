@@ -159,7 +159,7 @@ class Result:
     The outcome, read from the files.
 
     Attributes:
-        acknowledged: Number of jobs whose set was answered.
+        acknowledged: Number of jobs whose set request was answered.
         owners: Number of nodes that started.
         lost, early, doubled: The faults, in words.
     """

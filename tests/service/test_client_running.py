@@ -113,9 +113,9 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_with_the_name_of_an_instant(client, until):
     """
-    A queue is named "now".
+    If a queue is named "now", its figures are available.
 
-    Its figures are available, although the figures also have an instant with that name.
+    The figures of the service also contain an instant with that name.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])

@@ -246,7 +246,7 @@ def test_the_firing_is_not_set_after_the_handler(scheduler, manual_clock):
     """
     `FIRING` is set while a handler runs.
 
-    In the test, after the handler has ended, it is not set.
+    After the handler has ended, `FIRING` is not set in the test.
     """
     seen = []
     scheduler.handler("note")(lambda _: seen.append(FIRING.get()))

@@ -231,7 +231,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback raises something that is not an Exception, this is raised by the turn.
+    If a callback raises something that is not an Exception, the turn raises it, too.
 
     The series continues.
     """
@@ -292,9 +292,9 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_continue(make_rig):
     """
-    After the callback of a series, the wheel has no room for the next firing.
+    If the wheel has no room for the next firing after the callback of a series, the series ends.
 
-    So the series ends, and an error is reported.
+    An error is reported.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))

@@ -1,7 +1,7 @@
 """
 Series by the wall clock are compared with a simple model that counts seconds.
 
-Meanwhile the clock is set at random.
+During the comparison the clock is set at random.
 """
 
 from __future__ import annotations

@@ -83,9 +83,9 @@ def raise_it(error: BaseException, _: object) -> None:
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_counts_of_the_oracle(traces, oracle, trace, kind):
     """
-    The numbers of sets, moves, cancels, late cancels and firings equal the oracle's.
+    The counts of set, move and cancel calls, late cancel calls and firings equal the oracle's counts.
 
-    So does the largest number of pending timers.
+    The largest number of pending timers is also the same.
     """
     path = traces / f"{trace}.timers.csv.gz"
     assert replay(path, WHEELS[kind]) == oracle(path)
