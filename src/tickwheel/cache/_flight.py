@@ -53,10 +53,10 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    A load that ended with an error. Each waiter gets a copy of the error.
+    A load that ended with an error.
 
     *outer* is the error that the thread was handling when it called the loader. If *is_given*, the loading thread
-    raises the error itself; if not, the first waiter gets the original.
+    raises the original, and waiters get copies. If not, only the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")

@@ -26,10 +26,10 @@ class AsyncioDriver(DriverInLoop):
 
     Timers may be set from any thread. Callbacks run in the loop's thread, in a copy of the context in which they were
     set; callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task.
-    Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end. If the loop
-    has its own `time`, which a test may move, the driver uses it. An `Exception` of a callback goes to the loop's
-    exception handler; any other exception ends the loop's run, as for the loop's own timers. Loops may wake up to a
-    millisecond early; then no timer fires, and the driver waits for the rest of the time.
+    Closing the wheel cancels that task; the end of an `async with` block, and `aclose`, also wait for the task's end.
+    If the loop has its own `time`, which a test may move, the driver uses it. An `Exception` of a callback goes to the
+    loop's exception handler; any other exception ends the loop's run, as for the loop's own timers. Loops may wake up
+    to a millisecond early; then no timer fires, and the driver waits for the rest of the time.
 
     Args:
         loop: The event loop; None for the running one.

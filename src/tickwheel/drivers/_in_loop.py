@@ -64,8 +64,8 @@ class DriverInLoop(NonCopyable, ABC):
         """
         Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
 
-        Coroutines of the driver may call this method, which does not wait for them. If *is_shielded*, a cancellation of
-        the caller takes effect after the coroutines have ended.
+        If a coroutine of the driver calls this method, the wait leaves that coroutine out. If *is_shielded*, a
+        cancellation of the caller takes effect after the coroutines have ended.
         """
 
     @abstractmethod

@@ -15,8 +15,8 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring.
 
-    *lives* counts the key's timers that are pending, and those whose `on_expire` has not returned: such timers are in
-    no list. A key changes its wheel only if *lives* is 0. This object must not refer to the wheel, because the wheel's
+    *lives* counts the key's pending timers, and its expired timers whose `on_expire` has not returned, which are in no
+    list. A key changes its wheel only if *lives* is 0. This object must not refer to the wheel, because the wheel's
     thread refers to this object.
     """
 

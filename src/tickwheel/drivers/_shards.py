@@ -231,10 +231,10 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the numbers of `shards`, `pending` keys and `hot` keys, and the statistics of each shard in `by_shard`.
+        Return the numbers of `shards` and `pending` keys, the `hot` keys, and each shard's statistics in `by_shard`.
 
-        `keys` counts the keys of pending timers and of running callbacks. `wheels` counts the shards and the wheels of
-        hot keys.
+        Also return `keys`, the number of keys that are pending or whose callbacks run, and `wheels`, the number of
+        wheels: one for each shard and each hot key.
         """
         with self._lock:
             return {

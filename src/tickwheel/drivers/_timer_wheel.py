@@ -261,7 +261,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return the next time at which a timer is due, in seconds of `time()`, or None.
 
-        A series by the wall clock counts as due whenever it has to read that clock.
+        A series on the wall clock counts as due each time it must read that clock, even if no call follows.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)

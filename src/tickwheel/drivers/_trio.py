@@ -26,9 +26,9 @@ class TrioDriver(DriverInLoop):
 
     Timers may be set from any thread. Callbacks run in trio's thread, in a copy of the context in which they were set;
     callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns runs in its own
-    system task. Closing the wheel cancels the task; the end of an `async with` block, and `aclose`, wait for its end.
-    The clock is the run's clock, such as a `MockClock`. An `Exception` of a callback goes to the wheel's `on_error`, by
-    default the logger `tickwheel`; any other exception ends the run, as for any system task.
+    system task. Closing the wheel cancels that task; the end of an `async with` block, and `aclose`, also wait for the
+    task's end. The clock is the run's clock, such as a `MockClock`. An `Exception` of a callback goes to the wheel's
+    `on_error`, by default the logger `tickwheel`; any other exception ends the run, as for any system task.
 
     Raises:
         RuntimeError: Outside of a trio run.

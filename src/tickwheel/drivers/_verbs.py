@@ -230,7 +230,7 @@ class TimerVerbs:
         """
         Call *callback* with *args* once, when the wall clock shows *when*. A past instant fires in the next turn.
 
-        The wall clock is read as for `call_cron`. So if the clock is set, the timer fires earlier or later accordingly.
+        The wall clock is read as for `call_cron`, so the timer follows each change of that clock.
         The other errors are those of `call_later`.
 
         Args:

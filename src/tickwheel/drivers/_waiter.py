@@ -1,8 +1,8 @@
 """
 The wait of the thread driver, until a deadline or a wake-up, whichever comes first.
 
-A waiter has one token. `wake()` sets the token, and `wait()` takes it. So a wake-up that comes after a deadline was
-computed, but before the wait, is not lost, and a thousand wake-ups count as one.
+A waiter has one token. `wake()` sets the token, and `wait()` takes it. A wake-up between the computation of a deadline
+and the wait is therefore not lost. A thousand wake-ups count as one.
 """
 
 from __future__ import annotations

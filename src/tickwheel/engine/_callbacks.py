@@ -65,7 +65,7 @@ class EngineCallbacks(Protocol):
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Begin the jobs that waited for *ended* attempts.
+        Begin the jobs that waited for the *ended* attempts.
 
-        *freed* are later generations of the keys of *ended*. Further jobs may have waited for places that *ended* held.
+        These are the jobs *freed*, later generations of the same keys, and other jobs that waited for a free place.
         """

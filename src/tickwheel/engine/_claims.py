@@ -96,8 +96,8 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time in ms from counting an attempt to the slot of its due time: ten commits of a slow disk, of 5 ms each, but so short
-that a crash wastes few counted attempts.
+Time in ms from counting an attempt to the slot of its due time. It is enough for ten commits of a slow disk, 5 ms each;
+a longer time would waste more counted attempts in a crash.
 """
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS

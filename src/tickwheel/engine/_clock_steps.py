@@ -1,10 +1,10 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. A
-calendar time moves only if the clock had shown that time before it was set back: it moves to the first instant of its
-cron line after the corrected time. A due time that was set with `at=` never moves. Every job is checked before it is
-staged. A wrong due time is rewritten in the store, and the job is staged after that commit.
+A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. If the
+clock is set back, a calendar time moves to the first instant of its cron line after the corrected time, but only if the
+clock had already shown that first instant. A due time that was set with `at=` never moves. Every job is checked before
+it is staged. A wrong due time is rewritten in the store, and the job is staged after that commit.
 
 Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
 reads their recurring jobs once, in the background, and rewrites due times that disagree with its own data.
@@ -72,8 +72,8 @@ class ClockStepAdjuster:
         """
         Return the *jobs* whose due times are right, and rewrite all other due times.
 
-        Unless *is_news* is True, *jobs* are rows that were read from the store. Rows older than a rewrite are left out,
-        because `on_lives` is called with the rewritten jobs.
+        If *is_news*, this process has just committed *jobs*. If not, they are rows that were read from the store; rows
+        older than a rewrite are left out, because `on_lives` is called with the rewritten jobs.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs

@@ -165,7 +165,7 @@ class Lanes:
 
     Args:
         limits_of: Returns the limits of a job's handler, or None.
-        window_ms: Time from the begin of an entry to its due time, in ms.
+        window_ms: Number of ms by which an entry begins before its due time.
         names: The named lanes of registrations.
         begin: Begins entries that are admitted later.
         sweep: Called every second while lanes wait for places; must call the method `sweep`.

@@ -191,9 +191,8 @@ class Heartbeat:
     """
     Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
-    *leases* determines the interval of heartbeats, so that other nodes notice a missing heartbeat. *leases* also has
-    the changes to report to hooks, which run in this thread because they may block. *on_renewed* is called in this
-    thread after a renewal.
+    *leases* gives the interval of heartbeats, and the changes that are reported to hooks. Hooks run in this thread
+    because they may block. *on_renewed* is called in this thread after a renewal.
     """
 
     def __init__(

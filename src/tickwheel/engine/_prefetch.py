@@ -2,15 +2,15 @@
 The prefetcher: loads jobs into memory as they come within the horizon.
 
 Each owned shard has a cursor: every pending job up to the cursor is staged (in memory) now, or was. A scan reads from
-the cursor to the horizon. A job that this process writes at or before the cursor is staged after its commit; a later
-job only makes the next scan earlier. The store announces the writes of other processes, which are read as changes. The
-sweep of overdue jobs finds every job that was missed.
+the cursor to the horizon. If this process writes a job with a position at or before the cursor, the job is staged after
+the commit. A later position can only make the next scan earlier. The store announces the writes of other processes,
+which are read as changes. The sweep of overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
 this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane without visible
-progress is called still, not moving (see `_lanes`). If all still lanes of a target together have no room, they share
-one cursor, under the target's name. A lane of this group that starts to move leaves it. Its jobs after the group's
-cursor are unread, so the cursor of all ungrouped lanes is set back to that point.
+progress is called still, and any other lane is moving (see `_lanes`). If all still lanes of a target together have no
+room, they share one cursor, under the target's name. If a lane of this group starts to move, it leaves the group. The
+lane's jobs after the group's cursor are unread, so the cursor of all ungrouped lanes is set back to the group's.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Prefetcher:
 
     def _has_quick(self) -> bool:
         """
-        Return True if it is time to take new quick lanes out of the groups of still lanes (see the module).
+        Return True if the quick lanes have changed and may now leave the groups of still lanes (see the module).
         """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
@@ -336,7 +336,7 @@ class Prefetcher:
         """
         Check the clock from now on if a job is pending; if not, stop these checks.
 
-        If a commit finds the checks running, it has already staged its jobs, so this call sees these jobs.
+        A commit that sees the checks running does not wake this thread. Its jobs are staged already, and count here.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -455,7 +455,7 @@ class Prefetcher:
         """
         Stage jobs from the cursors to the horizon while there is room; return the due time of the next job.
 
-        Jobs that other processes wrote at or before the cursors are also staged. The scan finds later jobs.
+        With *has_changes*, jobs of other processes with positions at or before the cursors are also staged.
         """
         with self._lock:
             for shard in shards.values():

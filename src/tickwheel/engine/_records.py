@@ -250,7 +250,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the last call, if there are any, in the row for the minute in which that call was made.
+        Store the figures since the previous call, if there are any, in the row for the minute of that previous call.
 
         If the clock was set back a little, a second call in that minute adds to its row. If the store does not answer,
         up to 240 rows wait for the next call.

@@ -54,7 +54,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if there is room to read more. If n lanes are full, 1 / (3 n + 1) of the table is free.
+        Return True if there is enough room to read more, which n full lanes always leave: 1 / (3 n + 1) of the table.
         """
         size = self._staged.size
         return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

@@ -214,7 +214,7 @@ class StagedJobs:
 
     def is_full(self, lane: str, *, is_due: bool) -> bool:
         """
-        Return True if *lane* has no room for another job, which is due now if *is_due*.
+        Return True if *lane* has no room for another job. *is_due* is True if that job is due now.
 
         If *lane* is the name of a target, return True if its still lanes (see `_lanes`) have no room for one more lane.
         """
@@ -265,9 +265,9 @@ class StagedJobs:
         """
         Add pending *jobs* under *epoch*; return the new entries, and the jobs whose lanes have no room.
 
-        *is_news* is True for jobs of a commit of this process. They replace staged jobs with equal keys, unless the
-        staged ones are newer, because two commits may be reported in reverse order. Rows that were read replace only an
-        older generation, or a job that was staged under a lease that has ended.
+        If *is_news*, this process has just committed *jobs*. They replace all but newer staged jobs of the same keys,
+        since two commits may be reported in reverse order. If not, *jobs* are rows that were read from the store. A row
+        replaces only an older generation, or a job that was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []

@@ -161,7 +161,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
 
 def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
-    Return the verdict on a run that ended on a node that could not read its rule, or None if there is no such run.
+    Return the verdict on a run that ended on a node that could not read the job's rule; None without such a run.
 
     Also return None if the job was moved since, because a moved job must run at its new due time.
     """

@@ -11,8 +11,8 @@ lent an extra place, up to a bound. The loan ends when another place is free. A 
 
 An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
 leaked attempts. The lanes with leaked attempts share a limit of `leaked_max` running attempts, leaked ones included,
-and each of these lanes has at most three quarters of that limit; further attempts wait until a leaked attempt ends. So
-a place is lost without replacement only if a lane without leaked attempts begins to leak.
+and each of these lanes has at most three quarters of that limit; further attempts wait until a leaked attempt ends.
+These lanes can never exceed the limit, so a place is lost without replacement only if another lane begins to leak.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
 
-    *lane* knows if it is still (without visible progress: see `_lanes`). *counted* is the target that counts it then.
+    While the lane is still (without visible progress, see `_lanes`), *counted* is the target that counts it.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")

@@ -2,8 +2,8 @@
 Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
 
 A store holds due times on its own clock. After a clock step, a due time that means "in an hour" is no longer an hour
-away. An owner therefore remembers, for each such job, the number of the last clock step (see `StoreClock`) before it
-was written. The sum of all later steps is the error of the due time. The owner knows:
+away. An owner therefore remembers, for each such job, the number of the last clock step (see `StoreClock`) before its
+due time was written. The sum of all later steps is the error of the due time. The owner knows:
 
     set or moved here with delay=, retried or snoozed      the clock step of that write
     every=                                                 the clock step of the last run, or of its first read
@@ -143,7 +143,7 @@ class RelativeJobs:
 
     def now(self, job: Job) -> float:
         """
-        Return the current time in ms, as if no clock had been set since the due time of *job* was written.
+        Return the current time in ms, less all clock steps since the due time of *job* was written.
 
         The clock may be set while a due job waits for a worker. A job that is a second late must not be reported as an
         hour late.

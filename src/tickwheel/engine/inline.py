@@ -49,8 +49,8 @@ class InlineEngine(Engine):
     Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
     no time passes while they run.
 
-    *loop* runs async handlers if its thread is not the one that moves the clock. If it is, or there is no *loop*, each
-    async handler gets a new event loop.
+    *loop* runs async handlers unless its own thread moves the clock. In that case, and without a *loop*, each async
+    handler gets a new event loop.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ class HistoryOptions:
             everything, including each snooze and each run of a one-time job; each costs one more row. "none": no
             records.
         age_s: Maximum age of a record, in seconds, as a timedelta or text such as "7d"; by default 30 days.
-        total: Maximum number of records in the store. All three limits are enforced once a minute; on SQLite once an
-            hour if there are no new records. Until then there may be more records.
+        total: Maximum number of records in the store. Records beyond the limits are deleted once a minute; on SQLite
+            once an hour if there are no new records.
     """
 
     keep: str = "usual"

@@ -47,9 +47,9 @@ class StoreClock:
     wall clock then does not change due times. All times include suspend.
 
     `earliest` is never ahead of the store's clock, so it decides when a job fires. `latest` is never behind, so it
-    decides when a run has ended. Both hold for rates that differ by up to a tenth. `now` is the usual estimate. It is
-    behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (sped up or
-    slowed down until it is right).
+    decides when a run has ended. Both statements hold while the two clocks' rates differ by at most a tenth. `now` is
+    the usual estimate. It is behind by at most the duration of the quickest recent sample, and ahead only while a clock
+    is slewed (sped up or slowed down until it is right).
 
     Each step of a clock has a number, `clock_step`. The next reading or sample detects the step. Two readings with the
     same number differ by the elapsed time. `moved_ms` returns how far instants have moved since an earlier number.

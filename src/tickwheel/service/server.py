@@ -1,10 +1,10 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. This module adds signal handlers, the end of live streams at a stop, so that a stop waits only
-for requests, and a sweep: a periodic check that cuts off requests that never begin or never end. The module also makes
-each request cheaper: the sweep replaces a timer for each idle connection, an answer takes one write instead of two, and
-the garbage collector skips permanent objects.
+uvicorn does the work. This module adds signal handlers, and a sweep: a periodic check that cuts off requests that never
+begin or never end. It also ends live streams at a stop, which then waits only for requests. Finally, it makes each
+request cheaper: the sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the
+garbage collector skips permanent objects.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def allows_prefixed_tokens(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Wrap *run* so that it refuses tokens with a prefix, unless *run* is marked or *is_open* to all.
+    Wrap *run* so that it refuses tokens with a prefix. If *is_open*, or if *run* honours prefixes, return *run* itself.
     """
     if is_open or hasattr(run, _MARK):
         return run

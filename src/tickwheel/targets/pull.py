@@ -4,7 +4,7 @@ The pull target: firings wait in a named queue for workers in any language.
     a firing is              until                                then
     waiting in the store     it is due, and a worker asks         its attempt is counted, and it is ready
     ready                    a worker takes it                    it is leased
-                             no worker asks for a second          it waits in the store; the attempt does not count
+                             no worker has asked for 1 s          it waits in the store; the attempt does not count
                              it is moved, cancelled or set again  it is dropped
     leased                   it is acknowledged                   it is done
                              it is refused                        it is retried, or dead

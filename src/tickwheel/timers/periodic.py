@@ -290,7 +290,7 @@ class Periodic(TimerProxy):
 
     def __call__(self) -> object:
         """
-        Fire. Set the next firing at the end of the callback, or of the coroutine that the callback returns.
+        Fire. The next firing is set once the callback has returned, or once the coroutine that it returned has ended.
         """
         # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()

@@ -17,10 +17,10 @@ entries, which are nearer now, are filed again in a finer wheel.
 | operation         | cost                  | why                                                              |
 |-------------------|-----------------------|------------------------------------------------------------------|
 | `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if its slot was empty       |
-| `cancel`, move    | O(1)                  | as `insert`, if the slot was or becomes empty                    |
+| `cancel`, move    | O(1)                  | O(log slots in use) if the slot was or becomes empty             |
 | `advance`         | O(wheels)             | for each entry, over its life: it cascades at most once a wheel  |
-| `next_expiration` | O(slots in use)       | after the earliest entry has left; reads the first coarse slot   |
-|                   |                       | if no slot of wheel 0 begins before it                           |
+| `next_expiration` | O(slots in use)       | if the earliest entry has left: sorts the slots, and reads them  |
+|                   |                       | until the next slot begins after the earliest tick found         |
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7. The queue of slots, with
 which a wheel needs no periodic tick, comes from Kafka's purgatory (`kafka.utils.timer`).

@@ -137,7 +137,7 @@ class OverlapTests(EngineTests):
 
     def test_an_error_in_a_context(self) -> None:
         """
-        A callback that raises the error "cannot enter context" is called only once, and the error is reported.
+        A callback whose own error reads "cannot enter context" is not called again, and its error is reported.
         """
 
         def fail() -> None:
@@ -151,7 +151,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """
-        A reschedule that is cancelled, drained or closed during a call has no effect after the call.
+        If a callback reschedules its timer and then cancels it, or ends the engine, the timer does not fire again.
         """
         ends: tuple[Callable[[Rig, DueTimer], object], ...] = (
             lambda _, timer: timer.cancel(),
