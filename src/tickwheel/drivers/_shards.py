@@ -5,8 +5,8 @@ A key belongs to one shard, chosen by a hash. The callbacks of a shard run one a
 keep their order, and a blocking callback delays only its own shard.
 
 After a shard is added, or when a key becomes hot, a key may belong to another shard. The key changes its shard with its
-next `set` or `move`. A key that is expiring at that moment stays until its callback has returned, because a callback in
-the other shard's thread might overtake it. So adding a shard copies nothing and blocks no thread.
+next `set` or `move`. If the key is expiring at that moment, it stays until its callback has returned, because a
+callback in the other shard's thread might overtake this one. So adding a shard copies nothing and blocks no thread.
 """
 
 from __future__ import annotations

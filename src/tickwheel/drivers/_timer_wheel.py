@@ -41,7 +41,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         timer.restart(3.5)
         timer.cancel()
 
-    By default, a daemon thread fires the timers. It starts with the first timer, and sleeps between deadlines.
+    By default, a daemon thread fires the timers. The thread starts with the first timer, and sleeps between deadlines.
     `TimerWheel.asyncio()` fires on an event loop. With a `ManualClock`, timers fire in the call that moves the clock.
 
     Callbacks may call any method of the wheel and its timers, and may raise. They run one after the other, in the order
@@ -60,8 +60,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing ends,
             and `on_error` receives a TooManyTimersError.
         executor: Runs the callbacks; None for the driver's thread. The wheel does not own the executor, so `close`
-            leaves it open. Callbacks that the executor has accepted run, even if the timer is cancelled, or the
-            wheel is drained or closed.
+            leaves it open. A callback that the executor has accepted runs even if its timer is then cancelled, or the
+            wheel drained or closed.
     """
 
     def __init__(
@@ -285,8 +285,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Cancel all pending timers, and return them, sorted by deadline.
 
-        Then *fn* is called with key and value of each keyed timer, in order. It may set timers. A series that is firing
-        has no timer at that moment, so it is not returned, and continues. `close` ends such a series, too.
+        Then *fn*, which may set timers, is called with key and value of each keyed timer, in order. A series that is
+        firing has no pending timer, so it is not returned, and continues. `close` ends such a series, too.
 
         Raises:
             ExceptionGroup: The errors of *fn*, after it was called with each key.
@@ -321,8 +321,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
         The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count.
         Inside a callback, and on an event loop, `join` returns immediately. Inside a callback in a pool, `join` waits.
-        Pass a *timeout* there, because the driver may be waiting for room in that pool. In a coroutine, use `await
-        aclose()`.
+        Pass a *timeout* in that case, because the driver may itself be waiting for room in the pool. In a coroutine,
+        use `await aclose()`.
         """
         return self._driver.join(to_timeout(timeout))
 

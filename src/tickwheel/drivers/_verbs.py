@@ -171,8 +171,8 @@ class TimerVerbs:
             sleep.restart(9.0)
             assert await sleep  # False if it was cancelled
 
-        The timer is for coroutines of asyncio or trio, on a wheel with any driver. The timer runs from this call on,
-        whether or not it is awaited. The errors are those of `call_later`.
+        The timer is for coroutines of asyncio or trio, on a wheel with any driver. It runs from this call on, even if
+        no coroutine awaits it. The errors are those of `call_later`.
         """
         from tickwheel.drivers._sleeps import Sleep  # noqa: PLC0415 - it imports asyncio
 

@@ -104,8 +104,8 @@ _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
 An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
-`_ALONG_MAX` such jobs. The limit keeps early counts few, because a crash wastes them. If jobs are up to 134 ms apart,
-this time is long enough to begin the next job before the timer's thread sleeps, which then wakes once per job.
+`_ALONG_MAX` such jobs. The limit is low because a crash wastes attempts that were counted early. If jobs are at most
+134 ms apart, the next job is begun before the timer's thread sleeps, so the thread wakes only once per job.
 """
 
 SLOT_BITS: Final = 4

@@ -61,7 +61,7 @@ class ClockStepAdjuster:
 
     def begin_scan(self) -> None:
         """
-        Begin a scan. Rows that are read from now on are newer than the jobs that were passed to `on_lives`.
+        Begin a scan. Rows that are read from now on are newer than all jobs that `on_lives` has received before.
         """
         self._outdated.clear()
 

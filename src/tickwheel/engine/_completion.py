@@ -5,9 +5,9 @@ The store refuses an acknowledgement if the job was set again or its shard has a
 not retried. If the store cannot write a batch, each acknowledgement is written alone, so that a bad one does not delay
 the good ones. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
 
-A single acknowledgement is written at once. Further ones gather during that commit, and until at least 5 ms after its
-start, and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of the
-CPU. With n partitions, each pause is n times as long, so that all together commit as often as one.
+A single acknowledgement is written at once. Further ones gather during that commit, for at least 5 ms from its start,
+and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of the CPU.
+With n partitions, each pause is n times as long, so that all partitions together commit as often as a single one.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the new entries will be posted after the last batch is answered, or after an uninterrupted pause.
+        Return True if the next batch, which is posted after an answer or a pause, will include the new entries.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 

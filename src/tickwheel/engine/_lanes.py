@@ -2,13 +2,13 @@
 Limits the rate and the number of running jobs of each handler, queue and receiver.
 
 Every handler and every receiver has a lane; see `lane_of`. By default a lane may hold three times as many places as are
-free, and so at most three quarters of `running_max`. Hanging jobs of one lane thus leave room for other lanes. If
-several lanes take all places, a lane without running attempts is lent a place.
+free, which is at most three quarters of `running_max`. If the jobs of one lane hang, other lanes have room. If several
+lanes take all places, a lane without running attempts is lent a place.
 
 A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
-they have not run yet, they hang, or no worker pulls from them. A single cause may turn a hundred thousand lanes with
-one job each into still lanes, none of which would ever be full. The still lanes of one target therefore share memory
-and places as if they were one lane.
+they have not run yet, they hang, or no worker pulls from them. One failure can make a hundred thousand lanes still,
+with one job each, and none of these lanes would ever be full. The still lanes of one target therefore share memory and
+places as if they were one lane.
 
 A limit applies before an attempt is counted, so a waiting job can be moved and cancelled, and uses no attempt.
 """

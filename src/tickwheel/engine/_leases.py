@@ -3,8 +3,8 @@ Takes, renews and releases the leases, and reports this node to the others.
 
 A lease is a lock on a shard: the right to fire its jobs. Leases that are locks of the operating system have no end, so
 a renewal only detects a loss. All other leases are renewed after a third of their length, and sooner after a failure.
-They are trusted until shortly before their end. Their length is counted in elapsed time, including suspend, from before
-the call that granted them, so a process that was paused detects the end of its lease before it acts.
+They are trusted until shortly before their end. Their length is counted from before the call that granted them, in
+elapsed time including suspend. A process that was paused thus detects the end of its lease before it acts.
 
 The renewing thread has a deadline, so hooks, logs and reports run in the heartbeat's thread. With each renewal, the
 heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
@@ -40,7 +40,7 @@ _RENEWALS: Final = 3
 _TRIES: Final = 4
 """
 Number of retries of a failed renewal between two renewals. A call that fails at its deadline has taken a fifth of the
-lease. Then there is time for two more calls before the lease is no longer trusted.
+lease, which leaves time for two more calls while the lease is trusted.
 """
 
 _MARGIN: Final = 0.2

@@ -20,21 +20,21 @@ A job here is a key with a generation. It is in one state at a time:
     running     its target runs it                                end       settling
     settling    its end is on its way to the store                settle    far        (deleted, or rescheduled there)
 
-A row that is read may be outdated when it arrives. A row whose generation is known here is ignored, and the store
-checks any other row when the attempt is counted, so a job that is read twice, or while it is moved, fires once. A later
+A row that is read may be outdated when it arrives. If its generation is known here, it is ignored; if not, the store
+checks it when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A later
 generation of a key is begun only after the end of the earlier one is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
 are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
 
-While a count is on its way, no end of the same attempt may be written, because the end could reach the store before the
-count. The job would then stay in the state "running" in the store, and no process would know it. So a doubtful job
-cannot be withdrawn. A beginning job can be withdrawn only if the writer's thread has just read its counted attempt from
-the store, since the count is then done.
+While a count is on its way, no end of the same attempt may be written: if the end reached the store before the count,
+the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be withdrawn.
+A beginning job can be withdrawn only if the writer's thread has just read the counted attempt from the store, which
+proves that the count has arrived.
 
-Only this table decides between a start and a withdrawal: the first of the two prevents the other. So if a caller gets
-the answer CANCELLED, the job will not start; TOO_LATE means that the job has started.
+Only this table decides between a start and a withdrawal: the first of the two prevents the other. If a caller gets the
+answer CANCELLED, the job will not start; TOO_LATE means that it has started.
 """
 
 from __future__ import annotations
@@ -439,8 +439,8 @@ class StagedJobs:
 
         Args:
             job: The job as read from the store: running, with that attempt counted.
-            is_current: True on the writer's thread if that thread has read *job* since its last commit. If False, the
-                attempt may have been given back since, and be on its way to be counted again under the same number.
+            is_current: True if the writer's thread calls, and has read *job* since its last commit. If False, the
+                attempt may have been given back since, and its next count, under the same number, may be on its way.
 
         Returns:
             The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is

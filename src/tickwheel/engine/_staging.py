@@ -1,10 +1,10 @@
 """
 Stages loaded jobs that this node can run, and finds jobs that the cursors have missed.
 
-To run a job, a node must have its handler or target, which must accept the payload; it must understand the recurrence
-rule; and no scope may pause the job. A node that cannot run a job sets it aside. The job leaves its shard, without an
-attempt, and the first node that can run it moves it into one of its own shards. A paused job is set aside until its
-scope is resumed. If every node can run every job, this costs one set lookup per job, and one query every two seconds.
+A node can run a job if it has a handler or target that accepts the job's payload, if it understands the job's
+recurrence rule, and if no scope pauses the job. A node sets aside any job that it cannot run: the job leaves its shard,
+without an attempt, and the first node that can run it moves it to one of its own shards. A paused job stays aside until
+its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two seconds.
 
 The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
 or resume through this scheduler. From then on, no paused job starts here.

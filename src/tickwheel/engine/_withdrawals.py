@@ -25,8 +25,8 @@ __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
 """
-Seconds for which a job that was released for another process is not claimed, so that the write of that process finds it
-pending.
+Seconds for which a job that was released for another process is not claimed, so that the other process's write finds
+the job pending.
 """
 
 _REPLACED: Final = frozenset(

@@ -311,12 +311,12 @@ class Workers:
     while other entries wait wakes the next worker, unless one is being woken already. As a result, short handlers need
     few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
 
-    A worker frees an entry's place before the outcome of that entry is written to the store. If no other entry waits,
-    the worker writes the outcome itself; meanwhile, another worker may take the place.
+    A worker frees an entry's place before the entry's outcome is written to the store. If no other entry waits, the
+    worker writes the outcome itself; during this write, another worker may take the place.
 
     Args:
-        run: Runs an entry until it ends, and returns True if its end is to be written. It gets the time that *write*
-            has just returned, or None.
+        run: Runs an entry until it ends, and returns True if its end is to be written. Its second argument is the time
+            that *write* has just returned, or None.
         queue: Gives places.
         write: Writes the end of an entry, and returns the time.
         write_last: Writes the end for a worker that has no other work.

@@ -367,7 +367,7 @@ class Engine:
         """
         End attempts that targets hold under lost leases (epochs). The next owner, maybe this process, repeats them.
 
-        The store refuses to settle these attempts. But after an orderly hand-over of a shard, its running attempts
+        The store refuses to settle these attempts. After an orderly hand-over of a shard, however, the running attempts
         continue, because a tail (see `Lease`) keeps their epoch.
         """
         for entry in self._dispatcher.take_held():

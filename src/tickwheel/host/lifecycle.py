@@ -7,8 +7,8 @@ The lifecycle of a scheduler: its name, and the rules of start and stop.
     stop, inside a handler        -               starts a thread   returns []         -
     stop again, after Ctrl-C      -               -                 continues it       -
 
-The new thread stops the scheduler. A stop that starts this thread, or waits for another stop, also returns []. A failed
-start changes nothing.
+A stop inside a handler returns [] at once; the thread that it starts stops the scheduler. A stop that waits for another
+stop also returns []. A failed start changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
     """
     Append a random suffix to *name*, so that each start has a name of its own.
 
-    Host and process id are not unique. A scheduler with an earlier one's name would take the other's running jobs for
+    Host and process id are not unique. A scheduler with an earlier one's name would take that one's running jobs for
     its own, and never recover them. The suffix comes from the system's random generator, which a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"

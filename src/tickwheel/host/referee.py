@@ -70,7 +70,7 @@ class WithdrawalArbiter:
     """
     Decides from this process's memory, on the writer's thread, whether counted attempts can still be withdrawn.
 
-    If an attempt is unknown here, withdrawal requests decide about the batch.
+    If any attempt in a batch is unknown here, withdrawal requests decide about the whole batch.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

@@ -190,9 +190,9 @@ class StoreClock:
         """
         Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
-        The reading was truncated to whole milliseconds, so the offset is between two bounds. An estimate between the
-        bounds is kept, because a quicker sample found it. An estimate outside is replaced by the nearer bound. The
-        first estimate, and the one after a clock step of the server, is the lower bound.
+        The reading was truncated to whole milliseconds, so the true offset is between two bounds. An estimate between
+        the bounds is kept, because a quicker sample found it. Any other estimate is replaced by the nearer bound. The
+        first estimate, and the first after a clock step of the server, is the lower bound.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()

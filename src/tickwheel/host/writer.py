@@ -10,9 +10,9 @@ Writes that arrive during a commit share the next one, and so one flush to the d
 
 If a store allows two writers, one thread writes for callers and another for the scheduler.
 
-If a caller does nothing but wait for its answer, and the writer is idle, the caller's thread does the write, because
-two switches of threads cost more than a commit. The caller's thread takes the writer thread's turn, and writes in an
-empty `contextvars` context, as that thread does. If the last commit had several callers, the writer thread writes.
+If a caller only waits for its answer, and the writer is idle, the caller's thread does the write, because two switches
+of threads cost more than a commit. The write takes the writer thread's turn, and runs in an empty `contextvars`
+context, as in the writer thread. If the last commit had several callers, the writer thread writes.
 
 In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
 the acknowledgement: see `Writer.post_and_write`.
@@ -200,8 +200,8 @@ class Writer:
         """
         Queue many *writes*, in order, in as few commits as `batch_max` allows; see `submit` for *waits*.
 
-        Either all or none are queued. More than `waiting_max` writes are accepted when no other write waits. An error
-        of one commit fails the promise, although other commits may have taken effect.
+        Either all or none are queued. More than `waiting_max` writes are accepted when no other write waits. If one
+        commit fails, the promise fails, although other commits may have taken effect.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
         if not writes:

@@ -39,7 +39,7 @@ def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> s
     """
     Return a table of text, in a scrollable box. The *kind* "words" is for cells with sentences.
 
-    If the first cell of a row is the name of a series, it gets the colour of the series.
+    If the first cell of a row is the name of a series, the cell gets the colour of that series.
     """
     lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
     lines += [_first(cells[0]) + "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:]) for cells in rows]

@@ -1,8 +1,8 @@
 """
 The cost of many pending timers that are not due soon.
 
-Pending timers have a cost in a design that scans the timers, needs O(log n) operations, or is called at every tick. The
-measurements show how high this cost is in each design.
+Pending timers have a cost in a design that scans all timers, takes O(log n) steps for each operation, or is called at
+every tick. The measurements show how high this cost is in each design.
 
     beat     one short timer after the other is set and fires, while the many timers are pending
     quiet    no timer is set or due; a design with ticks is called at every tick, like its original implementation;

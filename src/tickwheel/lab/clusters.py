@@ -3,7 +3,7 @@ Internal: published facts of some of Twitter's cache clusters, to generate cache
 
 From J. Yang, Y. Yue and K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI
 2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The chosen clusters have many writes.
-They differ in their TTLs (one, several, or short ones) and in their deletes.
+They differ in their TTLs (one, several, or short ones) and in their shares of deletes.
 """
 
 from __future__ import annotations

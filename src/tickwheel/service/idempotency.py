@@ -3,7 +3,7 @@ Idempotency keys: a repeated request is not executed again but gets the first an
 
 The store keeps the answer to a write in the transaction of the write, so a repeat may reach another node, immediately
 or after a crash. For an operation with several writes, a node claims the key, executes the operation, and stores the
-reply. Each process also remembers some of its last replies, even if the store cannot keep answers.
+reply. Each process also remembers some of its last replies, which helps if the store cannot keep answers.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. Read and drop a body above the limit, because most clients send all of it before they read.
+    Return the body. Read and drop a body above the limit, because most clients send it all before they read the answer.
     """
     body = bytearray()
     size = 0

@@ -61,7 +61,7 @@ def _check_outer_names(body: bytes, _value: object) -> None:
     """
     Refuse a repeated name of the outermost object.
 
-    The decoder keeps only one of two equal names. With such names, *body* has more quotes than the decoded object.
+    The decoder keeps only one of two equal names, so *body* then has more quotes than the decoded object.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

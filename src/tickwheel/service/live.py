@@ -1,8 +1,8 @@
 """
 The page's stream of server-sent events: first a snapshot, then the starts and ends of firings.
 
-Each stream polls the scheduler's memory ten times a second. So a thousand firings a second make ten messages, and
-without an open page there is no work.
+Each stream polls the scheduler's memory ten times a second. A thousand firings a second thus make only ten messages,
+and without an open page there is nothing to do.
 
 A token with a prefix gets only the firings of its keys. It gets no figures, because they cover all jobs. Instead it
 gets `reach`, which has its prefix, its right to write, the address of traces, and the clock. It gets no message for the

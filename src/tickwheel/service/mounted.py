@@ -41,10 +41,10 @@ def tickwheel_app(
     responsible for authentication. Pass *authorize*, or mount the application behind middleware that refuses strangers.
     Web pages of other origins can never write. Workers that pull jobs need `tickwheel serve`.
 
-    *scheduler* is started and stopped by the application; it may be the `Jobs` of an integration. *authorize*, a
-    function or coroutine function, is called with each request. It returns "write", "read", or None, which refuses the
-    request with 403. It may raise the application's own exceptions, such as HTTPException. *options* has the limits of
-    the service; its address, certificates and tokens are ignored. A *scheduler* that is not async is a TypeError.
+    The application starts and stops *scheduler*, which may be the `Jobs` of an integration. *authorize*, a function or
+    coroutine function, is called with each request. It returns "write", "read", or None, which refuses the request with
+    403. It may raise the application's own exceptions, such as HTTPException. *options* has the limits of the service;
+    its address, certificates and tokens are ignored. A *scheduler* that is not async is a TypeError.
     """
     if not isinstance(scheduler, AsyncScheduler) and not hasattr(type(scheduler), "scheduler"):
         message = f"scheduler is {scheduler!r}: pass an AsyncScheduler, or the Jobs of tickwheel.integrations.fastapi"
@@ -95,7 +95,7 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* with the prefix removed, as if the application were at the root of the server.
 
-    The prefix is `root_path` if the path begins with it. If it does not, a proxy has removed the first part of
+    If the path begins with `root_path`, then `root_path` is the prefix. If not, a proxy has removed the first part of
     `root_path` from the path, and the prefix is the rest of `root_path`.
     """
     root, path = scope.get("root_path", ""), scope["path"]

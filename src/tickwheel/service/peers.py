@@ -2,8 +2,8 @@
 Forwards requests to the other nodes of the store, because the lease of a pull worker is in the memory of one node only.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
-it does not hold, it forwards the request to the other nodes, with their secrets in place of the caller's token. So a
-load balancer needs no sticky sessions. A stopped node holds no lease.
+it does not hold, it forwards the request to the other nodes, with their secrets in place of the caller's token. A load
+balancer therefore needs no sticky sessions. A stopped node holds no lease.
 """
 
 from __future__ import annotations

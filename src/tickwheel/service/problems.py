@@ -155,9 +155,9 @@ class ProblemError(Exception):
         is_unknown: bool = False,
     ) -> None:
         """
-        Describe a problem of the type *name* by a *detail* in one sentence, the refused *value* and the *job*, if any.
+        Describe a problem of the type *name*. *detail* is one sentence, and *value* is the refused value.
 
-        Pass *is_unknown* if the write may still have taken effect.
+        Pass *job* if the problem concerns a job, and *is_unknown* if the write may still have taken effect.
         """
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]

@@ -295,7 +295,7 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the remaining *waits*, and release the leases that they got, unless *taken* has them, as already answered.
+        End the remaining *waits*, and release the leases that they got, except *taken*, which the answer already has.
         """
         waits[0].cancel()  # this node's own wait; the scheduler releases leases that it still gets
         ending = {"verb": "end_wait", "body": name}

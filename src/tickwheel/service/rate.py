@@ -1,8 +1,8 @@
 """
 The rate limit of each client, as a token bucket that fills at a steady rate.
 
-A client with a valid token is identified by the token; any other client is identified by its address. So clients that
-guess tokens use up only the limit of their address, even if they share a proxy with clients that have a token.
+A client with a valid token is identified by the token; any other client is identified by its address. A client that
+guesses tokens thus uses up only the limit of its address, and not that of clients with a token behind the same proxy.
 """
 
 from __future__ import annotations

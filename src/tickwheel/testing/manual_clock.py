@@ -43,9 +43,9 @@ class ManualClock(NonCopyable):
     repeat a run. A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the
     calling thread. Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
-    All methods may be called from any thread. A second thread that moves the time waits for the first. If a pool blocks
-    when it is full, a callback in one of its workers must not move the time: the first thread could wait for that
-    callback while the callback waits for the first thread.
+    All methods may be called from any thread. A second thread that moves the time waits for the first. A callback in a
+    pool that blocks when full must not move the time: the first thread could wait for room in the pool while the
+    callback waits for the first thread.
 
     Args:
         start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.

@@ -156,8 +156,8 @@ class _Life:
     """
     A pending timer, so far as the log shows.
 
-    A firing before the return of the call that moves the timer may belong to the earlier deadline or to the new one.
-    The log does not show which.
+    If a timer fires before the call that moves it has returned, the log does not show whether the firing belongs to the
+    earlier deadline or to the new one.
     """
 
     deadline: float

@@ -230,9 +230,9 @@ def run_store_machine(
     """
     Run random *writes* on an empty store, and compare all observable results with the model.
 
-    *make_store* returns an empty store that is not open. *reopen* returns another store object, not open, on the data
-    of a closed store object, perhaps with more shards; it is None if the data ends with the object. The *seed* repeats
-    the run. A difference raises a StoreDivergenceError.
+    *make_store* returns an empty store that is not open. *reopen* takes a closed store, and returns another one, not
+    open, on the same data, perhaps with more shards. It is None if a store's data ends with the object. The *seed*
+    repeats the run. A difference raises a StoreDivergenceError.
     """
     rng = random.Random(seed)
     machine = _Machine(make_store(), rng)

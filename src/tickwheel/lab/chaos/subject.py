@@ -25,7 +25,7 @@ class Subject:
     """
     The service's process, which can be paused and killed. It prints its address when it serves.
 
-    The service ends with this process, because its standard input then ends.
+    The service ends with this process, which holds the other end of the service's standard input.
 
     In *command*, `{port}` is replaced by 0 for the first start, and later by the port that the process chose. *errors*
     is a file for its stderr. A SubjectError is raised if this system has no signals that pause and kill a process.

@@ -30,8 +30,8 @@ class StageFigures:
     *latency_s* has percentiles of the time from the scheduled start to the answer or the timeout. *service_s* has
     percentiles of the time from the sending, as a closed loop would measure. *achieved_rate* is the number of answers
     per second, until the last answer. *fired* and *late_s* come from the service's counters. *by_second* has, for each
-    second, the scheduled requests, the answers, and p50 and p99 of the requests scheduled in it (None if all had error
-    answers).
+    second, the numbers of scheduled requests and of answers, and p50 and p99 of the requests scheduled in that second
+    (None if all of these had error answers).
     """
 
     rate: float

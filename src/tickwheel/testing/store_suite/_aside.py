@@ -126,7 +126,7 @@ class AsideTests(StoreTests):
 
     def test_skills(self) -> None:
         """
-        A node claims only jobs that it can run. A skill without a handler covers all jobs of its target.
+        A node claims only jobs that it can run. A skill that names no handler covers all jobs of its target.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

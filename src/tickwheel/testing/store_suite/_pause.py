@@ -187,7 +187,7 @@ class PauseTests(StoreTests):
 
     def test_rescued(self) -> None:
         """
-        A job that is paused while it runs, and loses its owner, is pending and paused. It is due under no later owner.
+        A job that is paused while it runs, and whose owner ends, is pending, paused, and not due for the next owner.
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
