@@ -146,7 +146,7 @@ def take_over(
     Set the schedules that can be imported, and print why the rest cannot.
 
     With a *manifest*, recurring jobs are declared under that name, and one-time jobs are set as usual. If a schedule
-    cannot be imported, no job is set and `Refused` is raised, unless *skip_bad*.
+    cannot be imported and *skip_bad* is False, no job is set and `Refused` is raised.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]

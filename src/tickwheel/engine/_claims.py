@@ -549,7 +549,7 @@ class ClaimBatcher:
 
     def _hand_over(self, until: float) -> None:
         """
-        Pass on jobs that are due by *until*, in order. If two threads call this at once, one does the work of both.
+        Pass on jobs that are due by *until*, in order. If two threads call this at once, one does all the work.
         """
         with self._lock:
             self._reached = max(self._reached, until)

@@ -194,7 +194,7 @@ class Completer:
 
     def end(self, entry: StagedJob, verdict: Verdict | None) -> bool:
         """
-        Record that *entry* ended with *verdict*. Return True if this end must now be written, False if not the first.
+        Record that *entry* ended with *verdict*. Return True if this end must now be written; False for a second end.
         """
         if not self._staged.end(entry):
             return False

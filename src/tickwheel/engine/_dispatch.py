@@ -1,10 +1,10 @@
 """
 Hands due jobs to their targets, and judges the results.
 
-A due job may wait for a worker, so the last check is made on the worker's thread or loop when the job starts: the lease
-is still valid, and no caller has withdrawn the job.
+A due job may wait for a worker. The last check is therefore made on the worker's thread or loop when the job starts:
+that the lease is valid, and that no caller has withdrawn the job.
 
-A run with overlap="cancel" is asked to stop when the next run of its job is due, by a timer for each such run.
+Each run with overlap="cancel" has a timer, which asks it to stop when the next run of its job is due.
 """
 
 from __future__ import annotations

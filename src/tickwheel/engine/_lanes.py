@@ -6,8 +6,8 @@ free, which is at most three quarters of `running_max`. If the jobs of one lane 
 lanes take all places, a lane without running attempts is lent a place.
 
 A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
-they have not run yet, they hang, or no worker pulls from them. One failure can make a hundred thousand lanes still,
-with one job each, and none of these lanes would ever be full. The still lanes of one target therefore share memory and
+they have not run yet, they hang, or no worker pulls from them. One failure can affect a hundred thousand lanes with one
+job each; all of them become still, and none is ever full. The still lanes of one target therefore share memory and
 places as if they were one lane.
 
 A limit applies before an attempt is counted, so a waiting job can be moved and cancelled, and uses no attempt.
@@ -128,7 +128,7 @@ class HandlerLimit:
         booked: Entries for which the rate has reserved a later start time.
         is_moving: True if the lane is moving; False if it is still (see the module).
         next_at: The first start time that the rate has free, in ms.
-        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for its place.
+        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for the place.
     """
 
     __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")

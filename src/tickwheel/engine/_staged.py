@@ -438,14 +438,14 @@ class StagedJobs:
         Withdraw the counted attempt of *job*, unless it has started. In the store, *job* is running.
 
         Args:
-            job: The job as read from the store: running, with that attempt counted.
+            job: The job as read from the store: running, with this attempt counted.
             is_current: True if the writer's thread calls, and has read *job* since its last commit. If False, the
                 attempt may have been given back since, and its next count, under the same number, may be on its way.
 
         Returns:
             The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is
-            counted. A WITHDRAWN attempt is settling, and the caller that withdrew it must write its end, once: a
-            second write would end the next try, which is counted as the same attempt.
+            counted. An attempt with the status WITHDRAWN is settling, and the caller that withdrew it must write its
+            end exactly once: a second write would end the next try, which is counted as the same attempt.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
@@ -466,7 +466,7 @@ class StagedJobs:
 
     def entry_of(self, key: str) -> StagedJob | None:
         """
-        Return the begun entry of *key*; without one, the staged entry; without either, None. O(begun entries).
+        Return the begun entry of *key*, or else the staged entry, or else None. O(begun entries).
         """
         with self._lock:
             if key in self._busy_keys:
@@ -601,8 +601,8 @@ def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob |
     """
     Return True if a row that was read under the lease of *epoch* has no new information.
 
-    If an attempt runs under an earlier lease, the row is new, because that attempt can no longer be settled: the job
-    continues under this lease when the attempt has ended.
+    If an attempt runs under an earlier lease, the row is new: that attempt can no longer be settled, so the job must
+    run again under this lease once the attempt has ended.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

@@ -37,7 +37,7 @@ class ThreadStarter:
         """
         Call *start*; return True if the system could start a thread. If not, call *again* a second later.
 
-        No thread is started until then. The caller may hold a lock that *again* takes.
+        Until then, further calls return False and do nothing. The caller may hold a lock that *again* takes.
         """
         if self._is_refused:
             return False

@@ -54,7 +54,7 @@ class Jobs(Protocol):
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
-        Run *verb*; the answers are in order. If the caller only *waits* for them, its own thread may do the write.
+        Run *verb*; the answers are in order. With *waits*, the caller waits for them, and its thread may do the write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...

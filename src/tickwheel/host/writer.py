@@ -176,7 +176,7 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
-        Queue one *write* of a caller. If the caller only *waits* for the answer, its thread may do the write.
+        Queue one *write* of a caller. With *waits*, the caller waits for the answer, and its thread may do the write.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 

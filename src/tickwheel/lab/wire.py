@@ -27,7 +27,7 @@ class UrlError(TickwheelError, ValueError):
 
 class Answer(NamedTuple):
     """
-    An answer: its status (0 without an answer), its body or the reason for its absence, and the time of the request.
+    The status (0 without an answer), the body or the reason why there is no answer, and the time of the request.
     """
 
     status: int

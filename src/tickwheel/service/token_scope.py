@@ -1,5 +1,5 @@
 """
-The scope of a token with a prefix: it can see and change only keys that begin with the prefix.
+The scope of a token with a prefix: the token can see and change only keys that begin with the prefix.
 
 An operation honours the prefix only if it is marked; every other operation refuses such tokens. A forgotten mark grants
 no access.

@@ -1,7 +1,7 @@
 """
 Critical instants, at which other wheels have failed.
 
-Every level of a wheel ends at a power of its number of slots, so tests run a wheel past each power of 64 and of 256.
+The span of each level of a wheel is a power of the number of slots, so tests run past all powers of 64 and of 256.
 (tokio's timers hung after 12.4 days, when the top level came round to the slot of `now`.)
 """
 

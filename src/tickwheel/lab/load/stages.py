@@ -22,7 +22,7 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A measurement for a threshold: seconds if *is_time*, a fraction if not. A greater value is better if *is_floor*.
+    A measurement for a threshold, in seconds if *is_time*, or a fraction. If *is_floor*, a greater value is better.
     """
 
     read: Callable[[StageFigures], float]

@@ -37,7 +37,7 @@ class DriverTests:
 
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
-        Return a new wheel with the driver. It is called inside a scenario.
+        Return a new wheel with the driver. The suite calls this method inside a scenario.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
@@ -55,7 +55,7 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that its timers fire only after all of them are set.
+        Call *act* inside a callback, so that the timers that *act* sets fire only after it has returned.
         """
         wheel.call_later(0, act)
 
