@@ -116,8 +116,8 @@ class TimerVerbs:
                 continues in phase, "burst" fires once for each, immediately, and "delay" continues one interval after
                 now.
             jitter: Maximum random delay of each firing in seconds, so that many series do not fire together. It may
-                delay the last firing past *until*. If it is longer than the interval, a firing waits for the previous
-                firing, and none is left out.
+                delay the last firing past *until*. If the jitter is longer than the interval, a firing waits for the
+                previous one, and none is left out.
             context: The `contextvars.Context` of every firing; None for the driver's.
 
         Returns:

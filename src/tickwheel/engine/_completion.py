@@ -3,7 +3,7 @@ Acknowledges finished attempts, in batches.
 
 The store refuses an acknowledgement if the job was set again or its shard has another owner. Refusals are counted, and
 not retried. If the store cannot write a batch, each acknowledgement is written alone, so that a bad one does not delay
-the good ones. If a single acknowledgement fails, too, its text is written in ASCII, which every database accepts.
+the good ones. If a single acknowledgement also fails, its text is written in ASCII, which every database accepts.
 
 A single acknowledgement is written at once. Further ones gather during that commit, for at least 5 ms from its start,
 and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of the CPU.

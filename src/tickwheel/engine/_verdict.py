@@ -175,9 +175,9 @@ def judge_ended(job: Job, epoch: int) -> Verdict | None:
 
 def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return the verdict on a *job* whose attempts have all begun, although no attempt has ended.
+    Return the verdict on a *job* that has used all its attempts, none of which has ended.
 
-    A failed attempt would have been settled. The process died during each attempt, so the job is probably the cause.
+    A failed attempt would have been settled, so the process died during each attempt. The job is probably the cause.
     """
     error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
     return _dead(job, epoch, error, attempt=job.attempt)

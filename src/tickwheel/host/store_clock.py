@@ -28,7 +28,7 @@ _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
 """
-Minimum change of a server's clock that counts as a step, read over a network: more than hours of drift.
+Minimum change of a server's clock, read over a network, that counts as a step. Hours of drift stay below this value.
 
 The uncertainty of the last sample and the slew since then are added.
 """

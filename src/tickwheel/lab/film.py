@@ -9,10 +9,10 @@ A step is a document with short names, because a page has thousands of steps:
     y    the number of the reason in `why`         c    [comparisons, places written, cache lines] so far
 
 The ring is -1 if the timer has fired, and -2 if it was cancelled. The film runs a real wheel, which reports the place
-of each entry (`where`). Comparisons are counted as they happen. Comparisons of a sort cannot be observed, so one is
-counted per pair of neighbours, the minimum. Cache lines are counted as for a structure in C: one for each entry read or
-written, one for each eight neighbouring places of a heap or slots of a ring, and one for the bits of each ring. The
-binary search in a page of the calendar is not counted.
+of each entry (`where`). Comparisons are counted as they happen. Comparisons inside a sort cannot be observed, so the
+minimum is counted, one for each pair of neighbours. Cache lines are counted as for a structure in C: one for each entry
+read or written, one for each eight neighbouring places of a heap or slots of a ring, and one for the bits of each ring.
+The binary search in a page of the calendar is not counted.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def check_all_keys(call: Request) -> None:
 
 def allows_prefixed_tokens(run: _Method) -> _Method:
     """
-    Mark an operation that honours the prefix of a token, because it calls `check_key` or `narrowed`.
+    Mark *run*, an operation that honours the prefix of a token by calling `check_key` or `narrowed`.
     """
     setattr(run, _MARK, True)
     return run

@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["set", "move", "cancel", "fire", "end"]
 @dataclass(slots=True)
 class Event:
     """
-    One event. A log lists events in order of their beginnings.
+    One event. A log lists events in the order of their `begun`.
 
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
