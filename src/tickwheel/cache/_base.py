@@ -222,8 +222,8 @@ class BaseCache(NativeCache[K, V]):
         wait. If the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
         KeyboardInterrupt or the like is raised only in the loading thread, and another caller loads. A value that does
         not fit is returned but not stored. If the key was set, removed or touched to expiry during the load, the loaded
-        value is not stored; if it was set, the newer value is returned. A loader may return a `Loaded`, which has a
-        value and its lifetime.
+        value is not stored; if the key was set, the newer value is returned. A loader may return a `Loaded`, which has
+        a value and its lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.

@@ -52,7 +52,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    A method bound to one object, made at each look-up, and so small. All other attributes come from the method.
+    A method bound to one object. Each look-up makes a new one, so it is small: other attributes are the method's.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")

@@ -2,10 +2,10 @@
 A flight: one running call of a loader, and the keys that it loads.
 
 A signal handler, such as a time limit or Ctrl-C, may raise an exception between any two lines, but no key may stay
-blocked. So objects in C record whether a flight is running: a lock that its thread holds, or a task that has not ended.
-All other clean-up (removing the loads, waking the waiters) may be repeated. The code calls it twice: the second call is
-in a `finally` around the first call, in case an exception interrupts the first. The next caller removes anything that
-still remains.
+blocked. An object in C therefore shows whether a flight is running: a lock that the flight's thread holds, or a task
+that has not ended. The clean-up (removing the loads, waking the waiters) may be repeated, and is called twice: the
+second call is in a `finally` around the first, in case an exception interrupts the first. The next caller removes
+anything that still remains.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Cron:
         """
         Return the first instant in ms since the epoch later than *after*, or None if there is none within 50 years.
 
-        If the zone's calendar omits a day, *makes_up* moves that day's runs to the end of the gap.
+        If the zone's calendar omits a day, and *makes_up* is True, the day's runs move to the end of the gap.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000

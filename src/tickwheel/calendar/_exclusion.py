@@ -71,7 +71,7 @@ class Exclusion:
 
         Times are in ms since the epoch, before the year 9999. The range ends at a change of the zone's offset, because
         wall-clock times must then be compared again. *line* is the cron line of the series, if the series follows this
-        zone's wall clock. If *line* is given, times between its matches count as excluded.
+        zone's wall clock. If *line* is given, times that *line* does not match count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)

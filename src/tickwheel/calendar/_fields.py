@@ -54,8 +54,8 @@ def check(fields: str, *, needs_both: bool = False) -> None:
     """
     Refuse six *fields* that cannot be read (BadFieldError), or that never match any day (NeverFiresError).
 
-    With *needs_both*, here and in the functions below, a day has to match both day fields, even if one begins with a
-    star.
+    If *needs_both* is True, here and in the functions below, a day must match both day fields, even if a field begins
+    with a star.
     """
     for each, _ in _alternatives(fields):
         try:

@@ -1,8 +1,8 @@
 """
 The message id of a run, so that receivers can recognise a repeated message.
 
-All attempts of a run have the same id, even if the generation or the due time changes between attempts. If one of these
-two changes after the first attempt, the job stores the id in `sent_as`.
+All attempts of a run have the same id, even if the generation or the due time changes between attempts. After such a
+change, the job therefore stores the id in `sent_as`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the new state of *job*. It gets the message id of *job* if its run was tried and has not changed.
+    Return *after*, the new state of *job*, with the message id of *job* if both are the same run and it was tried.
 
     If the payload, receiver or nominal instant differs, the run is a different one and needs its own id.
     """

@@ -171,14 +171,14 @@ class Job:
     @property
     def is_paused(self) -> bool:
         """
-        True if it is pending and paused; a running job is not paused yet.
+        True if the job is pending and paused; a running job is not paused yet.
         """
         return self.pause is not None and self.state is State.PENDING
 
     @property
     def is_scheduled(self) -> bool:
         """
-        True if it fires at its due time: it is pending, not paused, and not set aside as unroutable.
+        True if the job fires at its due time: it is pending, not paused, and not set aside as unroutable.
         """
         return self.state is State.PENDING and self.pause is None and not self.lacks_handler
 
@@ -207,12 +207,12 @@ class Set:
 
     Attributes:
         job: The job to store. Its generation and state are ignored. `first_set_at` is used only if reset; 0 means now.
-        max_wait_ms: With REPLACE: the due time is never later than `first_set_at` plus this.
+        max_wait_ms: With REPLACE: the maximum time from `first_set_at` to the due time.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
-        counted_from: The estimated store time from which a relative due time counts. The store counts from its own
-            clock instead. None if the due time is final. `Move` and `Replay` have the same field.
-        over: Status of the counted attempt of the live job. For a running job without it, the answer is TOO_LATE.
+        counted_from: The caller's estimate of the store time, from which the relative due time was computed. The store
+            corrects the due time by its own clock. None if the due time is final. `Move` and `Replay` have it, too.
+        over: Status of the live job's counted attempt. If a set of a running job has no status, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller chose the start of an interval, by `at=`. If False, a series keeps its rhythm.
         is_over: True if the rule has no further run, so that the set can only change an existing series.
@@ -247,9 +247,9 @@ class Move:
     """
     Give a pending job a new due time. The answer is MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job gets a new generation. If its attempt is counted, the job is treated as pending only if *over* says that the
-    attempt never starts. Other fields are as in `Set`. With *keeps_next*, a recurring job gets an additional run at
-    *due_at*; its scheduled run also takes place.
+    The job gets a new generation. A job with a counted attempt is treated as pending only if, according to the status
+    *over*, the attempt never starts. If *keeps_next* is True, a recurring job gets an additional run at *due_at*, and
+    its scheduled run also takes place. Other fields are as in `Set`.
     """
 
     key: str
@@ -268,9 +268,9 @@ class Cancel:
     """
     Remove a pending or dead job. The answer is CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    If the attempt is counted, the job is treated as pending only if *over* says that the attempt never starts. A
-    recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
-    begins. With CANCELLED, the answer contains the removed job. Other fields are as in `Set`.
+    A job with a counted attempt is treated as pending only if, according to the status *over*, the attempt never
+    starts. A recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no
+    other run begins. The answer CANCELLED contains the removed job. Other fields are as in `Set`.
 
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
@@ -309,8 +309,8 @@ class Adopt:
     Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
     The answer is CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. *if_generation* is
-    the generation of the dead job to replace, or 0 if the key must not have one. The new generation, and all later
-    ones, are larger than the job's, so that no fire id is used twice.
+    the generation of the dead job to replace, or 0 if the key must have no dead job. All generations from now on
+    are larger than the job's old generation, so that no fire id is used twice.
     """
 
     job: Job
@@ -367,7 +367,7 @@ class Settle:
     """
     Acknowledge a finished firing. The answer is SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
 
-    With SETTLED, the answer contains the job, or None if the job is gone. A job that is not running is a
+    The answer SETTLED contains the job, or None if the job is gone. If the job is not running, the answer is
     WRONG_GENERATION.
 
     Attributes:

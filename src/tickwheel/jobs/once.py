@@ -40,11 +40,11 @@ class Keep:
     Store the reply to a whole request. The answer to a single write needs no `Keep`.
 
     The answer is CREATED if the reply or claim was stored; KEPT, with the earlier reply, if a reply was stored before;
-    TOO_LATE if another node has claimed the request; KEY_REUSED if the token belongs to another one.
+    TOO_LATE if another node has claimed the request; KEY_REUSED if the token belongs to a different request.
 
     Attributes:
         key: The token; it determines the partition.
-        once: The mark of the whole request, with an empty part.
+        once: The mark of the whole request; its `part` is "".
         data: The reply. b"" claims the request before it is done, for as long as *once* lasts. None releases the claim.
     """
 

@@ -140,7 +140,7 @@ class Overlap(StrEnum):
 
 class Ended(NamedTuple):
     """
-    The end of a run whose node could not compute the next run. The job is not due until another node has computed it.
+    The end of a run after which its node could not compute the next run. The job is not due until another node can.
 
     Attributes:
         has_run: True if the run that ended counts as a run of the series. A skipped run does not count.
@@ -363,7 +363,7 @@ class Recurrence:
         """
         Return True if both rules have the same instants, even if their texts differ.
 
-        With *has_phase*, because the caller chose a start, the offsets of two intervals must also be equal.
+        If *has_phase* is True (the caller chose a start), the offsets of two intervals must also be equal.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)

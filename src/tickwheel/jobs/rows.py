@@ -114,8 +114,8 @@ def is_default_but(
     """
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    A job or write with a new field counts as special until the field is added to *names*. *nested* maps a field to its
-    value's type and to the value's fields that may have any value. *also* is a further condition on `each`.
+    So a field that *kind* gets later must also have its default, until *names* has the field. *nested* maps a field to
+    its value's type and to the value's fields that may have any value. *also* is a further condition on `each`.
     """
     tests: list[str] = []
     defaults: dict[str, Any] = {}

@@ -4,7 +4,7 @@ The rules by which a set changes an existing series, and by which other writes c
     the series of the key    the same rule and payload       another rule or payload
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
     running                  unchanged, nothing is written   changed: the new definition applies after the run
-    dead                     dead, nothing is written        dead; but a new series if the requested runs differ
+    dead                     dead, nothing is written        a new series if the runs differ; if not, still dead
 
 If the stored recurrence is not in canonical form, it is not interpreted, and a set replaces the whole job.
 """

@@ -48,7 +48,7 @@ def place_of(error: BaseException) -> str | None:
     """
     Return the innermost function of the user's code in the traceback of *error*, as `module.function+line`.
 
-    The line counts from the function's first line, so that changes elsewhere in its file do not move it. The user's
+    The line is counted from the function's first line, so that it does not depend on the rest of the file. The user's
     code is the top-level package of the handler, and any module outside the standard library and the installed
     packages. In an exception group, the first exception that is not a group counts. The result is None without a frame
     of the user's code, or if reading *error* raises.

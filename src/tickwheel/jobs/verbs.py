@@ -46,7 +46,7 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Move the pending jobs of *keys*. With *runs_now*, a recurring job keeps its next scheduled run.
+    Move the pending jobs of *keys*. If *runs_now* is True, a recurring job gets a run besides its scheduled run.
     """
 
     name: ClassVar = "move"

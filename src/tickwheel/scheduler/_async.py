@@ -199,7 +199,7 @@ class AsyncScheduler(Common):
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move a pending job to now; see `Scheduler.run_now`.
+        Run a pending job now; see `Scheduler.run_now`.
         """
         return (await self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True)))[0]
 

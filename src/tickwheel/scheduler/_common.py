@@ -284,9 +284,9 @@ class Common:
         """
         Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
-        The hook is called on the scheduler's threads and must not block; exceptions from it are logged. With *routine*,
-        the hook also gets the events of normal work (sets, moves, firings, successes, snoozes), which cost time at
-        every firing. Other events, such as failures, deaths and changes of owner, are rare.
+        The hook is called on the scheduler's threads and must not block. Its exceptions are logged. If *routine* is
+        False, the hook gets only the rarer events, such as failures, deaths and changes of owner. The events of normal
+        work (sets, moves, firings, successes and snoozes) cost time at every firing.
         """
         return self._core.subscribe(hook, routine=routine)
 

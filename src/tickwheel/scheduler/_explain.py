@@ -2,7 +2,7 @@
 Explains why a job has not run yet.
 
 The store shows whether the job is due, paused or set aside, and which process fires it. Only the firing process knows
-more. The lanes that wait are in its heartbeats, so any other process knows these.
+the other reasons, but its heartbeats show to all processes which lanes wait.
 """
 
 from __future__ import annotations

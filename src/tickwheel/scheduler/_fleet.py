@@ -121,7 +121,7 @@ class Fleet(Common):
 
     def ack(self, fire_id: str) -> None:
         """
-        End the leased firing as done. The end is committed when the call returns. Repeating the call is harmless.
+        Settle the leased firing as done. The result is committed when the call returns. Repeating the call is harmless.
 
         Raises:
             LeaseEndedError: If the lease has ended. The firing is then attempted again, or was already.
@@ -135,7 +135,7 @@ class Fleet(Common):
         End the leased firing as a failed attempt. Raises the errors of `ack`.
 
         The next attempt is in *delay* seconds (None: the delay of the job's retry policy). *error* is stored with the
-        job. With *is_dead*, the job becomes a dead letter, even if attempts are left.
+        job. If *is_dead* is True, the job becomes a dead letter, even if attempts are left.
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
 

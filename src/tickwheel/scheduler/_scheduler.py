@@ -241,7 +241,7 @@ class Scheduler(Fleet):
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now; a recurring job also keeps its next run. The answers are those of `move`.
+        Run the pending job of *key* now. A recurring job still has its scheduled run. The answers are those of `move`.
         """
         return self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True))[0]
 
@@ -251,9 +251,9 @@ class Scheduler(Fleet):
         """
         Remove the pending or dead job of *key*. A recurring job can be removed even while it runs.
 
-        With *running*, a running job is asked to stop: an async handler is cancelled, a process is killed, a thread
-        sees `Firing.cancelled`, or a pull worker loses its lease. The job is not retried and has no next run. *running*
-        and *conn* cannot be combined.
+        If *running* is True, a running job is asked to stop: an async handler is cancelled, a process is killed, a
+        thread sees `Firing.cancelled`, or a pull worker loses its lease. The job is then not retried, and has no next
+        run. *running* and *conn* cannot be combined.
 
         Returns:
             CANCELLED (it will never fire), STOPPING (it is running, and was asked to stop), TOO_LATE (it is running),
@@ -263,7 +263,7 @@ class Scheduler(Fleet):
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """
-        Pause the pending job of *key*. Until it is resumed, it does not become due and uses no attempt.
+        Pause the pending job of *key*. Until the job is resumed, it does not become due and uses no attempt.
 
         The job stays pending and keeps its due time. It stays paused if it is set, moved or replaced. A recurring job
         can be paused even while it runs: the run continues, and the next run waits. A second pause replaces the first

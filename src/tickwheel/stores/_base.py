@@ -47,10 +47,10 @@ class BaseStore:
     """
     A store with one owner and all jobs in memory. Thread-safe. Costs are as in `Store`, except that `page` is O(jobs).
 
-    A subclass makes the store durable. It stores *entries*: names (text) with values (bytes), whose meaning it need not
-    know. `load` returns all entries, and `commit` changes some in one transaction. Attributes whose names begin with an
-    underscore belong to this class; a subclass uses other names. *clock* is the store's wall clock, by default the
-    system's.
+    A subclass makes the store durable. It stores entries, which are names (text) with values (bytes), and need not know
+    their meaning. `load` returns all entries, and `commit` changes some of them in one transaction. Attributes whose
+    names begin with an underscore belong to this class; a subclass uses other names. *clock* is the store's wall clock,
+    by default the system's.
     """
 
     abilities = Abilities(is_private=True, keeps_answers=True, claims_sets=True)

@@ -1,5 +1,5 @@
 """
-The changes of a transaction as named values of bytes. A store with one owner keeps them in this form.
+The changes of a transaction as entries: names, each with a value in bytes. Stores with one owner keep such entries.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ class LaneSet:
     """
     The lanes in *names*, and all lanes of *targets* except *others*.
 
-    So a hundred thousand lanes of one target fit into a short argument. Names are those that `lane_of` returns. A lane
+    In this form, even a hundred thousand lanes of one target make a short argument. `lane_of` returns the names. A lane
     in *others* is in the set only if it is also in *names*.
     """
 

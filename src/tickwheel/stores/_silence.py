@@ -32,7 +32,7 @@ class Silence:
         """
         Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node that *has_leases* renews often, so it detects a silence by time; any other node, by a failed call.
+        A node with leases renews often, so it detects a silence by time. Any other node detects it by a failed call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True

@@ -90,12 +90,12 @@ class Lease:
     Attributes:
         shard: The number of the shard; 0 in a store with one owner.
         epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
-        until: Store time after which another node may take the shard; None for a system lock, which ends with the
-            process.
+        until: Store time after which another node may take the shard. None if the lease is a system lock, which ends
+            with the process.
         rescued: Number of jobs that were running when the former owner ended. They are pending again, with their
             attempts.
         granted_at: Store time of the grant. The caller counts the length, `until - granted_at`, on the monotonic clock,
-            starting before the call. The caller also uses `granted_at` as a reading of the store's clock.
+            from before the call. The caller also uses `granted_at` as a reading of the store's clock.
     """
 
     shard: int
@@ -267,9 +267,9 @@ class Store(Protocol):
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
-        Return due jobs and changes for each of *cursors*, in the same order, with one query.
+        Return the due jobs and the changes for each of *cursors*, in the order of *cursors*, with one query.
 
-        For each shard, the due jobs are the jobs that `due` returns after the cursor; the job that follows is added.
+        For each shard, the due jobs are those that `due` returns after the cursor, followed by the next pending job.
         The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
         Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
         without a mark gets no changes, but a mark.
@@ -287,7 +287,7 @@ class Store(Protocol):
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: LaneSet, *, inside: bool, rows: int
     ) -> list[Scan]:
         """
-        Return due jobs of some lanes for each of *cursors*, in the same order.
+        Return the due jobs of some lanes for each of *cursors*, in the order of *cursors*.
 
         The result has at most *limit* jobs of each shard, in the order of `due`: jobs of *lanes* if *inside*, jobs of
         all other lanes if not. A scan reads at most *rows* pending jobs of each shard (SQLite also reads all unsorted
@@ -480,10 +480,10 @@ class Store(Protocol):
 
     def report_started(self, jobs: Sequence[Job]) -> None:
         """
-        Store the answer that the attempts of *jobs* have started.
+        Answer the withdrawal requests for *jobs*: the attempts have already started. Called by the owner of the jobs.
         """
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Map the generations whose attempt still counts to True if the owner has reported the attempt's start, or False.
+        Return the generations whose attempt still counts, each with True if the owner has reported the attempt's start.
         """

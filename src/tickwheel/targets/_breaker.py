@@ -4,7 +4,7 @@ Circuit breakers: a failing receiver gets no calls for a while, and then one fir
     state        meaning                                    event                       next
     closed       every call may begin                       n failures in a row         open
     open         no call may begin                          the wait is over            half-open
-    half-open    one call may begin; the rest wait for it   the call succeeds           closed
+    half-open    one call may begin; other calls wait       the call succeeds           closed
                                                             the call fails              open
     full         like open, but the receiver works and      the wait is over            half-open
                  has no room
@@ -90,8 +90,8 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait lasts at least until the next probe of *name* is allowed. So even a single waiting job can probe *name*
-        each time its wait ends.
+        The wait does not end before the next probe of *name* is allowed. When its wait ends, even a single waiting job
+        can therefore be the probe.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:

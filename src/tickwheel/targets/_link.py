@@ -91,7 +91,7 @@ class Link(Generic[_T]):
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
     ) -> DeadLetter | Snooze | None:
         """
-        Send the message of *firing* with *publish*. If it was sent earlier, wait again for the answer.
+        Send the message of *firing* with *publish*. If the message was sent earlier, only wait for the answer again.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
         message, and NotTakenError if the receiver does not take it for another reason. A message that is refused, or

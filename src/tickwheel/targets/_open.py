@@ -10,8 +10,8 @@ Makes targets from URLs.
     dramatiq+redis://...                                   Dramatiq; queue= names its queue
     webhook:?secret=whsec_...&allow=10.1.0.0/16            signed webhooks, and the internal networks they may reach
 
-Each module parses its own URLs, and is loaded on use. All take `timeout_s=`. Unknown options are passed to a library
-that reads them from the URL.
+Each module parses its own URLs, and is loaded on use. All URLs take `timeout_s=`. If a library reads options from the
+URL, options that tickwheel does not know are passed to the library.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
     """
     Make the target that *url* names, for `targets=`; the module lists the forms. A target connects on first use.
 
-    With *has_to_run*, check immediately that the target's library and settings allow it to run here.
+    If *has_to_run* is True, check immediately that the target's library and settings allow the target to run here.
 
     Raises:
         InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.

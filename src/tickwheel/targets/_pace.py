@@ -1,10 +1,10 @@
 """
 Learns the pace of a receiver, the number of messages that it accepts per second, from its refusals.
 
-At the first refusal, the pace is set to the number of messages accepted within the last second, and then messages are
-sent a little slower. The true limit may be much higher, because few messages were offered or the refusal was momentary.
-So the pace grows fast until a second refusal proves that there is a limit. Then the pace grows slowly at first, and is
-cut at each refusal. Each refusal also delays all messages as long as the receiver asks.
+After the first refusal, the pace is a little less than the number of messages accepted within the last second. The true
+limit may be much higher, because few messages were offered or the refusal was momentary. The pace therefore grows fast
+until a second refusal proves that there is a limit. From then on, each refusal cuts the pace, which grows slowly at
+first. Each refusal also delays all messages for as long as the receiver asks.
 
 If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
 receiver. When the receiver accepts such a message, all waiting messages may be sent, as before the first refusal.

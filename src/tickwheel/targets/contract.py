@@ -231,7 +231,7 @@ class Abandoned(Exception):  # noqa: N818  not an error
 
 class FinalError(Exception):
     """
-    Raised by a call if an error of the handler ends the job. That error is the cause of this one.
+    Raised by a call if an error of the handler ends the job. The `__cause__` is the handler's error.
     """
 
 
@@ -241,12 +241,12 @@ class Call:
     A function to call for the jobs of one handler, and the way to call that function.
 
     Attributes:
-        is_async: True if it returns an awaitable, to be awaited on the scheduler's event loop.
-        wants_payload: True if it takes the decoded payload.
-        wants_firing: True if it takes the `Firing`, as the argument after the payload, if any.
+        is_async: True if the function returns an awaitable, to be awaited on the scheduler's event loop.
+        wants_payload: True if the function takes the decoded payload.
+        wants_firing: True if the function takes the `Firing`: after the payload, or as the only argument.
         timeout_s: Timeout of an attempt; `DEFAULT` for the scheduler's own timeout, None for no limit.
-        width: Maximum number of threads, processes or tasks that its attempts occupy; None for all. `DEFAULT` means
-            three quarters of them, so that hanging attempts leave room for other handlers.
+        width: Maximum number of threads, processes or tasks that attempts occupy; None for no limit. `DEFAULT` means
+            three quarters of the total, so that hanging attempts leave room for other handlers.
         is_held: True if the target itself starts and ends the attempts. The function gets pairs of a `Firing` and its
             `End`, and returns immediately. Each attempt lasts until its `End` is called, and needs no thread or task.
             If the function raises, its unfinished attempts fail with that error.
@@ -430,7 +430,7 @@ class Choosy(Protocol):
 
     def misfit(self, handler: str, payload: bytes) -> str | None:
         """
-        Return the reason why *handler* cannot accept the encoded *payload*, or None. May be called from any thread.
+        Return the reason why *handler* cannot accept the encoded *payload*; None if it can. Callable from any thread.
         """
 
 

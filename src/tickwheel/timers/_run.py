@@ -9,7 +9,7 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A wrapper that calls *then* when its coroutine ends, even if that is closed or cancelled before its first step.
+    A wrapper that calls *then* when its coroutine ends, even if the coroutine is closed before its first step.
 
     *then* is called once, at the latest when the coroutine is dropped. If an exception interrupts *then*, *then* is
     called once more. This is a class because a `finally` in an `async def` would not run if the coroutine never

@@ -128,9 +128,9 @@ class Engine(Protocol):
     """
     Called if a timer is set or moved to a deadline before the armed one, in the same thread, without a lock.
 
-    It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
-    once. If `on_earlier` raises, the exception propagates from the call that set or moved the timer. The timer is still
-    set, and the next such call calls `on_earlier` again.
+    One arming leads to one call at most, because the engine first marks itself as unarmed. A thousand earlier timers
+    thus wake the driver once. If `on_earlier` raises, the exception propagates from the call that set or moved the
+    timer. The timer is still set, and the next such call calls `on_earlier` again.
     """
     on_error: ErrorHandler | None
     """

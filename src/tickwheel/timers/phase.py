@@ -6,8 +6,8 @@ call_every(0.1) fires at the times of call_later(n * 0.1), and errors do not add
 missed firings, as in tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
-    skip       x    x-----------)  x    x        continues with the next one in phase
-    burst      x    x-----------)xxx    x        fires once for each, immediately
+    skip       x    x-----------)  x    x        continues with the next time in phase
+    burst      x    x-----------)xxx    x        fires once for each missed time, immediately
     delay      x    x-----------)    x    x      continues an interval later, in a new phase
 """
 

@@ -87,7 +87,7 @@ def end_all(pending: Iterable[Pending]) -> None:
     """
     Call `ended` of each `TimerProxy` among the drained timers.
 
-    If a context's callback raises a `BaseException` other than an `Exception`, that is raised after all timers have
+    If a context's callback raises a `BaseException` that is not an `Exception`, it is raised after all timers have
     ended.
     """
     failures: list[BaseException] = []

@@ -73,8 +73,8 @@ class WallPhase:
         self._misfire = misfire
         self.state = self._aim(after, after)
         """
-        The previous instant, the next instant, and the due time of the next instant with jitter. `following` returns
-        the state after the next firing.
+        The state: previous instant, next instant, and the next instant's due time, which includes the jitter.
+        `following` returns the state after the next firing.
         """
 
     def is_over(self) -> bool:
@@ -124,7 +124,7 @@ class WallPhase:
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Return the number of firings between the due one and *wall*, and the state of the first firing after *wall*.
+        Return the number of firings after the due firing and up to *wall*, and the state of the first after *wall*.
 
         *wall* excludes the jitter of the due firing, so jitter does not make a firing late.
         """
@@ -139,7 +139,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing after an instant. If no firing follows, the one at *due* stays the last.
+        Return the state of the first firing later than *after*. If no firing follows, the firing at *due* is the last.
         """
         instant = self._rule(after)
         if instant is not None:

@@ -7,7 +7,7 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
     day        0     1     2     3     4     5     6     7         day  = deadline div width mod days
     page      33     5     9          17    20    25    29         year = days * width
               34          41          19          57               9 and 41 are a year apart
-                     ^ today: 5 is due first; the front of a page is today's only if it is of this year
+                     ^ today: 5 is due first; an entry at the front is due today only if it is for this year
 
 | operation         | cost            | why                                                                     |
 |-------------------|-----------------|-------------------------------------------------------------------------|

@@ -19,7 +19,7 @@ ring cascades: its entries are filed again, each in a finer ring.
 |-------------------|---------------|-----------------------------------------------------------------------------|
 | `insert`          | O(1)          | at most five comparisons; O(log n) if the entry waits in the heap           |
 | `cancel`, move    | O(1)          | the slot removes any entry                                                  |
-| `advance`         | O(1)          | for each entry, over its life: it cascades at most four times               |
+| `advance`         | O(1)          | for each entry, which cascades at most four times in its life               |
 | `next_expiration` | O(1)          | one search of at most 256 bits; if the near ring is empty, it reads the     |
 |                   |               | first occupied far slot, and remembers the result until the earliest        |
 |                   |               | entry leaves                                                                |

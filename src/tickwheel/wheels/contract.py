@@ -14,8 +14,8 @@ The promise
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
 7. Idle is free. `next_expiration()` returns exactly when there is something to do.
 8. Cancel gives back. The wheel holds no reference to the payload afterwards.
-9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable. 10. Any number is safe.
-Every integer in 0..NEVER is a deadline; any other value is refused, and the error names that value.
+9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable.
+10. Any number is safe. Every integer in 0..NEVER is a deadline; any other value is refused, and the error names it.
 
 A wheel has no clock, no lock and no thread, and calls no other code; the time is an argument. The owner of a wheel must
 use it in one thread at a time. A new wheel is at time 0, so its owner must call `advance(now)` before the first insert;

@@ -10,7 +10,7 @@ asyncio, Go and `java.util.concurrent.DelayQueue` use binary heaps. Tests compar
 | operation         | cost     | why                                                       |
 |-------------------|----------|-----------------------------------------------------------|
 | `insert`          | O(log n) | climbs; O(1) on average, as most deadlines are late ones  |
-| `cancel`          | O(log n) | the last entry takes the place, and climbs or sinks       |
+| `cancel`          | O(log n) | the last entry fills the gap, and climbs or sinks         |
 | `reschedule`      | O(log n) | a cancel and an insert                                    |
 | `next_expiration` | O(1)     | the root                                                  |
 | `advance`         | O(log n) | for each entry that expires; O(1) if none is due          |

@@ -4,12 +4,12 @@ Wheels over wheels, made on demand, and a queue of occupied slots that drives th
 With `tick=1, slots=8`:
 
     wheel   a slot is    a turn is     holds delays
-    0       1 tick       8 ticks       of less than 8 ticks from where its pointer is
+    0       1 tick       8 ticks       of less than 8 ticks, counted from the pointer
     1       8 ticks      64 ticks      of less than 64        made when the first delay overflows wheel 0
     2       64 ticks     512 ticks     of less than 512       made when the first delay overflows wheel 1
     ...                                any delay fits somewhere: each wheel multiplies the reach by its slots
 
-    queue   the occupied slots of all wheels, by the tick they begin at: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
+    queue   the occupied slots of all wheels, by their first ticks: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
 
 When the first slot in the queue begins, it expires if it belongs to wheel 0. A slot of any other wheel cascades: its
 entries, which are nearer now, are filed again in a finer wheel.

@@ -13,8 +13,8 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | `insert`          | O(1)             | one division                                                      |
 | `cancel`, move    | O(1)             | the slot removes any entry                                        |
 | `advance`         | O(n / slots)     | for each tick at which an entry expires: reads the whole slot     |
-| `next_expiration` | O(n / slots)     | for each slot up to the first with a due entry, after the         |
-|                   |                  | earliest entry has left; all n if none is due this round          |
+| `next_expiration` | O(n / slots)     | after the earliest entry has left: for each slot up to the first  |
+|                   |                  | with an entry of this round; O(n) if this round has no entry      |
 
 Any delay fits, but a long delay costs some time in every turn. So make the ring longer than the common delays.
 

@@ -2,7 +2,7 @@
 The lists of jobs that this owner has begun, in which a takeover finds the jobs that still run.
 
 Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
-ended, a later transaction uses the row again. So the end of a job changes no list, and a list may have ended jobs.
+ended, a later transaction uses the row again. The end of a job changes no list, so a list may contain ended jobs.
 
 If the outcome of a begin is unknown, or another process withdraws a job, the slot stays in use. Now and then a renewal
 therefore asks the server which of the listed jobs still run.

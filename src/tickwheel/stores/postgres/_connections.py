@@ -109,7 +109,7 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 class _Lending:
     """
-    A context with a lent connection. Not a generator, because that would cost as much as a short statement.
+    A context manager that lends a connection. Not a generator, which would take as long as a short statement.
     """
 
     __slots__ = ("_call_s", "_connection", "_connections")
@@ -264,10 +264,10 @@ class Connections:
         """
         Execute a statement that is a transaction of its own; return its only row, or None.
 
-        The row is a job if *returns_job*; if not, it has integers and arrays of integers.
+        The row is a job if *returns_job* is True; if not, it has integers and arrays of integers.
 
-        The call costs one round trip. If the connection is lost, the outcome is unknown, unless the statement
-        *is_read*. *call_s* is as in `writing`.
+        The call costs one round trip. If the connection is lost, the outcome is unknown, unless *is_read* is True: the
+        statement only reads. *call_s* is as in `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:

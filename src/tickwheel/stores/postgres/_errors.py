@@ -111,8 +111,8 @@ def store_error(error: Exception, url: str, *, is_connected: bool, is_committing
     """
     Return the `StoreError` for *error*, with *url* in its message.
 
-    A lost connection (*is_connected* is False) is transient, unless the server has stated the reason. If
-    *is_committing*, the outcome is unknown.
+    A lost connection (*is_connected* is False) is transient, unless the server has stated the reason. The outcome is
+    unknown if *is_committing* is True.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]

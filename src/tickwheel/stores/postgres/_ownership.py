@@ -82,8 +82,8 @@ def keep(
     """
     Renew the leases of *owner*, and if *is_taking* take free ones, in one round trip.
 
-    Releases leases beyond its fair share. Takes shards up to its share, and all free tails. Does not wait for row
-    locks. The second result has the attempts in locked rows, to be recovered later; the list *slot* has their keys.
+    Releases leases beyond the owner's fair share. Takes shards up to this share, and all free tails. Does not wait for
+    row locks. The second result has the attempts in locked rows, to be recovered later; the list *slot* has their keys.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

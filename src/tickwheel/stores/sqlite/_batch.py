@@ -113,7 +113,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means a wrong assumption or, if not *is_guessing*, that the tables contradict each other.
+        A `WrongGuessError` means a wrong assumption; if *is_guessing* is False, that the tables contradict each other.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):

@@ -75,7 +75,7 @@ class FifoChannel:
 
 class PortChannel:
     """
-    A loopback UDP port. The file contains the port, and a secret for every process that may read the file.
+    A loopback UDP port. Its file contains the port, and a secret that every notification must repeat.
     """
 
     _HEAD: Final = "tickwheel rings at"

@@ -96,7 +96,7 @@ class Connections:
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         """
-        Wait for the lock that *statement* needs, because SQLite may not wait for this lock, and execute *statement*.
+        Execute *statement* as soon as its lock is free. Poll for the lock, because SQLite does not always wait for it.
         """
         give_up = None
         while True:

@@ -77,8 +77,8 @@ def is_far(job: Job, now: int) -> bool:
     """
     Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1 (see `_runs`).
 
-    Recurring jobs stay on the near level, because their list does not read the far level. So do jobs with large
-    payloads, because each fills pages of its own.
+    Recurring jobs stay on the near level, because the query that lists them reads only that level. Jobs with large
+    payloads also stay there, because they would not share pages in a slot.
     """
     return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
 
@@ -157,7 +157,7 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark far jobs as deleted by their *generations*; return a lower bound of the number of pages changed.
+    Mark the far jobs that have these *generations* as deleted. Return the minimum number of pages that this changes.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])

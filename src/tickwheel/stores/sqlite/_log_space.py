@@ -1,9 +1,9 @@
 """
 Zeros behind the end of the write-ahead log, which the next commits overwrite.
 
-A commit that makes the log's file larger also waits until the file system has stored the new size and blocks. This
-doubles its time. After a checkpoint SQLite writes the log again from its beginning, so the space is needed once. SQLite
-ignores the zeros, because a page is valid only with the current salt of the log.
+A commit that enlarges the log's file must also wait until the file system has stored the new size and blocks, which
+doubles the commit's time. The zeros are written only once, because after a checkpoint SQLite overwrites the log from
+its beginning. SQLite ignores the zeros, because a page is valid only with the current salt of the log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LogSpace:
         """
         Write zeros behind the end of the log if a small commit has made it larger.
 
-        The caller must be in a write transaction, so that no process writes to the log, and commits the zeros with it.
+        Call this within a write transaction: no other process then writes to the log, and the commit syncs the zeros.
         """
         with suppress(OSError), open(self._path, "r+b", buffering=0) as log:  # noqa: PTH123 - a Path costs more
             found = os.fstat(log.fileno())

@@ -101,7 +101,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* for the keys that the query *keys* finds. Run it once for each of *shelves*, if any.
+    Return the query *name* over the keys that the query *keys* finds; with *shelves*, *keys* searches each of them.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")
