@@ -87,7 +87,7 @@ class Flight:
     """
     One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
 
-    If *is_background*, the flight continues without waiters. *timeout_s* is the maximum time that a waiter waits.
+    A flight with *is_background* True continues without waiters. *timeout_s* is the maximum time that a waiter waits.
     """
 
     __slots__ = (

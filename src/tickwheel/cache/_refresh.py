@@ -26,12 +26,12 @@ class Refresh:
     old value stays as long as it may be returned.
 
     Args:
-        ahead: Length in seconds of the last part of a lifetime, in which a call returns the present value and loads a
-            new one in the background. If the lifetime is not longer than *ahead*, the last part is its second half.
-        stale_while_revalidate: Seconds after the end of a lifetime in which a call returns the expired value and loads
-            a new one in the background.
-        stale_if_error: Seconds after the end of a lifetime in which a call returns the expired value if the load of a
-            new one fails, unless the value was removed during the load.
+        ahead: Length in seconds of the last part of a lifetime. During this part, a call returns the present value and
+            loads a new value in the background. If a lifetime is not longer than *ahead*, its second half is this part.
+        stale_while_revalidate: Seconds after the end of a lifetime during which a call returns the expired value and
+            loads a new value in the background.
+        stale_if_error: Seconds after the end of a lifetime during which a call whose load fails returns the expired
+            value, unless that value was removed during the load.
         loads_max: Maximum number of background loads at once.
         retry_after: Minimum seconds between a failed load of a key and its next load, while there is a value that may
             be returned. 0 to try at each call.

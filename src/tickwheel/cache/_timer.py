@@ -175,7 +175,7 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
     Convert a number of seconds or a timedelta to nanoseconds, rounded up; `inf` becomes NEVER.
 
-    Timedeltas of NumPy and pandas are allowed. If *is_signed*, a negative duration counts as 0.
+    Timedeltas of NumPy and pandas are allowed. If *is_signed* is True, a negative duration counts as 0.
     """
     if duration is None:
         message = f"{name} is None: pass seconds as a number, math.inf for no end"

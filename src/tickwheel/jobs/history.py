@@ -22,8 +22,8 @@ class Actor:
     """
     The author of a write, for the history.
 
-    *name* is the name of a process, or of a service's token. If *is_always*, all acts are recorded; if not, only acts
-    on recurring jobs. *bulk* is the name of the bulk act that the write is part of, or None.
+    *name* is the name of a process, or of a service's token. If *is_always* is False, only acts on recurring jobs are
+    recorded; if True, all acts. *bulk* is the name of the bulk act that the write is part of, or None.
     """
 
     name: str

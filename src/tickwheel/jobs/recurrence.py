@@ -140,7 +140,7 @@ class Overlap(StrEnum):
 
 class Ended(NamedTuple):
     """
-    The end of a run after which its node could not compute the next run. The job is not due until another node can.
+    The end of a run, if its node could not compute the next run. The job is not due until another node has done so.
 
     Attributes:
         has_run: True if the run that ended counts as a run of the series. A skipped run does not count.

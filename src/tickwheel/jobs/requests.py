@@ -305,8 +305,8 @@ def set_writes(
     """
     Return the writes of *requests*, in order.
 
-    Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). With
-    *is_estimate*, the store recomputes the due times from its own clock. A write has *clock_step* if its due time is
+    Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). If
+    *is_estimate* is True, the store corrects the due times by its clock. A write has *clock_step* if its due time is
     relative. The fields that consecutive requests share are validated once.
     """
     writes: list[Set] = []

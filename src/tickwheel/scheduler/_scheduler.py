@@ -142,9 +142,9 @@ class Scheduler(Fleet):
         """
         Set the job of *key*. The default `mode` replaces a pending job of that key.
 
-        The job is durable when the call returns. An existing recurring job continues, and keeps its next run, a run
-        that is running or due, its attempts and its count of runs. If rule and payload are unchanged, nothing is
-        written, so a program may set its recurring jobs at each start.
+        The job is durable when the call returns. An existing recurring job continues: its next run, a run that is due
+        or in progress, the attempts and the count of runs stay. If rule and payload are unchanged, nothing is written,
+        so a program may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.

@@ -45,7 +45,7 @@ class Unstarted:
 
     def end(self, *, is_started: bool = False) -> None:
         """
-        Stop watching. Unless the scheduler *is_started*, warn if jobs are left. May be called twice.
+        Stop watching. If the scheduler was not started, and jobs are left, warn. May be called twice.
         """
         with self._lock:
             is_done, self._is_done = self._is_done, True

@@ -113,7 +113,7 @@ class Plan:
         Sort *writes* by kind, and refuse writes of an owner whose epoch is not in *epochs*.
 
         Raises:
-            WrongGuessError: If *is_guessing* and a key has writes of two kinds, whose order may matter.
+            WrongGuessError: If *is_guessing* is True, and a key has writes of two kinds, whose order may matter.
         """
         plan = cls([NOT_OWNER] * len(writes), writes, shard_of)
         answers, begins, ends, careful, keys = plan.answers, plan.begins, plan.ends, plan.careful, plan.careful_keys

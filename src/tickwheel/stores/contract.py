@@ -2,7 +2,7 @@
 The protocol of a store, which keeps jobs until they are due.
 
 A store is passive and synchronous. The scheduler's writer thread collects the writes of callers into batches and passes
-them to `apply`. Each batch is one transaction, so group commit is written once for all stores.
+them to `apply`. Each batch is one transaction. No store therefore needs its own code for group commits.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Store(Protocol):
         """
         Return the due jobs and the changes for each of *cursors*, in the order of *cursors*, with one query.
 
-        For each shard, the due jobs are those that `due` returns after the cursor, followed by the next pending job.
+        For each shard, `due` has the jobs that the method `due` returns after the cursor, and `following` the next job.
         The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
         Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
         without a mark gets no changes, but a mark.
@@ -485,5 +485,5 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations whose attempt still counts, each with True if the owner has reported the attempt's start.
+        Map each generation whose attempt still counts to True if the owner has reported the start, and to False if not.
         """

@@ -7,7 +7,7 @@ The pull target: firings wait in a named queue for workers in any language.
                              no worker has asked for 1 s          it waits in the store; the attempt does not count
                              it is moved, cancelled or set again  it is dropped
     leased                   it is acknowledged                   it is done
-                             it is refused                        it is retried, or dead
+                             its worker reports a failure         it is retried, or dead
                              its job is cancelled                 the job ends, and the worker is refused
                              another node gets its shard          the worker is refused, and that node fires it again
                              the lease ends                       the attempt has failed: it is retried, or dead

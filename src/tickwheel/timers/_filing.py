@@ -1,8 +1,8 @@
 """
 The set of pending timers, and the wheel that contains them.
 
-During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter. At any call, a
-garbage collection may run a finalizer, or a signal its handler, and either may set, move or cancel timers. Therefore:
+During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter: at any call, a
+finalizer or a signal handler may run, and may set, move or cancel timers. Therefore:
 
 * The state of a timer (`live`, its `deadline`) is checked and changed without a call in between.
 * The wheel is updated from that state, one step at a time. A re-entrant call puts its timer into `_late`, and the
@@ -30,7 +30,7 @@ class Filing:
     The pending timers of one engine. The engine holds its lock for every call.
 
     *live* has the pending timers in order of arrival. *wheel* has an entry for each of them that is not in the batch
-    being fired. While *is_in_step*, a call of the wheel is running, and the wheel must not be called again.
+    being fired. *is_in_step* is True while a call of the wheel is running; the wheel must then not be called again.
     """
 
     def __init__(self, wheel: Wheel) -> None:

@@ -12,7 +12,7 @@ Ts = TypeVarTuple("Ts")
 
 def call_in(context: Context | None, call: Callable[[*Ts], R], *args: Unpack[Ts]) -> R:
     """
-    Call *call* in *context*, or in a copy if *context* is already entered. None is the current context.
+    Call *call* in *context*, or in a copy if *context* is already entered. If *context* is None, use the current one.
     """
     if context is None:
         return call(*args)

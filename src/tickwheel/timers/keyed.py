@@ -41,8 +41,8 @@ class Keyed(Keys, NonCopyable):
     """
     The keyed timers of an engine. All methods may be called from any thread.
 
-    If a firing and a cancel, set or move of an entry compete, the one that takes the lock first wins. A firing that
-    finds its timer moved does nothing, so the old firing never follows a move that returned True. *on_expire* is called
+    If a firing competes with a cancel, set or move of its entry, the first to take the lock wins. A firing does nothing
+    if its timer was moved, so no key expires at its old time after a move that returned True. *on_expire* is called
     with key and value, without a lock.
     """
 

@@ -376,7 +376,7 @@ class Periodic(TimerProxy):
 
     def _pass(self, now: Reading, missed: int, *, is_extra: bool) -> None:
         """
-        Move to the next time, unless this firing *is_extra*.
+        Move to the next time, unless this firing is additional (*is_extra*).
 
         One line makes all changes, so that an exception of a signal handler comes before or after all of them.
         """

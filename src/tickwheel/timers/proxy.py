@@ -40,7 +40,7 @@ class TimerProxy(ABC, NonCopyable):
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the user's deadline and remaining time, which may differ from those of the timer, *pending*.
+        Return the user's deadline and remaining time, which may differ from the times in *pending*, the engine's timer.
         """
         return pending.deadline, pending.remaining
 

@@ -25,9 +25,9 @@ ring cascades: its entries are filed again, each in a finer ring.
 |                   |               | entry leaves                                                                |
 
 The originals move tick by tick, `execute, shift, execute`, four hundred times a second even when idle. Here the counter
-jumps to the next occupied slot of any ring. The originals also confuse a delay near 2^32 ticks with one that is due in
-the current turn, and fire it at once. Here, entries that are due after the counter has wrapped wait in a heap, and are
-filed when their turn begins. So any delay fits, and the counter may wrap any number of times.
+jumps to the next occupied slot of any ring. The originals also mistake an entry due in nearly 2^32 ticks for an entry
+of the current turn, and fire it at once. Here, entries that are due after the counter has wrapped wait in a heap, and
+are filed when their turn begins. So any delay fits, and the counter may wrap any number of times.
 
 The source: the `timer_list` wheel of Linux up to 4.7, and `skynet_timer.c` of Cloud Wu's skynet.
 

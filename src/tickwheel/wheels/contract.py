@@ -7,8 +7,8 @@ The promise
 1. Never early. No entry expires while the given time is before its deadline. Exactly at its deadline, it is due.
 2. Bounded lateness. An entry is late by at most one tick, plus the driver's wake-up, plus the work queued before it.
 3. Ordered. One `advance` delivers its entries in order of deadline, and equal deadlines in the order in which they were
-   set. A design that cannot distinguish deadlines inside a tick orders by tick, then first set
-   (`Abilities.exact_order`).
+   set. A design that cannot distinguish deadlines inside a tick delivers by tick, and within a tick in the order of
+   arrival (`Abilities.exact_order`).
 4. One outcome. An entry either expires or is cancelled (alone, or with all others by a drain), once.
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.

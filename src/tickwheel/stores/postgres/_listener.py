@@ -30,7 +30,7 @@ _MERGED_S: Final = 1.0
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
-Maximum interval between polls for the end of a joined transaction. Most end soon, so the first intervals are short.
+Maximum interval between polls for a joined transaction's end. Most transactions are short; so are the first intervals.
 """
 
 
@@ -47,7 +47,7 @@ class Notifier:
 
     def notify(self, shards: Collection[int], number: str = "", *, is_soon: bool = True) -> None:
         """
-        Queue a notification for the owners of *shards*. Unless *is_soon*, the notification may wait a second.
+        Queue a notification for the owners of *shards*. If *is_soon* is False, the notification may wait a second.
 
         If a transaction *number* is given, the notification is sent after that transaction has committed.
         """

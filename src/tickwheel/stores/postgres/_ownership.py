@@ -57,7 +57,7 @@ def view(
 
     First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases;
     one may be this owner's own session on a dead connection. Then shortens leases written before the clock was set
-    back, so that they expire in time. If *is_taking*, expires leases whose guard session has ended.
+    back, so that they expire in time. If *is_taking* is True, expires leases whose guard session has ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -80,7 +80,7 @@ def keep(
     connections: Connections, owner: str, lease_ms: int, seen: View, slot: int, *, is_taking: bool
 ) -> tuple[list[Lease], list[CutOff]]:
     """
-    Renew the leases of *owner*, and if *is_taking* take free ones, in one round trip.
+    Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
     Releases leases beyond the owner's fair share. Takes shards up to this share, and all free tails. Does not wait for
     row locks. The second result has the attempts in locked rows, to be recovered later; the list *slot* has their keys.

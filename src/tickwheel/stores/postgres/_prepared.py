@@ -1,8 +1,8 @@
 """
 Statements that a connection has prepared, executed without the driver's cursors.
 
-To write one job, a cursor costs the client more than all its other work. This module uses the driver's documented
-binding of libpq, and waits for answers as the driver's cursors do.
+For the write of one job, a cursor takes longer than all other work of the client. This module uses the driver's
+documented binding of libpq, and waits for answers as the driver's cursors do.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Connections:
         """
         Run the script *name*, and return its reply. The script is loaded again if the server has lost it.
 
-        The time limit is *calls* times the limit of one call. If a call with *is_write* fails, its outcome is unknown.
+        The time limit is *calls* times the limit of one call. If a write (*is_write*) fails, its outcome is unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)

@@ -82,7 +82,7 @@ class PartitionedLeases:
 
     def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
         """
-        Renew the leases in all partitions concurrently; with *may_take*, also take free shards.
+        Renew the leases in all partitions concurrently; if *may_take* is True, also take free shards.
 
         If a partition does not answer, the node continues to fire its jobs, and keeps the leases in that partition for
         half of their length. An error is raised only if no partition answers, this node owns nothing yet, or the error

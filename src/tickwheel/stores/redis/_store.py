@@ -385,7 +385,7 @@ class RedisStore:
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """
-        Renew the leases of *owner* and, if *may_take*, take free ones; return the server's clock and the leases.
+        Renew the leases of *owner*; if *may_take* is True, take free shards. Return the server's clock and the leases.
         """
         connections = self._open_connections()
         connections.notice_server()

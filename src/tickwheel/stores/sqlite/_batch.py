@@ -385,7 +385,7 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows given as one flat list, because the garbage collector would visit each tuple.
+        Insert rows. *values* is one flat list, because the garbage collector would visit a tuple for each row.
         """
         if len(values) == width_of(name):  # most commits insert one job
             self._connection.execute(insert_rows(name, 1), values)

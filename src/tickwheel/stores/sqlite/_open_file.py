@@ -2,7 +2,7 @@
 The open file, with a check that the file's name still leads to it.
 
 If a file is deleted, renamed or replaced by a backup, SQLite continues to write to the open file, which has no name any
-more. If this happens to its log (`-wal`) or the log's index (`-shm`), the next process creates new ones, and two logs
+more. If this happens to the log (`-wal`) or the log's index (`-shm`), the next process creates new files, and two logs
 of one database destroy the database.
 """
 

@@ -2,8 +2,8 @@
 Reserved disk space, so that existing jobs can still be cancelled, started and finished on a full disk.
 
 Deleting a job also needs room, because the change goes to the log before it reaches the database. An owner therefore
-keeps a reserve file. Its size is that of the pages that the log will add to the database at a checkpoint. When the disk
-is full, the file is deleted, and new jobs are refused until it can be created again.
+keeps a reserve file, as large as the pages that the next checkpoint will add to the database. When the disk is full,
+the reserve file is deleted, and new jobs are refused until the file can be created again.
 """
 
 from __future__ import annotations

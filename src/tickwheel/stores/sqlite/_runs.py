@@ -53,7 +53,7 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move six keys for each of the *more* keys that the commit adds to shelf 1, so that each commit does a part.
+        Move six keys for each of the *more* keys that the commit adds to shelf 1: the commit's share of the merges.
         """
         self._owed += _OWED * more
         if self._owed < _SLICE:
