@@ -127,7 +127,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return an entry's set time and lifetime in nanoseconds, from two readings. Without *clock*, readings are seconds.
+    Return the time at which an entry was set and its lifetime, in ns. The readings are in s if *clock* is None.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))

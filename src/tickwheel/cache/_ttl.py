@@ -48,7 +48,7 @@ class TTLCache(BaseCache[K, V]):
         clock: A clock for a new wheel that expires entries on time.
         refresh: Rules for values that are about to expire, or have expired; None for no rules.
         max_age: Maximum lifetime of an entry after it was set, in seconds or a timedelta, even if lookups or `touch`
-            restart the ttl. With *sliding*, *ttl* is the idle timeout, and this is the absolute timeout.
+            restart the ttl. If *sliding* is True, *ttl* is the idle timeout, and *max_age* the absolute one.
         load_timeout: Maximum time of a load, in seconds or a timedelta; None for no limit. After this time, a task is
             cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 

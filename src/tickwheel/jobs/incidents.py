@@ -1,10 +1,10 @@
 """
 Groups dead letters by their cause. The groups are called incidents.
 
-Two dead letters are in one group if they have the same target and handler, the same line of the user's code raised them
-(if known), and their errors differ only in variable parts: numbers, ids and quoted values. Quoted names of the program
-are not variable: the key of a KeyError; the names in an AttributeError, NameError or ImportError; and names after words
-such as "table" or "column".
+Two dead letters are in one group if their target and handler are equal, their errors come from the same line of the
+user's code (if known), and the errors differ only in variable parts: numbers, ids and quoted values. These names of the
+program are not variable, although quoted: the key of a KeyError; the names in an AttributeError, NameError or
+ImportError; and names after words such as "table" or "column".
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: b
     """
     Return a canonical *recurrence* in words. Of its state, only the number of runs left is included.
 
-    *moment* converts an instant, in ms since the epoch, to text. With *explains_cron*, a cron line is preceded by its
-    meaning in English, if known.
+    *moment* converts an instant, in ms since the epoch, to text. If *explains_cron* is True, the meaning of a cron line
+    in English, if known, precedes the line.
     """
     rule = json.loads(recurrence)
     parts = _times(rule, explains_cron=explains_cron)

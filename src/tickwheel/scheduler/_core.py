@@ -186,7 +186,7 @@ class Core:
         """
         Return the wheel of the jobs, and a wheel for internal delays, in real time even under a manual clock.
 
-        Raises an UnsupportedError if the clock is a manual clock but the store has its own.
+        Raises an UnsupportedError if the clock is a manual clock, but the store has a clock, too.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

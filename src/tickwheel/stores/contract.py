@@ -82,7 +82,7 @@ class Lease:
     """
     The right to fire and settle (acknowledge) the jobs of a shard.
 
-    If an owner hands a shard over to a node that has less than its share, the running jobs stay with the old owner in a
+    If an owner hands a shard over to a node that has too few shards, the running jobs stay with the old owner in a
     separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than normal shards. A tail
     does not count towards a share, and disappears when it is empty. If the owner of a tail has ended, the first node
     that asks takes the tail over.
@@ -323,8 +323,8 @@ class Store(Protocol):
         """
         Delete at most *limit* records of the history, oldest first; return the number, 0 if there is nothing to delete.
 
-        Deletes, in this order: records older than *since* (ms since the epoch); the log of acts beyond its newest
-        10,000; each key's records that are not in that log, beyond the newest *per_key*; and the oldest of these beyond
+        Deletes, in this order: records older than *since* (ms since the epoch); records of the log of acts, except the
+        newest 10,000; and of all other records, those beyond the newest *per_key* of each key, then the oldest beyond
         *total*. Any node may call this. If two nodes call it concurrently, one of them does the work.
         """
 

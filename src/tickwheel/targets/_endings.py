@@ -1,5 +1,5 @@
 """
-Remembers leases that have ended, so that a worker that settles a firing late or again gets the firing's result.
+Remembers ended leases. A worker that settles a firing late, or a second time, then gets the result of the firing.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class Link(Generic[_T]):
         Send the message of *firing* with *publish*. If the message was sent earlier, only wait for the answer again.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
-        message, and NotTakenError if the receiver does not take it for another reason. A message that is refused, or
-        not taken for a day, raises a DeliveryError here.
+        message, and NotTakenError if the receiver does not take it for another reason. `deliver` itself raises a
+        DeliveryError for a message that is refused, or not taken for a day.
         """
         name = firing.message_id
         sending = self._sending.get(name)

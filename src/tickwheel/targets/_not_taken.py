@@ -1,5 +1,5 @@
 """
-Messages that a receiver did not take for a reason other than the message.
+Messages that a receiver did not take, for a reason that is not in the message.
 
 The job waits, and no attempt counts, until the job `expires`, but at most for a day. After that, each try is a failed
 attempt. The start of the wait is stored with the job's error, so that a restart or a change of nodes does not reset the
@@ -24,7 +24,7 @@ _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 class NotTakenError(Exception):
     """
-    A message was not taken, for a *reason* other than the message.
+    A message was not taken, for a *reason* that is not in the message.
 
     *is_up* is True if the receiver works, and None if its state is unknown, as after a broken connection. *is_full* is
     True if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver requests.

@@ -9,8 +9,8 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
     502, 504, no answer          the job waits and uses no attempt: the receiver cannot be reached
     any other status             a failed attempt; redirects are not followed
 
-If a receiver (scheme, host and port) fails to answer, or answers 5xx other than 503, several times in a row, its jobs
-are delayed for a while and use no attempt. Then one of these jobs probes the receiver.
+After several failures of a receiver (scheme, host and port) in a row, its jobs are delayed for a while and use no
+attempt. Then one of these jobs probes the receiver. A failure is a missing answer, or a status 5xx other than 503.
 
 After a URL answers 429 or 503 (the URL is full), its requests are paced (see `_pace`): each job gets a time at which
 its request is sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver

@@ -11,9 +11,8 @@ class Run(Coroutine[Any, Any, Any]):
     """
     A wrapper that calls *then* when its coroutine ends, even if the coroutine is closed before its first step.
 
-    *then* is called once, at the latest when the coroutine is dropped. If an exception interrupts *then*, *then* is
-    called once more. This is a class because a `finally` in an `async def` would not run if the coroutine never
-    started.
+    *then* is called at the latest when the coroutine is dropped: once, or again if an exception interrupts it. This is
+    a class, because a `finally` in an `async def` would not run if the coroutine never started.
     """
 
     _then: Callable[[], object] | None = None

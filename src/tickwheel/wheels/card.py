@@ -4,8 +4,8 @@ Internal: the card of a design: its name, its options, its limits, and the geome
 Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
 about geometry follows from three costs:
 
-* Ticks cause lateness. A tick of one percent of the shortest delays that matter is not noticeable; only a tenth of all
-  delays are shorter than those.
+* Ticks cause lateness. A tick is not noticeable if it is one percent of the shortest delays that matter. Only a tenth
+  of all delays are so short that they do not matter.
 * Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
   each slot to hold only a handful of timers at the peak.
 * Levels cause cascades. A hierarchical wheel files each entry again at most once per level.

@@ -11,8 +11,8 @@ The counter of ticks has 32 bits, and each ring uses some of them:
     far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
     later    a heap   the rest               2^32 ticks      -
 
-An entry is in the finest ring for which its tick and the counter agree in all bits above that ring's bits. (If they
-differ, the entry is beyond the current turn of the ring.) At the end of a ring's turn, the next slot of the coarser
+An entry is in the finest ring for which its tick and the counter agree in all bits above that ring's bits. (If these
+bits differ, the entry is beyond the ring's current turn.) At the end of a ring's turn, the next slot of the coarser
 ring cascades: its entries are filed again, each in a finer ring.
 
 | operation         | cost          | why                                                                         |

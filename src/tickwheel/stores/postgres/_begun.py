@@ -1,5 +1,5 @@
 """
-The lists of jobs that this owner has begun, in which a takeover finds the jobs that still run.
+The lists of jobs that this owner has begun. A takeover reads them to find the jobs that still run.
 
 Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
 ended, a later transaction uses the row again. The end of a job changes no list, so a list may contain ended jobs.
