@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 @runtime_checkable
 class Timer(Protocol):
     """
-    A handle of one timer. The timer is pending, then firing, then fired; or it is pending, then cancelled.
+    A handle of one timer. A timer is first pending. Then it is either cancelled, or firing and finally fired.
 
     All methods may be called from any thread, at any time, also after the end. None of them runs the callback.
     """

@@ -137,7 +137,7 @@ class WheelEngine(BulkVerbs):
 
     def _stand_at_now(self) -> None:
         """
-        Advance a wheel with ticks to now, because the wheel files entries and measures its span from its own time.
+        Advance a wheel with ticks to now, because such a wheel measures its span from its last `advance`.
         """
         if self._has_ticks:
             now = self.clock.monotonic_ns()

@@ -1,8 +1,8 @@
 """
 Internal: the times of a series at an interval, in fixed phase.
 
-The time of firing n is first + n * interval. The interval is rounded to whole nanoseconds, like a delay. So
-call_every(0.1) fires at the times of call_later(n * 0.1), and errors do not add up. The user chooses the policy for
+The time of firing n is first + n * interval, where the interval is rounded to whole nanoseconds, like a delay. Errors
+therefore do not add up: call_every(0.1) fires at the times of call_later(n * 0.1). The user chooses the policy for
 missed firings, as in tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5

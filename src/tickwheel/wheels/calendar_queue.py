@@ -14,14 +14,14 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | `insert`          | O(1) on average | a page holds a few entries, which are kept in order                     |
 | `cancel`, move    | O(1) on average | a search by halves in one page                                          |
 | `advance`         | O(1) on average | for each entry: the next occupied page is a few days on                 |
-| `next_expiration` | O(1) on average | the earliest entry is remembered; after it has left, a search from      |
-|                   |                 | today on, through all days if nothing is due this year                  |
+| `next_expiration` | O(1) on average | the earliest entry is remembered; after its end, a search from today on |
+|                   |                 | (through all pages if no entry is for this year)                        |
 | growing           | O(n)            | when the number of entries has doubled or halved; O(1) for each entry,  |
 |                   |                 | on average                                                              |
 
-"On average" is the weak point: a width that suits most entries may crowd the rest into one page, and a page of n
-entries is a sorted list of n. Wheels with ticks do not have this weakness, so timers use them. Simulators use calendar
-queues, because their next event is always near the last one.
+"On average" is the weak point: a width that suits most entries may crowd all other entries into one page, and then an
+insert into the page's sorted list is slow. Wheels with ticks do not have this weakness, so timers use such wheels.
+Simulators use calendar queues, because their next event is always near the last one.
 
 The source: R. Brown, "Calendar Queues: A Fast O(1) Priority Queue Implementation for the Simulation Event Set Problem",
 Communications of the ACM 31 (10), 1988. Brown takes the width from a sample of the separations. Here the width is the

@@ -7,8 +7,8 @@ A queue whose items can be taken once their delay has passed.
                                          ^ take()     ^ take()
 
 One of the threads in `take` is the leader. Only the leader waits for the first item's time; the other threads wait to
-be woken. A thread that leaves with an item wakes one thread, and so does a thread that offers an earlier item; the
-woken thread becomes the next leader. So each item wakes only one thread.
+be woken. A thread that leaves with an item, or offers an earlier item, wakes one other thread, which becomes the next
+leader. So each item wakes only one thread.
 
 The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al.,
 "Pattern-Oriented Software Architecture", volume 2.

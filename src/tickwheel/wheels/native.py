@@ -7,8 +7,8 @@ The wheel of the native core, the default.
     2        64^2             64^3                   and no deadline is clamped
     ...
 
-Entries are filed by slot, and expire by their exact deadline, because a slot is sorted once when its span begins.
-`crates/wheel` has the algorithm and its table of costs. This module wraps it in the protocol.
+Entries are filed by slot, but expire at their exact deadlines: when the span of a slot begins, the slot is sorted.
+`crates/wheel` has the algorithm and its table of costs. This module wraps the crate in the protocol.
 
     >>> wheel = NativeWheel()
     >>> tea = wheel.insert(240, "tea")

@@ -16,7 +16,7 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | `next_expiration` | O(n / slots)     | after the earliest entry has left: for each slot up to the first  |
 |                   |                  | with an entry of this round; O(n) if this round has no entry      |
 
-Any delay fits, but a long delay costs some time in every turn. So make the ring longer than the common delays.
+Any delay fits, but an entry with a long delay costs time in every turn. Make the ring longer than common delays.
 
 The originals (Netty's `HashedWheelTimer`, go-zero's "circle") store a countdown of rounds in each entry, and lower it
 at every pass. So they must visit every tick, even in an idle wheel. Here an entry's round is absolute: a pass only
