@@ -240,9 +240,7 @@ def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
 
 def test_acknowledgements_do_not_take_along_many_claims(make_armer, begun):
     """
-    If there are more than a few claims, they do not join a commit of acknowledgements.
-
-    So many claims are worth a separate commit.
+    If more than a few claims are waiting, they get a commit of their own, and do not join one of acknowledgements.
     """
     claims = make_armer(now_ms := 1_000_000_000_000)
     claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))

@@ -202,14 +202,13 @@ class Client:
         """
         Return the writer; raise a `ReentrantError` on its own thread, because that thread would wait for itself.
         """
-        writer = self.opening.writer or self.opening.open()
+        writer = self.opened()
         if writer.is_inside():
             call = f"{verb} in a hook"
             raise ReentrantError(call)
         if "django.db" in sys.modules:
             refuse_own_wait(self.store.url)
-        if self.clock.is_stale:
-            self.sample()
+        self.refresh()
         return writer
 
     def _set_writes(

@@ -315,7 +315,8 @@ class Completer:
             if not is_alone:
                 self._part(batch)
                 return
-            if not [entry for entry in batch if _put_in_ascii(entry)]:
+            are_changed = [_put_in_ascii(entry) for entry in batch]
+            if not any(are_changed):
                 pause_s = _LATER_S
         try:
             self._pacer.call_later(pause_s, partial(self._post, batch, is_again=True, is_alone=is_alone))

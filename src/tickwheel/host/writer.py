@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.host.promise import Promise
@@ -137,7 +137,7 @@ class Writer:
         is_shared = not store.abilities.has_many_writers
         self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
         self._room = runtime.condition(self._lock)
-        self._closing, self._is_closing = runtime.event(), False
+        self._closing = runtime.event()
         self._few: _Queue = deque()
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
@@ -235,11 +235,9 @@ class Writer:
         The *writes* stay together in one commit. One call of *done* receives all answers, without a future, lock or
         wake-up. A small batch overtakes a large one, unless *in_turn* is True.
         """
-        if self._pid != os.getpid():
-            self._refuse_process()
+        self._check_process()
         with self._lock:
-            if self._is_closing or sys.is_finalizing():  # at exit its thread is frozen and answers no more
-                raise ClosedError("scheduler")
+            self._check_open()
             (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done, False))
             if not self._gathering:
                 self._own_work.notify()
@@ -285,7 +283,6 @@ class Writer:
         Return True if everything was written within *timeout_s*. After that time, each remaining write is tried once.
         """
         with self._lock:
-            self._is_closing = True
             self._closing.set()
             self._own_work.notify()
             self._callers_work.notify()
@@ -298,8 +295,7 @@ class Writer:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None, *, waits: bool = False) -> None:
-        if self._pid != os.getpid():
-            self._refuse_process()
+        self._check_process()
         if waits and len(entries) == 1 and self._is_idle() and self._wrote_here(entries):
             return
         with self._lock:
@@ -322,7 +318,7 @@ class Writer:
                 self._inside.add(thread)  # first: a finalizer that runs from here on must not wait for this turn
                 with self._callers_turn:
                     # The thread takes entries in its turn: earlier entries are written, or visible here.
-                    if not (any(self._callers_queues) or self._is_closing or sys.is_finalizing()):
+                    if not (any(self._callers_queues) or self._closing.is_set() or sys.is_finalizing()):
                         was_written = True
                         self._context.run(self._write, entries, is_patient=False)
             except BaseException:  # raised from another thread: the commit may have taken effect unannounced
@@ -344,7 +340,7 @@ class Writer:
             return
         try:
             self._inside.add(thread)
-            if not (self._is_closing or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
+            if not (self._closing.is_set() or sys.is_finalizing()) and (entries := self._take(self._own_queues)):
                 self._own_context.run(self._write, entries, is_patient=False)
         except BaseException:
             if entries and self._on_unknown is not None:
@@ -364,12 +360,13 @@ class Writer:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._is_closing or sys.is_finalizing():
+        if self._closing.is_set() or sys.is_finalizing():  # at exit its thread is frozen and answers no more
             raise ClosedError("scheduler")
 
-    def _refuse_process(self) -> NoReturn:
-        what = f"{self._store.url} was opened before a fork"
-        raise StoreError(what, "make a new scheduler in the child process")
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            what = f"{self._store.url} was opened before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
 
     def _run(self, work: threading.Condition, turn: threading.Lock, queues: list[_Queue]) -> None:
         while True:
