@@ -141,15 +141,8 @@ class Batch:
 
     def _create(self, write: Set) -> Answer:
         answer = created(write, self._next_generation(), self._now)
-        job = answer.job
-        assert job is not None
-        if self._is_owner:
-            if job.due_at < self._floor:
-                self._lower_floor((job,))
-            self._insert_jobs((job,))
-            self._insert_keys((job,))
-        else:
-            self._store_all(Differences(new=[job]))
+        assert answer.job is not None
+        self._store(Differences(new=[answer.job]))
         self._write_ledger()
         return answer
 
