@@ -78,6 +78,18 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
+def start(scheduler: Scheduler) -> None:
+    """
+    Start *scheduler* as soon as the lock of the killed owner is free, and the server answers.
+    """
+    while True:
+        try:
+            scheduler.start()
+            break
+        except StoreError:
+            time.sleep(0.01)  # no signal says that the lock is free
+
+
 def own(folder: Path, url: str, fate: Fate) -> None:
     """
     Run the owner until it is killed.
@@ -96,12 +108,7 @@ def own(folder: Path, url: str, fate: Fate) -> None:
             append(folder / "settled", f"{event.key}/{event.generation}/{event.attempt}")
 
     scheduler.subscribe(settled)
-    while True:
-        try:
-            scheduler.start()
-            break
-        except StoreError:
-            time.sleep(0.01)  # the lock of the killed owner is not free yet, or the server is starting
+    start(scheduler)
     append(folder / "owners", str(os.getpid()))
     signal.pause()
 

@@ -31,10 +31,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kill9 import LEASE_S, PATIENCE_S, RETRY, after_settled, connected, url_of
+from kill9 import LEASE_S, PATIENCE_S, RETRY, after_settled, connected, start, url_of
 
 from tickwheel.observe.events import JobSucceeded
-from tickwheel.scheduler import Firing, Outcome, Scheduler, SchedulerOptions, SetRequest, StoreError
+from tickwheel.scheduler import Firing, Outcome, Scheduler, SchedulerOptions, SetRequest
 
 __all__ = ["Result", "own", "prove"]
 
@@ -120,12 +120,7 @@ def own(folder: Path, url: str, seed: int, *, is_last: bool) -> None:
 
     if dice.random() < 0.5:
         scheduler.subscribe(settled)
-    while True:
-        try:
-            scheduler.start()
-            break
-        except StoreError:
-            time.sleep(0.01)  # the lock of the killed node is not free yet
+    start(scheduler)
     logs["owners"].add([life])
     for caller in range(0 if is_last else CALLERS):
         numbers = random.Random(dice.random())

@@ -31,7 +31,7 @@ from tickwheel.stores.sqlite import SqliteStore, _connections, _far, _log_space,
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
-__all__ = ["Image", "Result", "memory", "prove", "reopened", "store_of"]
+__all__ = ["Image", "Result", "asked", "memory", "prove", "reopened", "store_of"]
 
 CUTS_A_RUN = 20
 BATCHES = 60
@@ -237,17 +237,24 @@ def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
     return result
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def asked(about: str | None) -> tuple[int, int, str]:
+    """
+    Return the number of cuts, the seed and the level of `synchronous` that the command line asks for.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--synchronous", choices=("full", "normal", "off"), default="full")
     options = parser.parse_args()
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    result = prove(options.cuts, seed, options.synchronous)
+    return options.cuts, options.seed, options.synchronous
+
+
+def main() -> int:
+    cuts, seed, synchronous = asked(__doc__)
+    result = prove(cuts, seed, synchronous)
     print(
         f"cuts {result.cuts}, acknowledged {result.acknowledged}, lost {result.lost}, corrupt {result.corrupt}, "
-        f"synchronous {options.synchronous}, seed {seed}"
+        f"synchronous {synchronous}, seed {seed}"
     )
     for line in result.said:
         print(f"  {line}", file=sys.stderr)

@@ -21,7 +21,6 @@ With `--synchronous normal` or `off` jobs must be lost; then the exit code is 1.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sqlite3
 import sys
@@ -33,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from power_cut import Image, memory, reopened, store_of
+from power_cut import Image, asked, memory, reopened, store_of
 from recorded_disk import RecordedDisk
 
 from tickwheel.jobs.errors import StoreError
@@ -256,17 +255,12 @@ def main() -> int:
     """
     Read the command line, run the proof, print one line, and return the exit code.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cuts", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--synchronous", choices=("full", "normal", "off"), default="full")
-    options = parser.parse_args()
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    result = prove(options.cuts, seed, options.synchronous)
+    cuts, seed, synchronous = asked(__doc__)
+    result = prove(cuts, seed, synchronous)
     print(
         f"cuts {result.cuts}, acknowledged {result.acknowledged}, lost {result.lost}, early {result.early}, "
         f"doubled {result.doubled}, uncounted {result.uncounted}, corrupt {result.corrupt}, "
-        f"synchronous {options.synchronous}, seed {seed}"
+        f"synchronous {synchronous}, seed {seed}"
     )
     for line in result.said:
         print(f"  {line}", file=sys.stderr)
