@@ -77,7 +77,7 @@ const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(HUG
     Err(_) => unreachable!(),
 };
 
-/// Return memory of the same size, on systems without huge pages, or `None` if there is no memory.
+/// Return memory of the size of a huge page, on systems without huge pages, or `None` if there is no memory.
 #[cfg(not(linux_calls))]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     // SAFETY: the layout is not empty.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// Return the value of *cell*, which is made on first use.
+/// Return the value of *cell*. The first call makes the value.
 #[inline]
 pub(crate) fn made_once<T>(cell: &'static OnceLock<T>, make: impl FnOnce() -> PyResult<T>) -> PyResult<&'static T> {
     cell.get().map_or_else(|| enter(cell, make), Ok)
@@ -37,7 +37,7 @@ fn enter_text(cell: &'static OnceLock<Py<PyString>>, py: Python<'_>, text: &str)
     cell.get_or_init(|| value)
 }
 
-/// Return the interned string of a literal.
+/// Return the interned string for a string literal.
 macro_rules! intern {
     ($py:expr, $text:expr) => {{
         static NAME: std::sync::OnceLock<pyo3::Py<pyo3::types::PyString>> = std::sync::OnceLock::new();

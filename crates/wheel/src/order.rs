@@ -124,7 +124,7 @@ impl<M: Memory> Order<M> {
     ///
     /// # Panics
     ///
-    /// If they do not agree; the message names the fault.
+    /// If the links do not agree; the message names the fault.
     pub fn check(&self) {
         let mut earlier = NIL;
         for index in self.iter() {

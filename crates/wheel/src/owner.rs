@@ -1,4 +1,4 @@
-//! Moves that the owner of an entry makes without the wheel; the wheel learns of them when the entry's slot begins.
+//! Moves of entries that the owner makes without the wheel. The wheel learns of a move when the entry's slot begins.
 
 use crate::due::Key;
 use crate::wheel::Wheel;

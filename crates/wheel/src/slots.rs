@@ -8,9 +8,9 @@ pub(crate) type Place = u16;
 
 /// The list of entries that were set during a turn and are already due; they wait for the next turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
-/// The place of an entry in the due run, where it is sorted and found by its sequence.
+/// The number that marks an entry of the due run. The run is sorted, and an entry in it is found by its sequence.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The place of an entry in the due heap; its `previous` field is its index in the heap.
+/// The number that marks an entry of the due heap. The `previous` field of the entry is its index in the heap.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
 /// A list of entries.
@@ -19,7 +19,7 @@ struct List {
     head: u32,
     tail: u32,
     len: usize,
-    /// A lower bound of the deadlines in the list, which is exact if `least_known` says so.
+    /// A lower bound of the deadlines in the list. It is the exact minimum if the list's bit in `least_known` is set.
     least: u64,
 }
 

@@ -185,12 +185,12 @@ impl<M: Memory> Table<M> {
         to.wrapping_sub(from) & (self.places.len() - 1)
     }
 
-    /// Verify that the search from the home place of each word finds the word exactly once, and that `len` is the
-    /// number of words.
+    /// Verify that a search from the home place of each word finds the word exactly once, and that `len` is the number
+    /// of words.
     ///
     /// # Panics
     ///
-    /// If not; the message names the fault.
+    /// If this does not hold; the message names the fault.
     pub fn check(&self) {
         let words = self.places.iter().filter(|&&word| word != EMPTY);
         assert_eq!(words.clone().count(), self.len, "the table counts its words");

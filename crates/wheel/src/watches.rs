@@ -73,7 +73,7 @@ impl Watches {
         self.of_all = self.writes;
     }
 
-    /// True if one of the ticket's keys was written or removed after the watch began.
+    /// True if one of the ticket's keys was written or removed after the ticket was made.
     #[must_use]
     pub fn is_written(&self, (since, tags): &Ticket) -> bool {
         let is_later = |tag| self.watched.get(tag).is_some_and(|watched| watched.written > *since);

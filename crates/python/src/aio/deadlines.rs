@@ -45,8 +45,8 @@ enum Source {
     Read(f64),
 }
 
-/// Two clocks, read one after the other, count as the same clock if their readings differ by at most this number of
-/// seconds.
+/// Maximum difference in seconds between the readings of two clocks that count as one clock. The two clocks are read
+/// one after the other.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -89,7 +89,7 @@ fn release(pending: &Pending<TimeoutObject>) {
 /// The timeouts of one loop, which may be of any kind. This object is made on first use.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
-    /// The loop.
+    /// The event loop to which the timeouts belong.
     pub(crate) home: Py<PyAny>,
     time: Source,
     /// An empty context, so that an armed handle keeps no context variables alive.

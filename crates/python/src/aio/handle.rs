@@ -240,7 +240,7 @@ pub(crate) unsafe fn visit_fields<E, F: FnMut(*mut ffi::PyObject) -> Result<(), 
     }
 }
 
-/// Pass a closure through the collector's C interface.
+/// Call the closure that the C interface of the collector passes as `arg`.
 unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     object: *mut ffi::PyObject,
     relay: *mut c_void,

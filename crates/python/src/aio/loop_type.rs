@@ -19,7 +19,7 @@ use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::once::made_once;
 
-/// `cancel()`: end the timer, and release its callback, arguments and wheel entry at once.
+/// `cancel()`: end the timer, remove it from the wheel, and release its callback and arguments at once.
 unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a handle, to which it holds a reference.
     unsafe {

@@ -75,7 +75,7 @@ pub(crate) fn cancelling(task: &Bound<'_, PyAny>) -> PyResult<i64> {
     task.call_method0(intern!(py, "cancelling"))?.extract()
 }
 
-/// Return the running task of a loop of this thread, or None.
+/// Return the running task of a loop, which must belong to the calling thread, or None.
 #[inline]
 pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match &Asyncio::get(py)?.tasks {
@@ -88,7 +88,7 @@ pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> Py
     }
 }
 
-/// Return None, or the error of a lookup in the table.
+/// Return None, or raise the error that a lookup in the table has set.
 #[cold]
 fn absent(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyErr::take(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
@@ -107,12 +107,12 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(home)
 }
 
-/// The running loop of a thread, as asyncio of 3.11 stores it: an object that also has the id of the process in which
-/// the loop was set.
+/// The running loop of a thread, as asyncio of Python 3.11 stores it: in an object that also stores the id of the
+/// process in which the loop was set.
 ///
-/// `get_running_loop` asks the system for the process id each time, because a fork may have inherited a loop. On an
-/// EPYC processor this call took 160 of the 490 ns of a whole timeout. A fork handler makes the call unnecessary; later
-/// versions of Python have such a handler.
+/// `get_running_loop` asks the system for the process id each time, because a process may have inherited the loop from
+/// its parent in a fork. On an EPYC processor this call took 160 of the 490 ns of a whole timeout. A fork handler makes
+/// the call unnecessary; later versions of Python have such a handler.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;
@@ -172,8 +172,8 @@ mod held {
         }
     }
 
-    /// Record the type of the thread's holder, if the holder has the layout of `Holder` and contains `home`, which is
-    /// the running loop that asyncio has just returned.
+    /// Record the type of the thread's `Holder`, if its layout is as expected and it contains `home`. The loop `home`
+    /// is what asyncio has just returned as the running loop.
     #[cold]
     pub(super) fn look(home: &Bound<'_, PyAny>) {
         WATCH.call_once(|| {

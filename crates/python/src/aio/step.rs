@@ -21,7 +21,8 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step. The first two states say which method the step is; the others follow once it was called.
+/// The state of a step. The first two states say which method the step stands for. The other states follow when the
+/// step is called and awaited.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -45,7 +46,7 @@ struct StepObject {
     stage: Stage,
 }
 
-/// A descriptor in the class: `Timeout.__aenter__` or `Timeout.__aexit__`.
+/// The descriptor that the class has as `__aenter__` or `__aexit__`; it makes the steps.
 #[repr(C)]
 struct StepMaker {
     ob_base: ffi::PyObject,
@@ -57,7 +58,8 @@ const KEPT: usize = 256;
 
 static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
-/// A StopIteration for reuse: a step takes it from here, and returns it if nothing else refers to it.
+/// A StopIteration that is kept for reuse. A step takes it from here, and returns it afterwards, unless other code
+/// still refers to it.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
 /// `tp_descr_get` of a maker: return a step for `timeout`, or the maker itself if it is looked up on the class.

@@ -145,7 +145,8 @@ impl Reader {
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }
 
-    /// Return the time of another asyncio loop. The loop's method `time` is called only if it is not asyncio's own.
+    /// Return the time of an asyncio loop that is not ours. The loop's method `time` is called only if it is not
+    /// asyncio's own.
     pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
         let (py, name) = (object.py(), intern!(object.py(), "time"));
         let time = object.getattr(name)?;

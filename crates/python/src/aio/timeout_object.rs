@@ -43,7 +43,7 @@ pub(crate) struct TimeoutObject {
     pub(crate) task: *mut ffi::PyObject,
     /// The `Deadlines` of its loop, or null before `timeout_at` is entered.
     pub(crate) deadlines: *mut ffi::PyObject,
-    /// The handle of a timeout that was already due when it was set.
+    /// The handle in the loop's ready list, if the timeout was already due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
     pub(crate) when: f64,
     /// The id of the entry while the timeout is in the wheel, or is due and about to expire; otherwise 0.
@@ -51,7 +51,7 @@ pub(crate) struct TimeoutObject {
     /// Number of pending cancellations of the task when the task entered the timeout.
     pub(crate) cancelling: i64,
     pub(crate) phase: Phase,
-    /// True if the deadline was later than the loop's time when the deadline was computed.
+    /// True if the deadline was still in the future when it was computed.
     pub(crate) is_ahead: bool,
 }
 

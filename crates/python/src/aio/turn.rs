@@ -84,10 +84,10 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
     })
 }
 
-/// The three kinds of handles that are run natively, each as long as its class has asyncio's own `_run`.
+/// The three classes of handles that are run natively. A class counts only while its `_run` is asyncio's own.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// Return the three kinds of handles, ours in the middle, with null for a kind whose `_run` was changed.
+/// Return the three classes of handles, with ours in the middle. A class whose `_run` was changed is null.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();

@@ -42,8 +42,8 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// Look the key up with the method of the subclass, which may pass another key on to this class. Return the tags of
-    /// all keys that this class receives during the look-up.
+    /// Look the key up with the method of the subclass, which may ask this class for a different key. Return the tags
+    /// of all keys that this class is asked for during this lookup.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;

@@ -426,8 +426,8 @@ impl Cache {
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. The slow path in Python gets values that become 0, because it refuses negative
-    /// values, and values that are too long for some clocks.
+    /// Convert *ttl* to nanoseconds. Two kinds of values take the slow path in Python, because it refuses some of them:
+    /// values that become 0, which may be negative, and values that are too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

@@ -73,7 +73,7 @@ pub(crate) enum Unless<'a> {
 /// The outcome of an insert.
 pub(crate) enum Put<'py> {
     Done,
-    /// The key already has this value, which was not changed.
+    /// The key already has a value, which is returned and was not changed.
     Kept(Bound<'py, PyAny>),
     /// The key was written or removed during the load, so nothing was stored.
     Overtaken,
@@ -85,7 +85,8 @@ impl Cache {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// Read one of the rules. Copying all of them would wait for recent stores to memory.
+    /// Return one of the rules. Only that rule is copied, because a copy of all rules would have to wait until earlier
+    /// writes to memory are complete.
     #[inline]
     pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
@@ -166,7 +167,7 @@ impl Cache {
         })
     }
 
-    /// Do any lookup: Python may have to hash and compare the key, and the key may be missing or expired.
+    /// Do a lookup of any kind. This may run Python code that hashes and compares the key.
     #[inline(never)]
     fn look_thoroughly<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
@@ -314,7 +315,8 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Report an expired value before its key gets the next value, and find the key again.
+    /// Report an expired value before it is replaced, and then find the entry of the key again, because the report may
+    /// have changed the cache.
     fn report_former(
         &self,
         key: &Bound<'_, PyAny>,

@@ -15,11 +15,12 @@ const NESTED: u32 = 2;
 pub(crate) enum Probe {
     Found(u32),
     Absent,
-    /// Python has to compare: this entry has the tag of the hash, and its key might be equal.
+    /// The entry has the tag of the hash, and its key might be equal. Python has to compare the two keys.
     Doubt(Id, Py<PyAny>),
 }
 
-/// The entries with the tag of one hash, each of which is returned once, even if Python code changes the cache.
+/// Iterates over the entries whose keys have hashes with one tag. It returns each entry at most once, even if Python
+/// code changes the cache during the iteration.
 #[derive(Default)]
 pub(crate) struct CollisionChain {
     seen: HashSet<Id>,

@@ -14,7 +14,7 @@ pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 /// Upper bound of relative times: 36 years, so that the sum of a relative time and a lifetime of up to [`LONGEST`] is
 /// below `NEVER`.
 const REACH: u64 = 1 << 60;
-/// The present as a relative time just after the origin was moved: 18 years, so that the clock may go back.
+/// The relative time that the present gets when the origin is moved: 18 years, so that the clock may go back that far.
 const BEHIND: u64 = 1 << 59;
 /// The longest finite lifetime: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
@@ -97,7 +97,8 @@ pub(crate) struct Store {
     /// Time for which an entry is kept after the end of its life, for `grade` only. The wheel's deadline is the end of
     /// this time.
     pub(crate) grace: u64,
-    /// The maximum age of a value since it was set, even if its life is restarted.
+    /// Maximum age of a value. The age counts from the time when the value was set, and a restart of its life does not
+    /// change it.
     pub(crate) max_age: u64,
     /// The end of each entry's maximum age by index, including the grace; empty if there is no `max_age`.
     pub(crate) ends: Vec<u64>,
@@ -132,11 +133,11 @@ impl Store {
         }
     }
 
-    /// Return the relative time of a reading. If the result would be too large, move the origin of all times in this
-    /// structure.
+    /// Return a reading of the clock as a relative time. If the result would be too large, move the origin of all
+    /// relative times in this structure.
     ///
-    /// A reading is converted only where it is used, so that no relative time from before a move of the origin is used
-    /// after it.
+    /// A move of the origin makes earlier relative times invalid. A reading is therefore converted only where it is
+    /// used.
     #[inline]
     pub(crate) fn at(&mut self, instant: Instant) -> u64 {
         let now = self.relative(instant);
@@ -286,8 +287,8 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore the full lifetime and the maximum age that an entry had in another cache. The entry was set with its
-    /// remaining lifetime, so only its current life is shorter.
+    /// Restore the lifetime and the maximum age that an entry had in another cache. The entry was inserted with its
+    /// remaining lifetime. This call sets the full lifetime, which counts from the next restart of the entry's life.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {

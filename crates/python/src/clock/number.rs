@@ -24,7 +24,7 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 /// A number of seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    /// A value of a floating-point type, which is not NaN.
+    /// A value of a floating-point type; never NaN.
     Float(f64),
     /// A value of an exact type in nanoseconds; `NEVER` and its negative also mean all values beyond them.
     Ns(i64),

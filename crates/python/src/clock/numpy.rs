@@ -98,7 +98,7 @@ struct Types {
     bool_: Py<PyType>,
     timedelta: Py<PyType>,
     array: Py<PyType>,
-    /// The units by NumPy's codes for them; empty if the memory layout is not as expected.
+    /// The units, indexed by the codes that NumPy uses for them. Empty if the memory layout is not as expected.
     codes: [Option<Unit>; 16],
 }
 
@@ -164,7 +164,7 @@ pub(super) fn is_timedelta(value: &Bound<'_, PyAny>) -> bool {
     types(value.py()).is_some_and(|types| is_sub(value, &types.timedelta))
 }
 
-/// For a `numpy.ndarray` return true if it is of exactly this type; for other objects return None.
+/// Return whether an object is exactly a `numpy.ndarray`, and not of a subclass; None if it is not a NumPy array.
 pub(super) fn is_plain_array(value: &Bound<'_, PyAny>) -> Option<bool> {
     let types = types(value.py())?;
     is_sub(value, &types.array).then(|| is_exact(value, &types.array))

@@ -107,7 +107,8 @@ fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
     Number::exact(us * 1_000, || us as f64 / 1e6)
 }
 
-/// Read a number of another library: exactly if it has `as_integer_ratio` or `__index__`, otherwise by `__float__`.
+/// Read a number of another library. The conversion is exact if the number has `as_integer_ratio` or `__index__`;
+/// otherwise `__float__` is called.
 #[cold]
 fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let py = value.py();

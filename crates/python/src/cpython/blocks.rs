@@ -1,8 +1,8 @@
-//! Memory for large numbers of objects of one kind, in huge pages.
+//! Memory in huge pages, for large numbers of objects of one kind.
 //!
-//! Such objects are accessed in random order, so each access needs another page, and looking the page up takes as long
-//! as fetching the object. A million handles take 23 pages of 2 MiB. As long as there are few objects, they come from
-//! the interpreter's allocator.
+//! The objects are accessed in random order, so that almost each access is to another page. Without huge pages, finding
+//! the page would take as long as fetching the object. A million handles take 23 huge pages of 2 MiB. The first objects
+//! come from the interpreter's allocator.
 
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};

@@ -37,7 +37,8 @@ const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the
 /// Number of words in the most common pack, of a callback and one argument. Dead packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of dead packs that are kept. As many dead handles are kept, and each of them may have had a pack.
+/// Maximum number of dead packs that are kept. It equals the number of dead handles that are kept, because each of them
+/// may have had a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);

@@ -116,7 +116,7 @@ mod by_lock {
             self.0.with(f)
         }
 
-        /// Call `f` with the value. This is the same as `with`, because no call may skip the lock.
+        /// Call `f` with the value. Without a GIL no call may skip the lock, so this function does the same as `with`.
         ///
         /// # Safety
         ///
@@ -132,7 +132,8 @@ mod by_lock {
     }
 }
 
-/// Run the body of a function that the interpreter calls: errors are raised, and a panic becomes an exception.
+/// Run `body`, the body of a function that the interpreter calls. An error of `body` is raised in Python, and a panic
+/// becomes an exception.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Methods as native functions of the interpreter. A wrapper that unpacks the arguments would alone take longer than
-//! setting a timer does.
+//! Methods that the interpreter calls as native functions. A wrapper that unpacks the arguments would alone take longer
+//! than setting a timer.
 
 use std::ffi::{c_int, CStr};
 
@@ -12,7 +12,7 @@ use crate::cpython::type_builder::Table;
 /// The flags of a function that reads its arguments, and their names, directly from the caller's array.
 const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
-/// A table of functions; in the table of a type, the last item is zeros.
+/// A table of functions. The last item of a type's table consists of zeros.
 pub(crate) type FastMethods<const N: usize> = Table<ffi::PyMethodDef, N>;
 
 /// Return a definition.

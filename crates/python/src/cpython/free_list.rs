@@ -61,7 +61,7 @@ impl<T> FreeList<T> {
         Ok(made)
     }
 
-    /// Keep a dead object, or call `free` for it if the list is full.
+    /// Keep a dead object for reuse. If the list is full, release the object's memory with `free`.
     ///
     /// # Safety
     ///

@@ -23,8 +23,8 @@ extern "C" fn tickwheel_park() {
 // This name, like all names here, is for the linker only: the module exports its entry and no other name.
 global_asm!(".hidden tickwheel_park");
 
-/// Defines a function that calls another with the same arguments, all of which are in registers, and returns its
-/// result.
+/// Defines a function that calls another function with its own arguments, and returns the result. All arguments are
+/// passed in registers.
 macro_rules! passing_on {
     ($name:ident, $call:literal, [$($before:literal),*], [$($after:literal),*] $(, $option:ident)?) => {
         global_asm!(

@@ -20,8 +20,8 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use crate::cpython::cell::guard;
 use crate::cpython::type_builder::KnownType;
 
-/// Maximum number of fast classes. Each class has a function of its own, which knows the fields of the class without a
-/// search.
+/// Maximum number of classes that `make_fast` changes. Each of them has its own native function, which knows the fields
+/// of the class without a search.
 const CLASSES: usize = 64;
 
 /// One field: the offset of its word, its name, and its default.
@@ -38,7 +38,8 @@ struct Known {
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The fast classes; null entries are free. `leads_nowhere` also looks up the type of a field's value here.
+/// The classes that `make_fast` has changed; null entries are free. `leads_nowhere` also looks up the type of a field's
+/// value here.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
 /// The type of all enumerations, whose members cannot lead to a cycle.
 static ENUM: KnownType = KnownType::new();
@@ -143,7 +144,7 @@ unsafe extern "C" fn allocate(kind: *mut ffi::PyTypeObject, items: ffi::Py_ssize
     unsafe { ffi::PyType_GenericAlloc(kind, items) }
 }
 
-/// Make an object as for any other class.
+/// Make an object by the class's `__init__`, as for any other class.
 #[cold]
 unsafe fn by_init(
     class: *mut ffi::PyObject,
@@ -215,7 +216,8 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
 
 type Probed<'py> = (Vec<Field>, Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
 
-/// Return the fields of a class, without their offsets, an object of the class, and the values of its fields.
+/// Make an object of a class, and return the fields of the class, the object, and the values of its fields. The offsets
+/// of the fields are not known yet.
 fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> PyResult<Probed<'py>> {
     let py = cls.py();
     let dataclasses = py.import("dataclasses")?;

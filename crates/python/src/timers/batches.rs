@@ -25,9 +25,9 @@ pub(crate) struct Firing {
 
 /// The kind of call of a batch's callback.
 pub(crate) enum Under {
-    /// In this turn; the field is the callback.
+    /// The call is made in this turn. The field is the callback.
     Turn(Py<PyAny>),
-    /// By a runner; the fields are the runner's timer, and the array for the callback.
+    /// The call is made by a runner. The fields are the runner's timer, and the array for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 
@@ -47,12 +47,12 @@ impl Firing {
     }
 }
 
-/// The earlier call of a timer that was rescheduled, if that call still waits for a worker. `settle` prevents it, and
-/// must be called while no cell is entered.
+/// The earlier call of a timer that was rescheduled, if a worker has not begun this call yet. `settle` prevents the
+/// call, and must be called while no cell is entered.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
-    /// Remove the timer from a call that waits for a worker.
+    /// Prevent the call: remove the timer from the ids that wait for a worker.
     pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
         // SAFETY: the reference keeps the timer alive, and `flush` has made the timer.

@@ -38,7 +38,8 @@ pub(crate) struct TimerObject {
     pub(crate) call: Callback,
 }
 
-/// Objects of a free-threaded interpreter are 16 bytes larger than those of other interpreters.
+/// Maximum size of a handle in bytes. Objects of a free-threaded interpreter are 16 bytes larger than those of other
+/// interpreters.
 const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 

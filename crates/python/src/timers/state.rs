@@ -11,7 +11,7 @@ use crate::timers::handle::CANCELLED;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{Held, Payload, Timers};
 
-/// The state that the GIL protects.
+/// The data of an engine. The GIL protects it.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Payload, Timers>,
     pub(crate) batches: Batches,

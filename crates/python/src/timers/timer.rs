@@ -121,8 +121,8 @@ impl TimerObject {
         }
     }
 
-    /// Record that a waiting firing will never be called, so that the timer counts as fired. This runs Python, so no
-    /// cell may be entered.
+    /// Record that a firing that waited for a worker was dropped. The timer then counts as fired. This runs Python, so
+    /// no cell may be entered.
     ///
     /// # Safety
     ///
