@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from processes import find
@@ -281,36 +281,31 @@ def served(tmp_path_factory):
             server.terminate()
 
 
-def marked(page: Path, block: Block) -> Any:
+def has_chaos(page: Path) -> bool:
     """
-    Return a test parameter for a block of a page.
-
-    The parameter has a mark if the block's commands need SIGSTOP.
+    Return True if the page runs a chaos test, which needs SIGSTOP.
     """
-    has_chaos = any(command.line.startswith("tickwheel chaos") for command in commands(block))
-    return pytest.param(page, block, marks=[pytest.mark.needs("signal.SIGSTOP")] if has_chaos else [])
-
-
-BLOCKS = [(page, block) for page in PAGES for block in blocks(page, "console") if commands(block)]
+    return any(line.startswith("tickwheel chaos") for block in blocks(page, "console") for line, _ in commands(block))
 
 
 @pytest.mark.parametrize(
-    ("page", "block"),
-    [marked(*found) for found in BLOCKS],
-    ids=[f"{name_of(page)}: {commands(block)[0].line[:40]}" for page, block in BLOCKS],
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.needs("signal.SIGSTOP")] if has_chaos(page) else [])
+        for page in PAGES
+        if any(map(commands, blocks(page, "console")))
+    ],
 )
-def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
+def test_commands_of_a_page_run(page, environment, served, tmp_path):
     """
-    The commands of a page run one after the other beside a server.
-
-    They print the output that the page shows.
+    The commands of a page run one after the other beside a server, and print the output that the page shows.
     """
     folder, address = served
     for name, code in files(page).items():
         (folder / name).write_text(code, "utf-8")
     if not (folder / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
-    for line, shown in commands(block):
+    for line, shown in [command for block in blocks(page, "console") for command in commands(block)]:
         if line.startswith("export "):
             name, _, value = shlex.split(line)[1].partition("=")
             environment[name] = value
