@@ -35,7 +35,7 @@ INSERT INTO django_celery_beat_solarschedule VALUES (1, 'sunset', 1, 1);
 """
 
 
-def test_the_tables(run, tmp_path, monkeypatch):
+def test_tasks_are_imported(run, tmp_path, monkeypatch):
     """
     Tasks keep their names, arguments, options, zones and state.
 

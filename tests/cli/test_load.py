@@ -126,7 +126,7 @@ def test_bad_input(run, arguments: list[str], problem: str) -> None:
     assert problem in answer.stderr
 
 
-def test_nobody_there(run) -> None:
+def test_no_service_listens(run) -> None:
     """
     If no service listens, the error names the address and the remedy.
     """

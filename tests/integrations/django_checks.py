@@ -236,7 +236,7 @@ class Jobs(TransactionTestCase):
         assert states == ["open", "async"] * 2
         assert not Order.objects.exists()
 
-    def test_jobs_elsewhere(self) -> None:
+    def test_jobs_in_another_store(self) -> None:
         """
         With `STORE`, jobs do not join a transaction, and a write takes effect at once.
 

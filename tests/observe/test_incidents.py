@@ -673,7 +673,7 @@ def test_it_names_the_cause_and_links_to_the_remedy(records, name):
 
 
 @pytest.mark.slow
-def test_no_target_at_all(records, prometheus, until):
+def test_no_service_is_left_to_scrape(records, prometheus, until):
     """
     If no service of any store is left to scrape, an alert fires that does not depend on the name of any store.
     """

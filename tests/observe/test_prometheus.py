@@ -124,7 +124,7 @@ def test_in_a_users_own_registry(stats):
     assert registry.get_sample_value("tickwheel_wheel_fires_total") >= 0
 
 
-def test_of_a_scheduler_that_was_stopped():
+def test_a_stopped_scheduler_exports_nothing():
     """
     A stopped scheduler exports nothing.
 

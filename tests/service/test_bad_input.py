@@ -354,7 +354,7 @@ def test_bad_queries(server, query):
         ("GET", "/v1/scopes"),
     ],
 )
-def test_no_query(server, method, path):
+def test_a_query_that_is_not_allowed(server, method, path):
     """
     Operations without query fields refuse any query.
 

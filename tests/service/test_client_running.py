@@ -262,7 +262,7 @@ def test_a_coroutine_at_the_time_limit_of_a_stop(client):
         (Retry("soon"), "delay is 'soon'"),
     ],
 )
-def test_odd_answers(client, answer, error, until):
+def test_odd_results_of_a_handler(client, answer, error, until):
     """
     A handler's result counts at once, even if the reason in it cannot be stored or the delay in it is invalid.
     """
@@ -308,7 +308,7 @@ def test_a_handler_that_cannot_be_sent(client):
     def replaced(_payload):
         pass
 
-    replaced.__qualname__ = "test_odd_answers"
+    replaced.__qualname__ = "test_odd_results_of_a_handler"
     client.handler("replaced", executor="process")(replaced)
     with pytest.raises(InvalidJobError, match="replaced"):
         client.start()

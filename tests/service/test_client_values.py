@@ -120,7 +120,7 @@ def test_a_wait_below_zero(client):
     assert list(client.lease("nobody's", wait=-1)) == []
 
 
-def test_the_job_that_was_not_found(client, own):
+def test_the_answer_has_a_job_that_is_not_changed(client, own):
     """
     An answer has the existing job even if the verb does not change it.
     """

@@ -47,7 +47,7 @@ def test_documents(server, accepted, is_compressed):
     assert (len(answer.body) < len(plain.body) / 4) is is_compressed
 
 
-def test_bounds(server):
+def test_answers_that_are_not_compressed(server):
     """
     A small answer is not compressed.
 
@@ -138,7 +138,7 @@ def test_modules_are_joined(tmp_path):
         ('import "./main.js"', "modules import each other: main.js, main.js"),
     ],
 )
-def test_other_lines_are_refused(tmp_path, source, said):
+def test_imports_that_cannot_be_joined(tmp_path, source, said):
     """
     A form of import or export that cannot be joined raises an error.
 

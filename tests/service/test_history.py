@@ -39,7 +39,7 @@ def history(server, key, query=""):
     return answer.json["records"]
 
 
-def test_what_is_kept(server):
+def test_the_records_of_a_dead_job(server):
     """
     Both attempts are returned with their errors, the newest first.
 

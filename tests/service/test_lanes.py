@@ -185,7 +185,7 @@ def test_figures_of_firings():
     assert (row.fired, row.failed, row.p50_ms, row.p99_ms) == (20, 8, 12.0, 12.0)
 
 
-def test_of_a_service(server):
+def test_the_rows_of_a_service(server):
     """
     A queue counts as stuck until a worker asks for its jobs.
 

@@ -222,7 +222,7 @@ def listed_at(node, keys):
     return found if {each["key"] for each in found} == keys else None
 
 
-def test_outsiders(nodes):
+def test_requests_between_nodes_from_other_clients(nodes):
     """
     A request between nodes is refused if it comes from any other client.
 

@@ -80,7 +80,7 @@ def test_pull_workers(proxy):
     assert len(set(keys)) == 24
 
 
-def test_a_request_again(nodes, proxy):
+def test_a_repeated_request(nodes, proxy):
     """
     If a request is repeated with one idempotency key, every node gives the same answer, even while a node is killed.
     """

@@ -158,7 +158,7 @@ def test_which_requests_pass_the_proxy(failing, proxy):
     assert failing.seen == []
 
 
-def test_its_limits(deployment):
+def test_the_limits_of_the_proxy(deployment):
     """
     The proxy waits longer than a worker's longest poll.
 

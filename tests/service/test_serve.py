@@ -366,7 +366,7 @@ def register(scheduler):
 """
 
 
-def test_json_alone(tmp_path):
+def test_a_log_in_json(tmp_path):
     """
     With `--log-json`, each line of stderr is one document: the start, the target `log`, warnings, errors and the end.
     """

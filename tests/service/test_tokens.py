@@ -66,7 +66,7 @@ def ask(server, path: str, body=None, token: str = TEAM, method: str | None = No
     return server.ask(method or ("GET" if body is None else "POST"), path, body, bearer(token))
 
 
-def test_every_operation_out_of_reach(document, bodies, guarded):
+def test_every_operation_outside_the_prefix(document, bodies, guarded):
     """
     With a token for a prefix, every operation on a key outside the prefix is refused.
 
@@ -91,7 +91,7 @@ def test_every_operation_out_of_reach(document, bodies, guarded):
     assert guarded.job("GET", "other", headers=bearer(WRITE)).json["state"] == "pending"
 
 
-def test_within_reach(guarded, until):
+def test_operations_within_the_prefix(guarded, until):
     """
     A token for a prefix allows every operation on keys with that prefix.
 
@@ -341,7 +341,7 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
-def test_lines():
+def test_a_line_of_a_token_file():
     """
     A line of a token file has all properties of a token, but not the secret.
 

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 FOCUS = "return document.activeElement.textContent"
 
 
-def test_run_the_past_again(server, page):
+def test_a_backfill(server, page):
     """
     The first press of the button counts the runs in a range. The second press sets and lists them.
 

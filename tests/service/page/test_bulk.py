@@ -18,7 +18,7 @@ def choose(page, state, verb):
     page.click("#bulk button", "Count them")
 
 
-def test_all_of_these(server, page):
+def test_change_of_all_found_jobs(server, page):
     """
     The first press counts the found jobs.
 

@@ -40,7 +40,7 @@ def open_dead(page, server) -> None:
     page.wait_for(lambda: page.texts(".incident .error"))
 
 
-def test_try_three(server, page, letters):
+def test_a_trial_replay_of_three_letters(server, page, letters):
     """
     An incident shows its error, the lines that raised it, its number of letters, and times.
 

@@ -104,7 +104,7 @@ def test_only_the_first_of_many_firings_are_marked(start, page):
     assert page.run(f"return (async () => {{{CROWD}}})()") == [[10, 10], [30, 10]]
 
 
-def test_one_message(start, page, tmp_path):
+def test_one_message_for_an_unreachable_store(start, page, tmp_path):
     """
     While the store is unreachable, exactly one message says so.
 
@@ -322,7 +322,7 @@ def test_each_figure_names_its_processes_and_period(server, page):
     )
 
 
-def test_is_small(server, page):
+def test_the_files_of_the_page_are_small(server, page):
     """
     All files of the page together have less than 200 kB.
     """

@@ -117,7 +117,7 @@ def test_progress_and_stop(server, page, tmp_path):
     page.wait_for(lambda: "stopped" in "".join(page.texts("#firings .outcome")))
 
 
-def test_stop_all_of_these(server, page, tmp_path):
+def test_stop_all_found_jobs(server, page, tmp_path):
     """
     The first press counts the running jobs that a search finds. The second press stops them.
 
@@ -438,7 +438,7 @@ def test_the_page_loads_nothing_from_other_hosts(server, page):
 
 @pytest.mark.parametrize("width", [1280, 700, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_fits(server, page, scheme, width):
+def test_nothing_overflows_sideways(server, page, scheme, width):
     """
     Nothing overflows sideways at any width, in light and dark colours.
     """

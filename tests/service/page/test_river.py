@@ -283,7 +283,7 @@ def test_less_motion(server, page):
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_rests(start, page):
+def test_the_river_rests_while_nothing_moves(start, page):
     """
     The river is not drawn while nothing in it moves.
 

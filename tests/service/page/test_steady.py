@@ -45,7 +45,7 @@ def point(page, selector: str) -> None:
     ActionChains(page.browser, duration=0).move_to_element(page.find(selector)).perform()
 
 
-def news(page, selector: str) -> str | None:
+def note_of_new_rows(page, selector: str) -> str | None:
     """
     Return the note of a list about held-back rows, or None.
     """
@@ -61,7 +61,7 @@ def test_under_the_pointer(server, page):
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
-    page.wait_for(lambda: news(page, "#jobs") == "1 new")
+    page.wait_for(lambda: note_of_new_rows(page, "#jobs") == "1 new")
     server.job("DELETE", "calm/1")
     server.job("PUT", "calm/3", {"delay": 5000, "target": "log", "handler": "later"})
     page.wait_for(lambda: page.run(GONE) == ["calm/1"])
@@ -69,7 +69,7 @@ def test_under_the_pointer(server, page):
     assert page.texts("#jobs .key") == KEYS
     point(page, "h1")
     page.wait_for(lambda: page.texts("#jobs .key") == ["calm/0", "calm/2", "calm/3"])
-    assert (page.run(GONE), news(page, "#jobs")) == ([], None)
+    assert (page.run(GONE), note_of_new_rows(page, "#jobs")) == ([], None)
 
 
 @pytest.mark.usefixtures("calm")
@@ -86,10 +86,10 @@ def test_with_the_focus(server, page):
     page.wait_for(lambda: page.texts("#jobs .key") == KEYS[1:])
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/2b", {"delay": 2500, "target": "log"})
-    page.wait_for(lambda: news(page, "#jobs") == "1 new")
+    page.wait_for(lambda: note_of_new_rows(page, "#jobs") == "1 new")
     page.fill("#search input", "calm/2")
     page.wait_for(lambda: page.texts("#jobs .key") == ["calm/2", "calm/2b"])
-    assert news(page, "#jobs") is None
+    assert note_of_new_rows(page, "#jobs") is None
 
 
 def test_the_first_firing(server, page):
@@ -115,17 +115,17 @@ def test_firings(server, page):
     page.wait_for(lambda: page.texts("#firings .key")[:1] == ["first"])
     point(page, "#firings .row")
     server.job("PUT", "second", {"delay": 0, "handler": "works"})
-    page.wait_for(lambda: news(page, "#firings") == "1 new")
+    page.wait_for(lambda: note_of_new_rows(page, "#firings") == "1 new")
     assert page.texts("#firings .key")[:1] == ["first"]
     point(page, "h1")
     page.wait_for(lambda: page.texts("#firings .key")[:1] == ["second"])
     page.click("#hold", "Hold")
     server.job("PUT", "third", {"delay": 0, "handler": "works"})
-    page.wait_for(lambda: news(page, "#firings") == "1 new")
+    page.wait_for(lambda: note_of_new_rows(page, "#firings") == "1 new")
     assert page.texts("#firings .key")[:1] == ["second"]
     page.click("#hold", "Go on")
     page.wait_for(lambda: page.texts("#firings .key")[:1] == ["third"])
-    assert news(page, "#firings") is None
+    assert note_of_new_rows(page, "#firings") is None
 
 
 def test_letters(server, page):
@@ -147,7 +147,7 @@ def test_letters(server, page):
     page.wait_for(lambda: page.texts("#letters .key") == ["calm/b", "calm/c"])
     point(page, "#letters .letter")
     die("calm/a")
-    page.wait_for(lambda: news(page, "#letters") == "1 new")
+    page.wait_for(lambda: note_of_new_rows(page, "#letters") == "1 new")
     assert page.texts("#letters .key") == ["calm/b", "calm/c"]
     point(page, "h1")
     page.wait_for(lambda: page.texts("#letters .key") == ["calm/a", "calm/b", "calm/c"])

@@ -99,7 +99,7 @@ def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
     assert refused(server, "forbidden") == 0
 
 
-def test_a_late_stream(service, page, sign_in):
+def test_a_restriction_that_is_reported_late(service, page, sign_in):
     """
     If the stream reports late that the token is restricted, the page then shows the overview in place of all jobs.
     """
@@ -115,7 +115,7 @@ def test_a_late_stream(service, page, sign_in):
     assert not page.find("[data-view=fleet]").is_displayed()
 
 
-def test_some_keys(service, page, sign_in):
+def test_a_token_for_one_prefix(service, page, sign_in):
     """
     With a token for one prefix, the page shows and changes only jobs with this prefix.
 
@@ -171,7 +171,7 @@ def test_some_keys(service, page, sign_in):
     page.wait_for(lambda: any("'other' is out of reach" in text for text in page.texts(".toast span")))
 
 
-def test_some_keys_to_read(service, page, sign_in):
+def test_a_read_token_for_one_prefix(service, page, sign_in):
     """
     A read token for one prefix cannot change jobs with that prefix.
     """
