@@ -22,7 +22,7 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
     """
     Return a function that runs `tickwheel` with arguments in the test's folder and without a terminal.
 
-    The command runs inside the test's process, because this saves a second each time. An unexpected error is raised.
+    The command runs inside the test's process, because this saves a second each time. Unexpected errors are raised.
     """
     monkeypatch.chdir(tmp_path)
 

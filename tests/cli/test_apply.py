@@ -1,5 +1,5 @@
 """
-`tickwheel schedule apply`, and imports that declare the jobs of a file.
+`tickwheel schedule apply`, and imports that declare the jobs of a file as a manifest.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tickwheel.cli.exits import ExitCode
 
 def line(key, **fields):
     """
-    Return a job as a line of a file.
+    Return the line of a file that describes the job *key*.
     """
     return json.dumps({"key": key, "every": "1h", "target": "log"} | fields)
 
 
 def keys(run, *options):
     """
-    Return the keys that are listed.
+    Return the keys that `tickwheel list` prints.
     """
     return [json.loads(each)["key"] for each in run("list", "--json", *options).stdout.splitlines()]
 
@@ -28,9 +28,9 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file in each format is applied, and the changes are printed.
+    A file in any of the formats can be applied, and the changes are printed.
 
-    Applying the file again changes nothing.
+    If the same file is applied again, nothing changes.
     """
 
     def write(*rows):
@@ -71,9 +71,9 @@ def test_apply(run, tmp_path, form):
 
 def test_revisions(run):
     """
-    An older revision is refused as superseded, unless it is a rollback.
+    If the revision of a file is older than the current one, the file is refused, unless it is declared as a rollback.
 
-    With --json the output is the document of the API.
+    With --json, the output is the document of the API.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     assert run(*apply, "--revision", "7", stdin=line("new")).returncode == 0
@@ -105,9 +105,7 @@ def test_revisions(run):
 )
 def test_refused(run, text, options, words):
     """
-    A file that cannot be a manifest is refused.
-
-    Nothing is changed.
+    A file that is not a valid manifest is refused, and nothing is changed.
     """
     run("schedule", "apply", "-", "--manifest", "other", stdin=line("taken"))
     answer = run("schedule", "apply", "-", "--manifest", "m", *options, stdin=text)
@@ -118,7 +116,7 @@ def test_refused(run, text, options, words):
 
 def test_an_empty_file(run):
     """
-    If an option allows it, an empty file cancels the jobs of the manifest.
+    An empty file cancels all jobs of the manifest, if an option allows this.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     run(*apply, stdin=line("a"))
@@ -128,9 +126,9 @@ def test_an_empty_file(run):
 
 def test_an_export_is_a_manifest(run):
     """
-    The export of a manifest has the manifest's name.
+    Each line of an export contains the name of the job's manifest.
 
-    Its lines make the same jobs again, by an import or a declaration.
+    The lines can be declared again as this manifest, or imported as jobs of this manifest.
     """
     run("schedule", "apply", "-", "--manifest", "m", stdin=line("a", payload=[1]) + "\n" + line("b"))
     lines = run("export").stdout
@@ -145,9 +143,9 @@ def test_an_export_is_a_manifest(run):
 @pytest.mark.parametrize("kind", ["crontab", "jsonl", "csv"])
 def test_an_import_that_declares(run, kind):
     """
-    An import with a manifest cancels jobs whose lines are missing.
+    If a file is imported again as a manifest, jobs whose lines are missing are cancelled.
 
-    The import adopts jobs of an earlier import.
+    Jobs from an earlier import of the file become jobs of the manifest.
     """
     texts = {
         "crontab": ["0 5 * * * one\n0 6 * * * two\n", "0 6 * * * two\n"],

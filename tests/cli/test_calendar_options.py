@@ -1,5 +1,5 @@
 """
-The parts of calendar rules as options of commands.
+Command-line options for the parts of calendar rules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from years import YEAR
 
 def test_the_options_on_the_command_line(run):
     """
-    `set`, `change`, `schedule next`, `schedule list`, `export` and `import` accept and show the rules.
+    The options work with `set`, `change`, `schedule next`, `schedule list`, `export` and `import`.
     """
     run(
         "set",

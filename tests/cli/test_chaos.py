@@ -36,7 +36,7 @@ SHORT += ["--jitter", "10ms", "--json", "--history", "history.json"]
 
 def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict[str, object], History]:
     """
-    Return the figures and the history of a run. Check that the run found no fault.
+    Check that a chaos run found no fault, and return its figures and its history.
     """
     assert answer.returncode == 0, answer.stderr
     figures = json.loads(answer.stdout)
@@ -49,7 +49,9 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    If a service on SQLite is killed, paused, cut off and refused, no job is lost, runs twice or runs early.
+    A service on SQLite is killed, paused and disconnected, and its jobs are refused by their receiver.
+
+    No job is lost, runs twice or runs early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -82,7 +84,7 @@ def test_the_service_ends_with_the_command(start, until, tmp_path: Path, number:
     """
     However the command ends, its service ends, too.
 
-    After Ctrl-C, SIGTERM and SIGHUP the findings are printed, and no folder is left behind.
+    After Ctrl-C, SIGTERM or SIGHUP, the findings are printed, and no temporary folder is left behind.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"
@@ -114,9 +116,7 @@ def test_the_service_ends_with_the_command(start, until, tmp_path: Path, number:
 @pytest.fixture
 def postgres() -> Iterator[str]:
     """
-    Return the URL of a database on a new server.
-
-    The server has a free port of loopback.
+    Return the URL of a database on a new server, which listens on a free port of the loopback interface.
     """
     if find("initdb") is None:
         pytest.skip("PostgreSQL is not installed: there is no initdb")
@@ -162,7 +162,9 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    If a service has a slow link to PostgreSQL, which is cut and closed, no job is lost, runs twice or runs early.
+    The link between a service and PostgreSQL is slow, and is sometimes cut or closed.
+
+    No job is lost, runs twice or runs early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]
@@ -199,9 +201,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    For invalid input, the error has the value and the remedy.
-
-    Nothing is started.
+    If an argument is invalid, the error has its value and a remedy, and nothing is started.
     """
     answer = run("chaos", *arguments)
     assert answer.returncode == 2

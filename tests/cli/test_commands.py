@@ -34,7 +34,7 @@ def test_life_of_a_job(run):
 
 def test_pause_and_resume(run):
     """
-    A job is paused with a note, is shown and listed as paused, and is resumed.
+    A job can be paused with a note and resumed. While it is paused, the commands show it as paused.
 
     An unknown key is refused.
     """
@@ -57,9 +57,9 @@ def test_pause_and_resume(run):
 
 def test_the_author_of_a_pause(run):
     """
-    `--by` names the author of a pause and of a resume.
+    `--by` sets the author of a pause or of a resume.
 
-    The author is shown in the job, in its history, and for scopes.
+    The author is shown with the job, in its history, and with paused scopes.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -84,7 +84,7 @@ def test_backfill(run):
     """
     A backfill first counts the runs of an hour, and then sets them in two parts.
 
-    A repeated backfill does not set these runs again.
+    If the backfill is repeated, no job is set twice.
     """
     run("set", "chime", "--every", "10m", "--target", "log")
     due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
@@ -103,9 +103,9 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target is paused with a note, listed and resumed.
+    A target can be paused with a note, listed and resumed.
 
-    Exactly one scope must be given, and the target must exist.
+    Exactly one scope must be given. If it is a target, the target must exist.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -125,9 +125,9 @@ def test_scopes(run):
 
 def test_skip(run):
     """
-    The next run of a recurring job is skipped.
+    The next run of a recurring job can be skipped.
 
-    For a one-time job or a missing job, the command is refused.
+    For a one-time job or a missing job, the command fails.
     """
     due_at = json.loads(run("set", "chime", "--every", "1h", "--target", "log", "--json").stdout)["job"]["due_at"]
     assert run("skip", "chime").stdout.startswith("moved chime, due ")
@@ -139,9 +139,9 @@ def test_skip(run):
 
 def test_kept_payload(run):
     """
-    `set --keep-payload` changes a job and keeps its payload.
+    `set --keep-payload` changes a job, but not its payload.
 
-    If a payload is also given, the command is refused.
+    If the command also gives a payload, it is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
@@ -153,9 +153,9 @@ def test_kept_payload(run):
 
 def test_json_lines(run):
     """
-    With --json, a list has one document per line.
+    With --json, a list has one document per line, in the order of the keys.
 
-    It is in order of keys, over any number of pages.
+    It contains all jobs, even if the store returns them in several pages.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
     assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1,200 jobs\n"
@@ -168,7 +168,7 @@ def test_json_lines(run):
 
 def test_change(run):
     """
-    The given fields change, and the other fields stay.
+    `change` sets only the given fields, and leaves all other fields as they are.
 
     A change without fields, or with an invalid value, is refused.
     """
@@ -202,9 +202,9 @@ def test_change(run):
 
 def test_lists_can_be_continued(run, monkeypatch):
     """
-    A list that reaches its limit, or is interrupted, shows the jobs read before.
+    If a list reaches its limit or is interrupted, the jobs that were read before are printed.
 
-    It also shows the key from which to continue.
+    The command also prints the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -271,7 +271,7 @@ def test_lists_can_be_continued(run, monkeypatch):
 )
 def test_bad_values(run, arguments, part):
     """
-    A bad value is named on stderr, and the exit code is the one for a usage error.
+    If an argument has a bad value, the message names it, and the exit code is that of a usage error.
 
     Nothing is stored.
     """
@@ -285,7 +285,7 @@ def test_bad_values(run, arguments, part):
 
 def test_negative_delay_is_due_now(run):
     """
-    A job with a delay below zero is due now.
+    If the delay is negative, the job is due now.
     """
     assert run("set", "late", "--delay", "-5", "--target", "log").returncode == 0
 
@@ -319,7 +319,7 @@ def test_a_key_that_is_not_utf8(run_process):
 
 def test_the_command_in_a_separate_process(run_process):
     """
-    In a separate process, the command has the documented exit code and writes to the right streams.
+    Run in a separate process, the command has the documented exit code and writes to the right streams.
     """
     answer = run_process("set", "a", "--delay", "1h", "--target", "log")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -356,9 +356,7 @@ def test_wrong_generation(run):
 
 def test_no_store(run, tmp_path):
     """
-    Reading from a missing file exits with 7.
-
-    The file is not created.
+    A command that reads from a missing file exits with 7 and does not create the file.
     """
     for arguments in (("list",), ("get", "a"), ("cancel", "a"), ("move", "a", "--delay", "1")):
         answer = run(*arguments)
@@ -369,9 +367,7 @@ def test_no_store(run, tmp_path):
 
 def test_a_file_that_is_not_a_store(run, tmp_path):
     """
-    A command on a file that is not a store exits with 7.
-
-    The file stays unchanged.
+    A command on a file that is not a store exits with 7 and does not change the file.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     for arguments in (("list",), ("set", "a", "--delay", "1", "--target", "log")):
@@ -392,7 +388,7 @@ def test_control_characters_in_keys_are_escaped(run):
 
 def test_broken_pipe(run, tmp_path):
     """
-    If the reader of the output stops after some lines, the command ends without an error.
+    If the program that reads the output stops reading, the command ends without an error.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
     run("import", "crontab", "-", stdin=lines)
@@ -411,9 +407,7 @@ def test_broken_pipe(run, tmp_path):
 
 def test_help_names_the_exit_codes(run):
     """
-    The help lists every exit code that is used.
-
-    It has the meaning of each.
+    The help lists every exit code with its meaning.
     """
     text = run("--help").stdout
     for code in ExitCode:
@@ -422,9 +416,9 @@ def test_help_names_the_exit_codes(run):
 
 def test_no_command(run):
     """
-    Without a command the help is printed.
+    Without a subcommand, the help is printed.
 
-    An unknown command is named in the error.
+    If a subcommand is unknown, the error names it.
     """
     assert run().returncode == 2
     answer = run("explode")
@@ -434,9 +428,9 @@ def test_no_command(run):
 
 def test_a_series_set_again(run):
     """
-    If a series is set again with the same fields, nothing changes.
+    If a recurring job is set again with the same fields, nothing changes.
 
-    Different fields change the series. Only `--mode restart` begins a new series.
+    If it is set with different fields, it is changed. Only `--mode restart` begins a new series of runs.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

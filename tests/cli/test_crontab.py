@@ -22,7 +22,7 @@ CRON_TZ=Europe/Berlin
 
 def jobs_of(run):
     """
-    Return the jobs by their commands.
+    Return all jobs, by the commands in their payloads.
     """
     jobs = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
     return {job["payload"]["command"]: job for job in jobs}
@@ -30,7 +30,7 @@ def jobs_of(run):
 
 def test_the_syntax_of_cron(run):
     """
-    Comments, assignments, aliases, tabs and zones have the same meaning as in cron.
+    Comments, assignments, aliases, tabs and time zones mean the same as in cron.
     """
     answer = run("import", "crontab", "-", "--prefix", "tab/", stdin=TAB)
     assert (answer.returncode, answer.stdout) == (0, "imported 3 jobs\n"), answer.stderr
@@ -59,9 +59,9 @@ def test_the_syntax_of_cron(run):
 )
 def test_per_cent_signs(run, written, command, stdin):
     """
-    An unescaped per cent sign begins the standard input of the command, and separates the lines of this input.
+    The text after an unescaped per cent sign is the standard input of the command.
 
-    After a backslash it is literal.
+    Each further per cent sign in this text is a line end. A per cent sign after a backslash is literal.
     """
     assert run("import", "crontab", "-", stdin=f"0 2 * * * {written}\n").returncode == 0
     payload = {"command": command} | ({} if stdin is None else {"stdin": stdin})
@@ -70,9 +70,9 @@ def test_per_cent_signs(run, written, command, stdin):
 
 def test_variables(run):
     """
-    Names and values may be quoted.
+    The names and values of variables may be quoted.
 
-    A command gets the variables above its line, but not those below it.
+    A command gets only the variables that are set above its line.
     """
     text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
     assert run("import", "crontab", "-", stdin=text).returncode == 0
@@ -83,9 +83,9 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ is the zone of the lines below it. If CRON_TZ is empty, these lines have the default zone.
+    CRON_TZ sets the time zone for the lines below it. An empty CRON_TZ restores the default zone.
 
-    TZ applies only to the commands, and a remark says so.
+    TZ applies only to the commands. A remark in the output says so.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
@@ -102,9 +102,9 @@ def test_zones(run):
 
 def test_keys_follow_commands(run, tmp_path):
     """
-    A job keeps its key when lines are added above it or its fields change.
+    If lines are added above a job, or its fields change, the job keeps its key.
 
-    So it also keeps its pause.
+    It also keeps its pause.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 /usr/bin/backup --all\n@hourly b\n@daily b\n")
     assert run("import", "crontab", "ct").returncode == 0
@@ -122,7 +122,7 @@ def test_keys_follow_commands(run, tmp_path):
 
 def test_lines_that_are_gone(run, tmp_path):
     """
-    Jobs whose lines were removed are named and counted, but not cancelled.
+    If lines were removed from a crontab, the import names and counts their jobs, but does not cancel them.
 
     Jobs of other imports are ignored.
     """
@@ -141,9 +141,9 @@ def test_lines_that_are_gone(run, tmp_path):
 
 def test_system_crontab(run):
     """
-    In the system's crontab a user precedes the command.
+    In the crontab of the system, each line names a user before the command.
 
-    Without --system such a line is refused. The user is not taken for the command.
+    Such a line is refused unless `--system` is given. Otherwise the user would be mistaken for the command.
     """
     text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -158,9 +158,9 @@ def test_system_crontab(run):
 
 def test_six_fields(run):
     """
-    Six fields are refused unless an option allows them.
+    A line with six time fields is refused unless an option allows it.
 
-    (cron would take the sixth field for the command.)
+    In cron, the sixth field would be the command.
     """
     for sixth in ("*", "5", "*/2", "1-5", "1,3"):
         answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")
@@ -172,9 +172,9 @@ def test_six_fields(run):
 
 def test_bad_lines(run):
     """
-    A line that cannot be read, or never fires, is named and stops the import.
+    If a line is invalid or would never fire, the import names the line and stops.
 
-    With an option, the line is skipped.
+    An option skips such lines.
     """
     text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -188,9 +188,7 @@ def test_bad_lines(run):
 
 def test_reboot(run):
     """
-    A @reboot line is skipped with a remark.
-
-    The other lines are imported.
+    A @reboot line is skipped with a remark, and the other lines are imported.
     """
     answer = run("import", "crontab", "-", stdin="@reboot once\n0 5 * * 1 good\n")
     assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 1 line\n")
@@ -199,7 +197,7 @@ def test_reboot(run):
 
 def test_files_that_cannot_be_read(run, tmp_path):
     """
-    If a file is missing or is not text, the error names it.
+    If a file is missing or is not text, the error names the file.
     """
     (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     for name in ("none", "binary"):

@@ -1,5 +1,5 @@
 """
-The tables of django-celery-beat, as its migrations create them.
+The import from the tables of django-celery-beat, which its own migrations create.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INSERT INTO django_celery_beat_solarschedule VALUES (1, 'sunset', 1, 1);
 
 def test_tasks_are_imported(run, tmp_path, monkeypatch):
     """
-    Tasks keep their names, arguments, options, zones and state.
+    The imported tasks have the same names, arguments, options, zones and states.
 
     Fields that cannot be read are named.
     """

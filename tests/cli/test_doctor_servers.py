@@ -1,5 +1,5 @@
 """
-The doctor on real servers, which have one fault at a time.
+The command `doctor` on real servers, each with one fault.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ def found(url):
     """
     Return the doctor's findings about the server of *url*.
 
-    For each check, return True if it passed, and its text.
+    They are pairs, by the name of the check: whether the check has passed, and its text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor.server_findings(url)}
 
 
 def is_wrong(url, check, words):
     """
-    Return True if *check* fails.
-
-    Its text must contain *words* and, after a colon, a remedy.
+    Return True if *check* has failed, and its text contains *words* and a remedy after a colon.
     """
     is_well, text = found(url).get(check, (True, ""))
     return not is_well and words in text and ": " in text
@@ -44,7 +42,7 @@ def is_wrong(url, check, words):
 @pytest.fixture
 def jobs_url(postgres, database):
     """
-    Return the URL of a store without autovacuum.
+    Return the URL of a PostgreSQL store whose table of jobs has no autovacuum.
     """
     url = postgres.url(database)
     with closing(open_store(url)) as store:
@@ -55,9 +53,7 @@ def jobs_url(postgres, database):
 
 def write(postgres, database, statement):
     """
-    Execute *statement*.
-
-    Make the server count its changes at once.
+    Execute *statement*, and update the server's statistics at once.
     """
     postgres.execute(f"{statement}; SELECT pg_stat_force_next_flush()", database)
 
@@ -78,9 +74,9 @@ def test_a_sound_server(jobs_url):
 
 def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
     """
-    Missing or old statistics and dead rows are reported.
+    Missing or old statistics, and too many dead rows, are reported.
 
-    After the remedy they are not reported any more.
+    After the remedy was applied, they are not reported any more.
     """
     write(postgres, database, FILL)
     assert is_wrong(jobs_url, "statistics", f"tickwheel_job has {ROWS} rows and was never analysed")
@@ -100,7 +96,7 @@ def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
 
 def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
     """
-    A session that stays in a transaction is reported with its process.
+    A session that stays in a transaction for long is reported with its process.
     """
     psycopg = pytest.importorskip("psycopg")
     monkeypatch.setattr(_examine, "LONG_S", 0)
@@ -112,9 +108,9 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
-    A pooler that the URL does not name is reported.
+    If a pooler is used and the URL does not say so, the doctor reports it.
 
-    A pooler that the URL names, and a direct connection, pass.
+    If the URL says so, or if no pooler is used, the check passes.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):
@@ -126,10 +122,10 @@ def test_poolers(database, make_pgbouncer, jobs_url):
 
 def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor names the standbys whose confirmation a commit waits for.
+    The doctor names the standbys that must confirm each commit.
 
-    It reports standbys for which no commit waits, lagging and unreachable standbys, and replication slots that were
-    left behind.
+    It also reports standbys that need not confirm commits, that lag or that are unreachable, and replication slots that
+    no standby uses.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -158,9 +154,9 @@ def test_replication(postgres_pair, until, monkeypatch):
 
 def test_replicas(make_redis, until):
     """
-    The doctor says which rule about replicas applies.
+    The doctor says how many replicas the server requires for a write.
 
-    It reports a server that refuses writes because of this rule.
+    If the server refuses writes because of this requirement, the doctor reports it.
     """
     server = make_redis()
     assert all(is_well for is_well, _ in found(server.url()).values())
@@ -194,7 +190,7 @@ def test_replicas(make_redis, until):
 
 def test_a_replica_that_lags(make_redis, until, monkeypatch):
     """
-    A replica that has been silent for long is reported with its address.
+    A replica that has not answered for long is reported with its address.
     """
     server = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {server.port}")
@@ -205,9 +201,7 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
 
 def test_a_redis_that_cannot_save(make_redis, until):
     """
-    If a write to disk fails, the doctor names the kind of write.
-
-    It does so until a write of this kind succeeds.
+    If Redis cannot write to its disk, the doctor says which kind of write failed, until such a write succeeds.
     """
     server = make_redis()
     file = server.folder / "dump.rdb"
@@ -221,9 +215,9 @@ def test_a_redis_that_cannot_save(make_redis, until):
 
 def test_partitions(make_redis):
     """
-    A finding about some partitions names them.
+    If only some partitions have a problem, the finding names them.
 
-    An unreachable partition does not hide findings about other partitions.
+    If one partition is unreachable, problems of other partitions are still found.
     """
     cluster = RedisCluster(make_redis, replicas=0)
     url = f"{cluster.url}partitions=3"
@@ -243,9 +237,9 @@ def test_partitions(make_redis):
 
 def test_handlers_of_nodes(redis_server, until, run):
     """
-    If only one node has a handler, the handler is reported with the node.
+    If only one of two nodes has a handler, the doctor names the handler and the node.
 
-    If a job's handler is on no node, it is reported, too.
+    If a job needs a handler that no node has, the doctor reports the handler.
     """
     url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
@@ -266,7 +260,7 @@ def test_handlers_of_nodes(redis_server, until, run):
 
 def test_handlers_that_are_not_reported():
     """
-    A handler that does not fit into a node's report leads to no finding.
+    The doctor does not say that a handler is missing if it might only be missing in a node's truncated report.
 
     A dead node counts as a node without handlers.
     """
@@ -289,7 +283,7 @@ def test_handlers_that_are_not_reported():
 
 def test_a_report_with_too_many_handlers():
     """
-    If a node has more handlers than fit into its report, the report says so.
+    If a node has more handlers than fit into its report, the report says that it is truncated.
     """
     for number in (200, 201):
         with closing(Scheduler("memory://")) as scheduler:

@@ -1,7 +1,5 @@
 """
-Durations as options of commands.
-
-Also the options of `serve`.
+Durations as options of commands, and the options of `serve`.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from tickwheel.scheduler import HistoryOptions
 )
 def test_durations(text, seconds):
     """
-    A duration may be seconds, numbers with units, or ISO 8601 text.
+    A duration may be a number of seconds, numbers with units, or an ISO 8601 text.
     """
     assert DURATION.convert(text, None, None) == seconds
 
@@ -57,7 +55,7 @@ def test_durations(text, seconds):
 )
 def test_durations_out_of_bounds(run, arguments, part):
     """
-    For a duration out of range, the error has the limit.
+    If a duration is out of range, the error has the limit.
     """
     answer = run(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -78,7 +76,7 @@ def test_durations_out_of_bounds(run, arguments, part):
 )
 def test_durations_of_other_commands(command, options):
     """
-    Every option in seconds accepts a duration with units.
+    Every option that is a number of seconds also accepts a duration with units.
     """
     types = {option.name: option.type for option in command.command.params}
     read = {name: types[name].convert(text, None, None) for name, text in options.items()}
@@ -87,7 +85,7 @@ def test_durations_of_other_commands(command, options):
 
 def test_options_of_serve(run, monkeypatch):
     """
-    The scheduler and the service get the durations and history limits that `serve` was given.
+    The durations and history limits that are given to `serve` are passed to the scheduler and the service.
     """
     served = []
     monkeypatch.setattr("tickwheel.service.serve", lambda scheduler, options, _: served.append((scheduler, options)))

@@ -1,7 +1,5 @@
 """
-Errors of the command line name options.
-
-With --json they are JSON documents for programs.
+Errors of the command line name the options in question, and with --json they are JSON documents.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ SET = ("set", "k", "--target", "log")
 )
 def test_options_are_named(run, arguments, said):
     """
-    An error names the option, even if only a later check finds it.
+    An error names the option, even if the value is refused only by a later check.
 
-    With --json the error is a document.
+    With --json, the error is a document.
     """
     run(*SET, "--delay", "1h")
     answer = run(*arguments)
@@ -45,9 +43,7 @@ def test_options_are_named(run, arguments, said):
 
 def test_refusals_as_json(run):
     """
-    With --json, the error for a missing job is also a document.
-
-    It contains the exit code.
+    With --json, the error for a missing job is a document that contains the exit code.
     """
     run(*SET, "--delay", "1h")
     answer = run("get", "nobody", "--json")

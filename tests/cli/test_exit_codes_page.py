@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 def test_the_page_lists_them():
     """
-    Every exit code is on the page, with its meaning.
+    The page lists every exit code with its meaning.
     """
     page = PAGE.read_text("utf-8")
     for code in ExitCode:

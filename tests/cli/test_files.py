@@ -1,5 +1,5 @@
 """
-Jobs from files and to files.
+The export of jobs to files, and the import of jobs from files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LINES = """\
 
 def test_an_export_makes_the_same_jobs(run):
     """
-    If an export is imported into another store, the jobs are the same: payload, rule, policy, expiry and due time.
+    If an export is imported into another store, each job has the same payload, rule, policy, expiry and due time.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
     assert (answer.returncode, answer.stdout) == (0, "imported 7 jobs\n"), answer.stderr
@@ -57,7 +57,7 @@ def test_an_export_makes_the_same_jobs(run):
 
 def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
     """
-    If a job's first run would be on an excluded Sunday in Tokyo, the job is exported with its original phase.
+    If a job's first run would be on an excluded Sunday in Tokyo, the export still has the phase of the job's interval.
     """
     year = year_like(2049)
     line = {"key": "k", "every": 3600, "at": f"{year}-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
@@ -71,9 +71,9 @@ def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
 
 def test_a_series_that_has_begun_is_not_run_again():
     """
-    A job whose runs began long ago is exported from its next run on.
+    If a recurring job began long ago, its export begins at the next run, so that no run is repeated.
 
-    It keeps its phase and the jitter of its key.
+    The imported job has the same phase and the same jitter.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
@@ -87,9 +87,9 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_retried_is_exported_with_its_full_time():
     """
-    A job that waits for a retry is exported with its full time to expiry.
+    If a run waits for a retry, the job is exported with the full time until a run expires.
 
-    The attempts that have used some of this time do not count.
+    The time that the attempts have already used is not subtracted.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
@@ -100,9 +100,9 @@ def test_a_run_that_is_retried_is_exported_with_its_full_time():
 
 def test_a_delayed_start_is_exported(run):
     """
-    If the first run of a cron job is not at the next time of its rule, the export contains the time of that run.
+    If the first run of a cron job was delayed, the export contains the time of this run.
 
-    So the first run of an imported copy has the same time.
+    So the imported job has the same first run.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout
@@ -113,7 +113,7 @@ def test_a_delayed_start_is_exported(run):
 
 def test_a_series_is_imported_into_its_own_store():
     """
-    A series that is imported into its own store stays unchanged, because its rule is the same.
+    If a recurring job is exported and imported again into the same store, it does not change.
 
     This holds even if it has missed runs.
     """
@@ -145,9 +145,9 @@ def test_a_series_is_imported_into_its_own_store():
 
 def test_csv(run):
     """
-    The first line of a table names the fields.
+    The first line of a CSV table has the names of the fields.
 
-    An empty cell means that there is no value. A payload is JSON or plain text.
+    An empty cell means that the field has no value. A payload may be JSON or plain text.
     """
     table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
@@ -158,9 +158,7 @@ def test_csv(run):
 
 def test_columns_of_a_retry(run):
     """
-    A table has a column for the number of attempts.
-
-    It has another column for the whole retry policy, as JSON.
+    A CSV table can have a column with the number of attempts, or a column with the whole retry policy as JSON.
     """
     policy = '"{""kind"": ""list"", ""waits_ms"": [1, 2]}"'
     table = f"key,delay,target,retry,attempts\na,1h,log,{policy},3\nb,1h,log,,7\nc,1h,log,{policy},\n"
@@ -175,9 +173,9 @@ def test_columns_of_a_retry(run):
 
 def test_paused_and_dead_jobs(run, tmp_path):
     """
-    A paused job is imported as paused, even if it is overdue.
+    A paused job is still paused after an import, even if it is overdue.
 
-    Dead letters are omitted, and both commands say so.
+    Dead letters are not exported or imported, and both commands say so.
     """
     path = tmp_path / "tickwheel.db"
     past = time.time() - 86_400.0
@@ -225,7 +223,7 @@ def test_paused_and_dead_jobs(run, tmp_path):
 @pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
 def test_a_manifest_has_no_paused_or_dead_jobs(run, field, value):
     """
-    A manifest does not declare the paused and dead jobs of an export, because these jobs would then fire.
+    If an export is declared as a manifest, its paused and dead jobs are left out, because they would fire.
     """
     line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
     answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
@@ -237,9 +235,9 @@ ENDS = "a\u2028b\u2029c\x85d"
 
 def test_unicode_line_separators(run, tmp_path):
     """
-    Unicode line separators are part of a payload.
+    A Unicode line separator in a payload does not end the line of the file.
 
-    They may be unescaped in an input file, and are escaped in an output file.
+    An import accepts it with or without an escape. An export escapes it.
     """
     (tmp_path / "raw.jsonl").write_text(
         json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)
@@ -257,7 +255,7 @@ def test_unicode_line_separators(run, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_cells_of_more_than_one_line(run, tmp_path, end):
     """
-    A quoted cell keeps its own line ends, even if the lines of the table have different line ends.
+    A quoted cell keeps its own line ends, even if the lines of the table end differently.
     """
     (tmp_path / "t.csv").write_bytes(
         f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()
@@ -278,7 +276,7 @@ def test_cells_of_more_than_one_line(run, tmp_path, end):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    The byte order mark that Excel and other programs write does not become part of the first line.
+    A byte order mark at the beginning of a file, which Excel writes, does not become part of the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)
@@ -311,9 +309,7 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
 )
 def test_lines_that_cannot_be_read(run, form, text, parts):
     """
-    A line that cannot be read is named.
-
-    Nothing is imported.
+    If a line cannot be read, the error names it, and nothing is imported.
     """
     answer = run("import", form, "-", stdin=text)
     assert answer.returncode == 2, answer.stderr
@@ -328,9 +324,9 @@ def test_lines_that_cannot_be_read(run, form, text, parts):
 )
 def test_values_that_cannot_be_set(run, bad):
     """
-    If the values of a line are invalid for a job, the error names the line.
+    If a line has values that a job cannot have, the error names the line.
 
-    The error also has the number of jobs that were set before.
+    It also has the number of jobs that were set before this line.
     """
     answer = run("import", "jsonl", "-", stdin=GOOD + bad)
     assert answer.returncode == 2
@@ -341,9 +337,7 @@ def test_values_that_cannot_be_set(run, bad):
 
 def test_files_that_are_not_there(run, tmp_path):
     """
-    A missing file is named.
-
-    No store is created.
+    If a file does not exist, the error names it, and no store is created.
     """
     for form in ("jsonl", "csv"):
         answer = run("import", form, "none.txt")

@@ -17,9 +17,9 @@ from tickwheel.scheduler import Scheduler
 
 def test_each_command_with_a_filter(run):
     """
-    Each command selects jobs by the same options.
+    Each command can select jobs by the same options.
 
-    It counts them in a dry run, and then changes them.
+    A dry run counts these jobs, and the command itself changes them.
     """
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")
@@ -41,9 +41,7 @@ def test_each_command_with_a_filter(run):
 
 def test_a_shift_is_not_spread(run):
     """
-    `--by` cannot be combined with `--over` or `--at`.
-
-    No job is moved.
+    If `--by` is combined with `--over` or `--at`, the command is refused, and no job is moved.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     before = instants(run)
@@ -56,9 +54,9 @@ def test_a_shift_is_not_spread(run):
 @pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000", "21000301"])
 def test_a_date_in_digits_alone(run, text):
     """
-    A number that may be meant as a date is refused, because as epoch seconds it would match all jobs.
+    A number such as 20300101 is refused as an instant, because the user may have meant a date.
 
-    Fractions and other numbers count as epoch seconds.
+    Read as epoch seconds, it would match all jobs. Fractions and other numbers are read as epoch seconds.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     answer = run("cancel", "--due-from", text)
@@ -74,9 +72,9 @@ def test_a_date_in_digits_alone(run, text):
 
 def test_limit_of_a_filter(run):
     """
-    With a limit, at most that number of jobs is changed. The cursor leads to the other jobs.
+    With a limit, at most that number of jobs is changed, and a cursor continues with the remaining jobs.
 
-    Keys and a limit cannot be combined.
+    A limit cannot be combined with keys.
     """
     for n in range(3):
         run("set", f"tea/{n}", "--every", "1h", "--target", "log")
@@ -97,9 +95,7 @@ def test_limit_of_a_filter(run):
 @pytest.mark.parametrize("filters", [("--prefix", ""), ("--state", "running"), ("--contains", "e")])
 def test_stop_with_a_filter(run, filters):
     """
-    On request, running jobs are asked to stop.
-
-    They are counted separately from cancelled jobs.
+    With an option, `cancel` also asks running jobs to stop, and counts them separately.
     """
     begun = threading.Semaphore(0)
     scheduler = Scheduler("sqlite:///tickwheel.db")
@@ -124,9 +120,9 @@ def test_stop_with_a_filter(run, filters):
 
 def test_the_output_of_a_stop(run):
     """
-    `cancel` prints the number of jobs that it cancelled, and the number of jobs that it asked to stop.
+    `cancel` prints the number of jobs that it cancelled, and the number of running jobs that it asked to stop.
 
-    A key with `--dry-run`, or `--running` alone, is a usage error.
+    `--dry-run` with a key, or `--running` without a filter or key, is a usage error.
     """
     begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
 
@@ -154,7 +150,7 @@ def instants(run):
 
 def test_cancel_all_under_a_prefix(run):
     """
-    All pending jobs under a prefix are cancelled and counted.
+    All pending jobs under a prefix can be cancelled, and their number is printed.
 
     Other jobs stay.
     """

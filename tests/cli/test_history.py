@@ -1,5 +1,5 @@
 """
-`tickwheel history`: the past of a job.
+The command `tickwheel history`, which prints the past of a job.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._history import record_of
 @pytest.fixture
 def failed(tmp_path):
     """
-    Leave two records in the history of the store in the working folder.
+    Make a store in the working folder whose history has two records.
     """
     store = open_store(f"sqlite:///{tmp_path / 'tickwheel.db'}")
     (lease,) = store.acquire("owner")
@@ -56,9 +56,9 @@ def test_history(run):
 @pytest.mark.usefixtures("failed")
 def test_pages_of_history(run):
     """
-    A full page shows where to continue.
+    If there are more records than fit on a page, the command prints where to continue.
 
-    Together the pages have all records.
+    Together, the pages contain all records.
     """
     first = run("history", "k\n", "--limit", "1")
     assert "\tdied\t" in first.stdout

@@ -36,9 +36,9 @@ def url(tmp_path_factory) -> Iterator[str]:
 
 def test_stages(run, url, tmp_path: Path) -> None:
     """
-    Each stage sends its requests at its own rate, and all are answered.
+    Each stage sends its requests at its own rate, and all requests are answered.
 
-    The run leaves no pending job.
+    After the run, no job of the load is pending.
     """
     arguments = ["--stage", "50:1s", "--stage", "100:500ms", "--due-within", "0.3s", "--seed", "7"]
     files = ["--report", "load.html", "--json", "load.json"]
@@ -57,7 +57,9 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    If a load is ended by Ctrl-C or SIGTERM, it prints the figures of the finished part, and leaves no pending job.
+    If a load is ended by Ctrl-C or SIGTERM, the figures of the finished part are printed.
+
+    No job of the load is pending afterwards.
     """
 
     def pending() -> int:
@@ -79,9 +81,7 @@ def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
     """
-    A missed threshold is printed with the measured value.
-
-    It has a separate exit code.
+    If a threshold is missed, the command prints it with the measured value and has a separate exit code.
     """
     answer = run("load", url, "--stage", "20:200ms", "--threshold", "p50=1ms", "--threshold", "p50=0")
     assert answer.returncode == 11
@@ -90,7 +90,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    If a service refuses every request, the command reports that no rate was sustained, and shows the reason.
+    If the service refuses all requests, the command reports that the service sustained no rate, and gives the reason.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
@@ -117,9 +117,7 @@ def test_all_requests_are_refused(run, url) -> None:
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:
     """
-    For invalid input, the error has the value and the remedy.
-
-    No request is sent.
+    If an argument is invalid, the error has its value and a remedy, and no request is sent.
     """
     answer = run("load", *arguments)
     assert answer.returncode == 2
@@ -128,7 +126,7 @@ def test_bad_input(run, arguments: list[str], problem: str) -> None:
 
 def test_no_service_listens(run) -> None:
     """
-    If no service listens, the error names the address and the remedy.
+    If no service listens at the address, the error has the address and a remedy.
     """
     answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
     assert answer.returncode == 13

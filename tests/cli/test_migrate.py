@@ -19,9 +19,7 @@ FROM, TO = "sqlite:///from.db", "sqlite:///to.db"
 @pytest.fixture
 def filled(run):
     """
-    Put three jobs into the store FROM.
-
-    Return a function that runs commands.
+    Put three jobs into the store FROM, and return a function that runs commands.
     """
     for key in ("a", "b", "c"):
         assert run("set", key, "--delay", "1h", "--handler", "h", "--store", FROM).returncode == 0
@@ -36,7 +34,7 @@ def test_moves_all(filled):
     """
     All jobs are moved and counted.
 
-    A second run moves jobs that were set during the first run.
+    Jobs that were set during the first run are moved by a second run.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr
@@ -57,9 +55,7 @@ def test_moves_all(filled):
 
 def test_dry_run(filled):
     """
-    A dry run counts the jobs, and names the keys that both stores have.
-
-    It moves nothing.
+    A dry run counts the jobs and names the keys that exist in both stores, but moves nothing.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     facts = json.loads(filled("migrate", FROM, TO, "--dry-run", "--json").stdout)
@@ -72,7 +68,7 @@ def test_dry_run(filled):
 
 def test_conflicts_are_printed(filled):
     """
-    A key in both stores stays in both.
+    If a key exists in both stores, both jobs stay where they are.
 
     The key is printed, and the command fails.
     """
@@ -86,9 +82,7 @@ def test_conflicts_are_printed(filled):
 
 def test_an_interrupted_migration_is_continued(filled, tmp_path):
     """
-    An interrupted migration is completed by the next run.
-
-    Its jobs are counted as resumed.
+    If a migration is interrupted, the next run completes it, and counts the jobs as resumed.
     """
 
     def interrupt(step):
@@ -107,9 +101,7 @@ def test_an_interrupted_migration_is_continued(filled, tmp_path):
 
 def test_source_is_served(filled, tmp_path):
     """
-    If the source has an owner, the command is refused.
-
-    It exits with the code for a store in use.
+    If another process fires the jobs of the source, the command fails with the exit code for a store in use.
     """
     scheduler = Scheduler(f"sqlite:///{tmp_path}/from.db")
     scheduler.start()
@@ -133,9 +125,7 @@ def test_source_is_served(filled, tmp_path):
 )
 def test_wrong_stores(filled, source, target, code, message):
     """
-    If a migration cannot use a store, the error names the store and a remedy.
-
-    Nothing is moved.
+    If a migration cannot use one of the stores, the error names the store and a remedy, and nothing is moved.
     """
     done = filled("migrate", source, target)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
@@ -145,9 +135,9 @@ def test_wrong_stores(filled, source, target, code, message):
 
 def test_a_dead_letter_is_not_taken_for_a_parked_job(filled, tmp_path):
     """
-    A dead letter of a user is moved unchanged.
+    A dead letter of the user is moved unchanged.
 
-    It is not taken for a job that a migration has parked.
+    It is not mistaken for a job that an interrupted migration has set aside.
     """
     store = open_store(f"sqlite:///{tmp_path}/from.db")
     store.apply([model.Adopt(model.Job("dead", 0, 5, state=model.State.DEAD, error="it broke"))])

@@ -1,5 +1,5 @@
 """
-The commands for operators: dead letters, schedules, tokens, the doctor, and shell completion.
+Commands for operators: dead letters, schedules, tokens, the doctor, and shell completion.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def dead(tmp_path):
 
 def test_dead_letters(run, dead):
     """
-    Dead jobs are listed by prefix with their errors.
+    Dead letters are listed with their errors and can be selected by prefix.
 
-    They are replayed by name or prefix.
+    They are replayed by key or by prefix.
     """
     lines = run("dead", "list", "dead/").stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == dead[:2]
@@ -73,9 +73,9 @@ def test_dead_letters(run, dead):
 
 def test_incidents(run, dead):
     """
-    Dead jobs are listed by error and searched.
+    Dead letters are grouped by error and can be searched.
 
-    They are replayed by incident, the latest first and at a rate.
+    The letters of an incident are replayed at a given rate, the latest first.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
     fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
@@ -117,7 +117,7 @@ def test_schedules(run):
     """
     Recurring jobs are listed with their rule and next runs.
 
-    A rule can be previewed without a job.
+    The runs of a rule can be previewed before a job is set.
     """
     run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
     run("set", "often", "--every", "90", "--target", "log")
@@ -142,7 +142,7 @@ def test_schedules(run):
 
 def test_all_of_a_rule_is_shown(run):
     """
-    A list of schedules shows all parts of a rule that differ from the defaults.
+    A list of schedules shows each part of a rule that differs from its default.
     """
     until = datetime(YEAR, 1, 1, tzinfo=UTC)
     options = ("--exclude", "2041-05-01", "--until", f"{YEAR}-01-01T00:00Z", "--target", "log")
@@ -162,7 +162,7 @@ def test_all_of_a_rule_is_shown(run):
 @pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])
 def test_lines_that_never_fire(run, line):
     """
-    If a rule cannot be previewed, the error names it.
+    If a rule cannot be previewed, for example because it never fires, the error names the rule.
     """
     answer = run("schedule", "next", line)
     assert answer.returncode == 2
@@ -173,7 +173,7 @@ def test_token(run, tmp_path):
     """
     A token is printed once, and the service accepts it.
 
-    Its hash goes to a file that only the file's owner may read.
+    The hash of the token is written to a file that only the owner of the file may read.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
@@ -191,7 +191,7 @@ def test_token(run, tmp_path):
 
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
-    A token is added on a separate line, even if the last line of the file has no line end.
+    If the last line of the token file has no line end, a new token still gets a line of its own.
 
     No empty line is added.
     """
@@ -206,9 +206,7 @@ def test_token_after_a_line_without_an_end(run, tmp_path):
 
 def test_token_with_an_empty_prefix(run, tmp_path):
     """
-    An empty prefix is refused.
-
-    (An unset variable would give an empty prefix.)
+    A token with an empty prefix is refused, because an unset shell variable would be an empty prefix.
     """
     answer = run("token", "write", "--file", "tokens", "--prefix", "")
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -218,9 +216,9 @@ def test_token_with_an_empty_prefix(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    Without a file, the line for the token file is written to stderr.
+    If no token file is given, the line for the file is printed on stderr.
 
-    So the token alone can be piped.
+    So stdout has only the token and can be piped.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -229,7 +227,7 @@ def test_token_without_a_file(run):
 
 def test_token_file_that_cannot_be_written(run):
     """
-    If a file cannot be written, the error names it.
+    If the token file cannot be written, the error names it.
     """
     answer = run("token", "write", "--file", "none/tokens")
     assert (answer.returncode, answer.stdout) == (1, "")
@@ -238,9 +236,9 @@ def test_token_file_that_cannot_be_written(run):
 
 def test_doctor_finds_no_problem(run):
     """
-    The doctor reports no problem, before the store exists and afterwards.
+    On a healthy machine, the doctor reports no problem, whether or not the store exists.
 
-    The only exception is a machine whose clock is set to a year before 2024.
+    It reports the clock if the machine's date is before 2024.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -259,9 +257,9 @@ def test_doctor_finds_no_problem(run):
 )
 def test_doctor_finds(run, store, wrong):
     """
-    Problems are marked and have a remedy.
+    The doctor marks each problem and gives a remedy.
 
-    They determine the exit code.
+    The problems determine the exit code.
     """
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
@@ -270,9 +268,7 @@ def test_doctor_finds(run, store, wrong):
 
 def test_doctor_on_a_full_disk(run, monkeypatch):
     """
-    A failed flush to disk is reported with a remedy.
-
-    The other checks continue.
+    If data cannot be flushed to the disk, the doctor reports this with a remedy and makes the other checks.
     """
 
     def full(_descriptor, _data):
@@ -290,7 +286,7 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
 
 def findings_of(answer):
     """
-    Return the result and the text of each check.
+    Return whether each check has passed, and the text of the check.
     """
     return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
 
@@ -314,9 +310,9 @@ def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
 
 def test_doctor_without_zone_data(run, monkeypatch):
     """
-    Missing time zone data is reported.
+    If time zone data is missing, the doctor reports this.
 
-    Existing data is shown with its release.
+    Otherwise it shows the release of the data.
     """
     assert findings_of(run("doctor", "--json"))["zone data"][0] is True
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
@@ -329,9 +325,9 @@ def test_doctor_without_zone_data(run, monkeypatch):
 @pytest.mark.parametrize(("offset_ms", "is_well"), [(-999, True), (2_500, False), (-2_500, False), (0, True)])
 def test_doctor_compares_clocks(offset_ms, is_well):
     """
-    The doctor accepts a store's clock that differs from the machine's by less than a second.
+    A clock of the store that differs by less than a second from the machine's clock is accepted.
 
-    It reports larger differences.
+    The doctor reports larger differences.
     """
     (found,) = doctor.state_findings({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
     assert (found[0], found[1]) == ("store's clock", is_well)
@@ -353,9 +349,9 @@ def test_doctor_compares_versions(versions, is_well):
 @pytest.mark.parametrize(("releases", "is_found"), [(["2025a", "2025b"], True), (["2025b", "2025b", ""], False)])
 def test_doctor_compares_zone_data(releases, is_found):
     """
-    Nodes with different releases of the zone data are reported.
+    The doctor reports nodes that have different releases of the time zone data.
 
-    A node whose release is unknown is not compared.
+    It ignores nodes whose release is unknown.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -367,7 +363,7 @@ def test_doctor_compares_zone_data(releases, is_found):
 
 def test_doctor_finds_missing_libraries(run, monkeypatch):
     """
-    If a library of an extra is missing, the report has the command that installs it.
+    If a library that an extra needs is missing, the doctor shows the command that installs it.
     """
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in {"cronsim", "uvicorn"} else find_spec(name))
     found = findings_of(run("doctor", "--json"))
@@ -377,7 +373,7 @@ def test_doctor_finds_missing_libraries(run, monkeypatch):
 
 def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
-    If a clock shows a year long past, the report says that it was never set since the machine was switched on.
+    If the machine's clock shows a year long past, the doctor says that the clock was not set since the machine started.
     """
     assert [each[1] for each in doctor.clock_findings()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
@@ -387,9 +383,7 @@ def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
 
 def test_doctor_finds_a_bad_disk(run, monkeypatch):
     """
-    The doctor reports a folder without write access, a disk with little room and a slow disk.
-
-    Each report has a remedy.
+    The doctor reports a folder that cannot be written, a disk that is nearly full and a slow disk, each with a remedy.
     """
     monkeypatch.setattr(doctor, "_FREE_MIN", 1 << 62)
     monkeypatch.setattr(doctor, "_flush_ms", lambda _folder: 50.0)
@@ -403,7 +397,7 @@ def test_doctor_finds_a_bad_disk(run, monkeypatch):
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     """
-    A variable with the name of a built-in target is reported.
+    If an environment variable defines a target with the name of a built-in target, the doctor reports it.
 
     `set` and `serve` refuse such a variable.
     """
@@ -416,9 +410,7 @@ def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
 
 def test_doctor_finds_a_file_that_is_not_a_store(run, tmp_path):
     """
-    A file that is not a store is reported.
-
-    It stays unchanged.
+    If a file is not a store, the doctor reports this and does not change the file.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     answer = run("doctor")
@@ -429,7 +421,7 @@ def test_doctor_finds_a_file_that_is_not_a_store(run, tmp_path):
 
 def test_completion(run, monkeypatch):
     """
-    Shell completion offers commands, and the keys in the given store.
+    Shell completion offers commands, and the keys of jobs in the given store.
     """
     monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_source")
     assert "complete -o" in run().stdout
@@ -480,9 +472,7 @@ def test_dead_list_with_a_limit(run, dead):
 )
 def test_a_misspelt_command(run, typed, meant):
     """
-    An unknown command is refused.
-
-    The error suggests a command.
+    If a command is unknown, the error suggests a command with a similar name.
     """
     answer = run(*typed)
     assert answer.returncode == 2
@@ -491,7 +481,7 @@ def test_a_misspelt_command(run, typed, meant):
 
 def test_input_that_is_closed(tmp_path):
     """
-    A closed standard input is treated as empty, without an error.
+    If standard input is closed, it is treated as empty.
     """
     line = f"{sys.executable} -m tickwheel.cli import jsonl - <&-"
     answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)

@@ -1,7 +1,5 @@
 """
-The commands on a service.
-
-They get its address in place of a store's URL.
+The commands on a service, whose address is given in place of a store's URL.
 """
 
 from __future__ import annotations
@@ -51,9 +49,7 @@ def url(tmp_path_factory):
 @pytest.fixture
 def ask(run, url, monkeypatch):
     """
-    Return a function that runs a command on the service.
-
-    The token is in the environment.
+    Return a function that runs a command on the service, with the token in the environment.
     """
     monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
     monkeypatch.setenv("TICKWHEEL_STORE", url)
@@ -77,7 +73,7 @@ def test_life_of_a_job(ask):
 
 def got(url, path):
     """
-    Return the document that the service has at *path*.
+    Return the document that the service returns for *path*.
     """
     with urlopen(Request(url + path, headers={"authorization": f"Bearer {TOKEN}"}), timeout=60) as answer:  # noqa: S310 - the test's own service
         return json.load(answer)
@@ -104,7 +100,7 @@ def test_documents_are_those_of_the_service(ask, url):
 
 def test_watch(ask, url, monkeypatch):
     """
-    The command follows a job until it no longer exists, and shows its state, its events and its end.
+    `watch` shows the state and the events of a job, until the job no longer exists.
     """
     assert ask("watch", "watched").returncode == ExitCode.NOT_FOUND
     ask("set", "watched", "--delay", "1h", "--target", "log")
@@ -133,7 +129,7 @@ def test_watch(ask, url, monkeypatch):
 
 def test_schedules_files_and_dead_letters(ask):
     """
-    Recurring jobs, files and dead letters work as with a store.
+    Recurring jobs, files and dead letters work in the same way as with a store.
     """
     assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
     assert "0 9 * * * in UTC" in ask("schedule", "list").stdout
@@ -147,7 +143,7 @@ def test_schedules_files_and_dead_letters(ask):
 
 def test_doctor_and_top(ask, url):
     """
-    The doctor checks the service, and `top` shows it.
+    `doctor` checks the service, and `top` shows the service.
     """
     shown = ask("top", "--once").stdout  # `top` of the service that the other commands use as a store
     assert "pending" in shown
@@ -174,7 +170,7 @@ def tokyo(monkeypatch):
 
 def test_top_is_in_the_local_zone(ask, url, tokyo):
     """
-    `top` shows firings in the time zone of the machine on which it runs.
+    `top` shows the times of firings in the time zone of the machine on which `top` runs.
     """
     ask("set", "now", "--delay", "0", "--target", "log")
     while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each check is one request
@@ -188,9 +184,9 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
     """
-    No line is wider than the terminal.
+    No line of `top` is wider than the terminal.
 
-    No figure or heading is broken or cut, and long names are wrapped.
+    Figures and headings are never broken or cut, and long names are wrapped.
     """
     monkeypatch.setenv("COLUMNS", str(width))
     ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
@@ -210,9 +206,7 @@ def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
 
 def test_failures(ask, run, url, monkeypatch):
     """
-    Each kind of failure has its own exit code.
-
-    The message has the remedy.
+    Each kind of failure has its own exit code, and its message has the remedy.
     """
     answer = ask("set", "k", "--delay", "1", "--handler", "absent")
     assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
@@ -239,9 +233,9 @@ def test_failures(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    A server that is not a tickwheel service is recognised.
+    If the server is not a tickwheel service, the command says so.
 
-    The token is not sent after a redirect.
+    If the server redirects, the token is not sent to the new address.
     """
     asked = []
 
@@ -268,7 +262,7 @@ def test_another_server(run, monkeypatch, status, headers, said):
 
 def test_a_service_that_does_not_answer(run, monkeypatch):
     """
-    If a service does not answer, the command has a separate exit code.
+    If a service does not answer, the command ends with an exit code for this case.
     """
     monkeypatch.setattr("tickwheel.remote._core._TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:

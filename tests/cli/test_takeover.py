@@ -1,5 +1,5 @@
 """
-Imports of schedules that were written by APScheduler and Celery beat themselves.
+Imports of schedules from files and databases that APScheduler and Celery beat have written.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ LATER = datetime(YEAR, 1, 1, 9, tzinfo=BERLIN)
 
 class Order:
     """
-    A class that is not part of tickwheel.
+    A class of the user, which tickwheel does not know.
     """
 
 
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return an APScheduler on a SQLite file, `old.db`.
-
-    Jobs can be added to it.
+    Return an APScheduler to which jobs can be added. It stores them in the SQLite file `old.db`.
     """
     background = pytest.importorskip(
         "apscheduler.schedulers.background", reason="APScheduler is not installed: pip install 'apscheduler<4'"
@@ -91,9 +89,9 @@ def test_apscheduler(run, apscheduler):
 
 def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
     """
-    An interval keeps its phase over a clock change.
+    An interval keeps its phase when the clocks change.
 
-    This holds whenever it began, and however long APScheduler was stopped.
+    This holds whenever the interval began, and however long APScheduler was stopped.
     """
     day = timedelta(hours=24)
     begins = {month: datetime(2026, month, 1, 9, tzinfo=BERLIN) for month in (1, 7)}
@@ -108,9 +106,7 @@ def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
 
 def test_next_runs_of_apscheduler_that_were_moved(run, apscheduler):
     """
-    A run that `modify` has moved is due at its new time.
-
-    An interval continues from there.
+    If `modify` has moved a run, the run is due at its new time, and an interval continues from this time.
     """
     apscheduler.add_job("builtins:print", "interval", hours=24, id="interval").modify(next_run_time=LATER)
     apscheduler.add_job("builtins:print", "date", run_date=LATER + MILLISECOND, id="date").modify(next_run_time=LATER)
@@ -129,9 +125,9 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are imported like the jobs of a database.
+    The jobs of a RedisJobStore are imported in the same way as the jobs of a database.
 
-    If the key is missing, the error names it.
+    If the key of the jobs does not exist, the error names it.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -158,7 +154,7 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    Jobs that APScheduler has exported from an unsupported store into a file are imported from this file.
+    Jobs in a store that the import cannot read can first be copied with APScheduler to a store that it can read.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
@@ -171,9 +167,7 @@ def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_
 
 def test_a_redis_that_does_not_answer(run):
     """
-    If the Redis does not answer, the error says so.
-
-    It shows no traceback.
+    If Redis does not answer, the error says so, without a traceback.
     """
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     with socket.socket() as taken:
@@ -188,7 +182,7 @@ def test_apscheduler_4(run, tmp_path, kind):
     """
     Schedules of APScheduler 4 keep their ids, due times, phases, zones and arguments.
 
-    They may be pickled or JSON.
+    They may be stored as pickles or as JSON.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -228,9 +222,7 @@ def test_apscheduler_4(run, tmp_path, kind):
 
 def test_apscheduler_4_in_cbor(run, tmp_path):
     """
-    Jobs that are stored as CBOR are skipped.
-
-    CBOR is given as the reason.
+    Schedules that are stored as CBOR are skipped, and CBOR is given as the reason.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -280,9 +272,9 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_features_without_a_counterpart(run, apscheduler):
     """
-    Features without a counterpart in tickwheel are named with the reason.
+    If a job uses a feature that tickwheel does not have, the import stops and names the feature and the reason.
 
-    They stop the import, unless an option skips such jobs.
+    An option skips such jobs instead.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -370,7 +362,7 @@ def celery_app(tmp_path, monkeypatch):
 
 def check_celery(jobs):
     """
-    Check the jobs that the valid settings give.
+    Check the jobs that are imported from the valid settings.
     """
     assert jobs["sums"]["recurrence"]["every_ms"] == 30_000
     assert (jobs["sums"]["target"], jobs["sums"]["handler"]) == ("celery", "shop.add")
@@ -382,18 +374,18 @@ def check_celery(jobs):
 
 def test_celerybeat_settings(run, celery_app):
     """
-    The schedule of an application is imported.
+    The beat schedule of a Celery application can be imported.
 
-    The target sends its tasks to the application's workers.
+    The jobs send their tasks to the workers of the application.
     """
     check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
 
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    A module in which the settings have Django's names is read, too.
+    The import also reads a settings module that uses Django's names for the settings.
 
-    Parts without a counterpart are named.
+    Schedules that tickwheel cannot represent are named.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
@@ -415,9 +407,9 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
 
 def test_celerybeat_file(run, celery_app, tmp_path):
     """
-    The file of beat is read without running code from it.
+    The schedule file of beat can be imported, and no code in the file is executed.
 
-    An interval continues in its phase.
+    Intervals keep their phase.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -436,9 +428,9 @@ def test_celerybeat_file(run, celery_app, tmp_path):
 @pytest.mark.parametrize("source", ["app", "file", "settings"])
 def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
     """
-    If UTC is off and no zone is set, crontabs are in the local time of the machine on which beat ran.
+    If `enable_utc` is off and no time zone is set, crontabs are in the local time of the machine on which beat ran.
 
-    The zone must then be given, and is not guessed.
+    The import does not guess this zone: the user must name it.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -456,13 +448,13 @@ def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
 
 class Every(timedelta):
     """
-    A schedule class that is not part of Celery.
+    A schedule class of the user, which is not part of Celery.
     """
 
 
 def test_no_code_of_a_pickle_runs(tmp_path):
     """
-    Calls in a pickle are recorded, but not made.
+    If a pickle contains function calls, the import records them, but does not make them.
     """
 
     class Evil:
@@ -479,7 +471,7 @@ def test_no_code_of_a_pickle_runs(tmp_path):
 
 def test_a_file_that_beat_has_not_written(run, tmp_path):
     """
-    If beat has not written a file, the error names it, and names the file to give instead.
+    If the given file was not written by beat, the error says which file to give instead.
     """
     pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
     (tmp_path / "notes").write_text("no schedule")

@@ -1,5 +1,5 @@
 """
-The state of schedules that are imported from APScheduler and Celery beat: missed runs, moved runs, and random triggers.
+The state of imported schedules of APScheduler and Celery beat: missed runs, moved runs, and random triggers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MINUTE, MILLISECOND = timedelta(minutes=1), timedelta(milliseconds=1)
 
 def change_day(instant):
     """
-    Return midnight in UTC of the day on which Berlin's clocks are set forward in the year of *instant*.
+    Return midnight in UTC of the day in the year of *instant* on which Berlin's clocks are set forward.
     """
     last = datetime(instant.year, 3, 31, tzinfo=UTC)
     return last - timedelta(days=last.isoweekday() % 7)
@@ -28,14 +28,16 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return True if APScheduler or Celery may run schedules at *instant* for times that the clock skips.
+    Return True if *instant* is in or after the hour that Berlin's clocks skip.
+
+    APScheduler and Celery may fire there for times that do not exist.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
 
 def is_lost(instant):
     """
-    Return True if *instant* is in the first hour of the following day, in which APScheduler 3 omits runs.
+    Return True if *instant* is in the first hour of the day after the clocks change, where APScheduler 3 omits runs.
     """
     return timedelta(hours=22) <= instant - change_day(instant) < timedelta(hours=23)
 
@@ -43,9 +45,7 @@ def is_lost(instant):
 @pytest.fixture
 def apscheduler(tmp_path):
     """
-    Return an APScheduler on a SQLite file, `old.db`.
-
-    Jobs can be added to it.
+    Return an APScheduler to which jobs can be added. It stores them in the SQLite file `old.db`.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     stores = pytest.importorskip("apscheduler.jobstores.sqlalchemy", reason="SQLAlchemy is not installed")
@@ -72,9 +72,9 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest recurring schedules are declared.
+    With --manifest, the recurring schedules are declared as a manifest.
 
-    So a second import cancels schedules that were removed.
+    So a second import cancels schedules that were removed in between.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):
@@ -99,9 +99,9 @@ def test_schedules_as_a_manifest(run, apscheduler):
 
 def test_the_state_of_apscheduler(run, apscheduler):
     """
-    A run that was missed by less than its grace time is due now.
+    If a run was missed by less than its grace time, the imported job is due now.
 
-    A moved run is due at its new time, and any other run by its rule.
+    If a run was moved, the job is due at the new time. Otherwise it is due at the next time of its rule.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     far = now + timedelta(days=300)
@@ -134,7 +134,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    A one-time run that was missed by more than its grace time is omitted, as in APScheduler.
+    A one-time run that was missed by more than its grace time is not imported, because APScheduler would omit it.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)
@@ -144,7 +144,7 @@ def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
 
 def field(draw, least, most, names=None):
     """
-    Return a random field of a cron trigger.
+    Return a random value for one field of a cron trigger.
     """
     low, high = sorted(draw.sample(range(least, most + 1), 2))
     kinds = [
@@ -159,7 +159,7 @@ def field(draw, least, most, names=None):
 
 def fields_of(draw):
     """
-    Return random fields of a trigger that runs at most a few times a day.
+    Return random fields for a cron trigger that fires at most a few times a day.
     """
     chosen = {"minute": str(draw.randrange(60)), "hour": field(draw, 0, 23)}
     if draw.random() < 0.5:
@@ -173,7 +173,7 @@ def fields_of(draw):
 
 def line_of(rule):
     """
-    Return the cron line of a job from its *rule*.
+    Return the cron line in the *rule* of a job.
     """
     cron = Cron.parse(rule["cron"], rule["tz"], DayMatch(rule.get("day_match", "either")))
     return replace(cron, dst_overlap=DstOverlap(rule["dst_overlap"]) if "dst_overlap" in rule else None)
@@ -181,7 +181,7 @@ def line_of(rule):
 
 def ours(cron, start, count):
     """
-    Return *count* instants of *cron* after *start*.
+    Return the first *count* runs of *cron* after *start*, computed by tickwheel.
     """
     found = [int(start.timestamp() * 1000)]
     for _ in range(count):
@@ -191,7 +191,7 @@ def ours(cron, start, count):
 
 def theirs(trigger, start, count):
     """
-    Return *count* instants of an APScheduler trigger.
+    Return the first *count* runs of *trigger* after *start*, computed by APScheduler.
     """
     found, last = [], start
     while len(found) < count:
@@ -205,7 +205,7 @@ def theirs(trigger, start, count):
 )
 def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
     """
-    In UTC, random triggers give the same times in tickwheel and in APScheduler.
+    In UTC, random triggers have the same runs in tickwheel and in APScheduler.
     """
     draw = random.Random(50)
     for number in range(triggers):
@@ -220,7 +220,7 @@ def test_random_triggers_of_apscheduler(run, apscheduler, triggers, instants):
 
 def is_known(instant):
     """
-    Return True if the page about migrating says that *instant* may differ or be missing.
+    Return True if the page about migrating says that runs at *instant* may differ or be missing.
     """
     return is_skipped(instant) or is_lost(instant)
 
@@ -230,9 +230,9 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin, random triggers give the same times as in APScheduler.
+    In Berlin, random triggers have the same runs in tickwheel and in APScheduler, also when the clocks change.
 
-    The page about migrating lists the two exceptions.
+    There are two exceptions, which the page about migrating lists.
     """
     draw = random.Random(51)
     for number in range(triggers):
@@ -251,9 +251,9 @@ def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apschedul
 
 def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
-    A run that beat has missed is due now.
+    If beat has missed a run, the imported job is due now.
 
-    Odd but legal values get a remark.
+    For values that are valid but unusual, the import prints a remark.
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check
@@ -290,9 +290,7 @@ def test_the_state_of_beat(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_random_crontabs_of_celery(zone, triggers, instants):
     """
-    Random crontabs give the same times as in Celery.
-
-    The exceptions are times that the clock skips.
+    Random crontabs have the same runs in tickwheel and in Celery, except at times that the clocks skip.
     """
     schedules = pytest.importorskip("celery.schedules", reason="Celery is not installed")
     celery = pytest.importorskip("celery")

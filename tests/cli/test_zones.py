@@ -1,5 +1,5 @@
 """
-The time zones in `--at`, `--until` and `--since`, and in the columns of a table.
+Time zones for `--at`, `--until` and `--since`, and in the columns of a table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from years import YEAR
 
 def due(run, key):
     """
-    Return the due time of the job.
+    Return the due time of the job *key*.
     """
     return json.loads(run("get", key, "--json").stdout)["due_at"]
 
@@ -21,9 +21,9 @@ def due(run, key):
 @pytest.mark.parametrize("first", ["--tz", "--at"])
 def test_a_time_is_read_in_its_zone(run, first):
     """
-    A time without an offset is read in the given zone, whatever the order of the options.
+    A time without a UTC offset is read in the given zone, whatever the order of the options.
 
-    If the time has an offset, the offset counts.
+    If the time has an offset, the zone does not change it.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
@@ -39,7 +39,7 @@ def test_a_time_is_read_in_its_zone(run, first):
 
 def test_an_end_is_read_in_its_zone(run):
     """
-    `--until` is read like `--at`.
+    `--until` is read in the given zone, like `--at`.
 
     This holds for `set`, `change` and `schedule next`.
     """
@@ -63,9 +63,7 @@ def test_an_end_is_read_in_its_zone(run):
 )
 def test_a_zone_without_a_time_is_refused(run, given):
     """
-    A zone is refused if no time uses it.
-
-    An unknown zone is refused, too.
+    A zone is refused if there is no time to which it applies, or if it is unknown.
     """
     answer = run(*given, "--tz", "Europe/Berlin")
     assert answer.returncode == 2
@@ -75,9 +73,9 @@ def test_a_zone_without_a_time_is_refused(run, given):
 
 def test_times_in_the_past(run):
     """
-    A past time is refused without `--now`.
+    A time in the past is refused unless `--now` is given.
 
-    A series may have a start in the past.
+    The start of a recurring job may be in the past.
     """
     answer = run("set", "k", "--at", "2001-01-01T09:00", "--target", "log")
     assert answer.returncode == 2
@@ -90,7 +88,7 @@ def test_columns(run):
     """
     A table may have a column for a time and a column for its zone.
 
-    Errors about these values name the columns.
+    If one of them is invalid, the error names its column.
     """
     table = f"key,at,tz,cron,target\na,{YEAR}-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
     assert run("import", "csv", "-", stdin=table).stdout == "imported 2 jobs\n"
@@ -104,7 +102,7 @@ def test_columns(run):
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_key_that_appears_twice(run, form):
     """
-    If a second line has the same key, this line is refused, and the error names the first line.
+    If two lines have the same key, the second line is refused, and the error also names the first line.
 
     Nothing is imported.
     """

@@ -1,5 +1,5 @@
 """
-The folder of deployment files, and the names of exported metrics.
+Fixtures: the folder `deploy/`, and the metrics that tickwheel exports.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def deploy() -> Path:
 @pytest.fixture(scope="session")
 def exported() -> dict[str, set[str]]:
     """
-    Return the labels of every sample that a scheduler can export, by the name of the sample.
+    Return the labels of every metric that a scheduler can export, by the name of the metric.
 
-    Samples that this scheduler lacks are added, for example those of a lease that expires.
+    The scheduler in memory lacks some figures, for example of leases that expire. The fixture adds them.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay=3600, target="log")

@@ -1,7 +1,7 @@
 """
-The check of built wheels finds each kind of damage.
+The check of built wheels finds every kind of damage.
 
-`make wheels` fails for a wheel that it cannot test.
+If a wheel cannot be tested, `make wheels` fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ esac
 @pytest.fixture(scope="module")
 def check() -> ModuleType:
     """
-    Return the script as a module.
+    Return the script that checks wheels, as a module.
     """
     spec = importlib.util.spec_from_file_location("check_wheels", CHECK)
     assert spec is not None
@@ -60,7 +60,7 @@ def library(
     *, machine: int = 0x0100000C, system: int = 0x000B0000, linked: bytes = b"/usr/lib/libSystem.B.dylib"
 ) -> bytes:
     """
-    Return the part of a Mach-O library that the check reads.
+    Return the beginning of a Mach-O library, which is all that the check reads.
     """
     name = linked.ljust(40, b"\0")
     commands = struct.pack("<6I", 0xC, 24 + len(name), 24, 0, 0, 0) + name
@@ -70,7 +70,7 @@ def library(
 
 def files() -> dict[str, bytes]:
     """
-    Return the files of a wheel without faults, but without its RECORD.
+    Return the files of a correct wheel, without its RECORD.
     """
     source = ROOT / "src"
     found = (path for path in (source / "tickwheel").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
@@ -82,7 +82,7 @@ def files() -> dict[str, bytes]:
 
 def pack(folder: Path, held: dict[str, bytes], tag: str = TAG) -> Path:
     """
-    Write a wheel.
+    Write a wheel that contains the files *held*.
     """
     digests = {
         name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=") for name, data in held.items()
@@ -97,14 +97,14 @@ def pack(folder: Path, held: dict[str, bytes], tag: str = TAG) -> Path:
 
 def test_a_sound_wheel_passes(check, tmp_path):
     """
-    A wheel without faults passes the check.
+    A correct wheel passes the check.
     """
     assert check.check(pack(tmp_path, files())) == []
 
 
 def test_a_second_entry_passes(check, tmp_path):
     """
-    The module of Python 3.15 can be found in two ways.
+    A native module may also have the second entry point, by which Python 3.15 can load it.
     """
     assert check.check(pack(tmp_path, files() | {NATIVE: library() + b"_PyModExport__core\0"})) == []
 
@@ -144,7 +144,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 @pytest.mark.parametrize(("damage", "fault"), DAMAGES.values(), ids=DAMAGES)
 def test_each_damage_is_found(check, tmp_path, damage, fault):
     """
-    For each kind of damage, exactly one fault is found: the one that belongs to this damage.
+    For each kind of damage, the check finds exactly the fault that belongs to it.
     """
     damage(held := files())
     assert check.check(pack(tmp_path, held)) == [fault]
@@ -152,9 +152,7 @@ def test_each_damage_is_found(check, tmp_path, damage, fault):
 
 def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
     """
-    If a file is changed after the build, its hash differs from the hash in RECORD.
-
-    The check reports this.
+    If a file was changed after the build, the check reports that its hash differs from the hash in RECORD.
     """
     held = files()
     with zipfile.ZipFile(path := pack(tmp_path, held)) as wheel:
@@ -168,7 +166,7 @@ def test_a_file_that_was_changed_afterwards_is_found(check, tmp_path):
 
 def test_another_system_in_the_name_is_found(check, tmp_path):
     """
-    If a wheel is for a system for which we build no wheel, the check reports it.
+    If the name of a wheel has a system for which we build no wheels, the check reports it.
     """
     held = files() | {f"{INFO}/WHEEL": b"Tag: cp311-cp311-linux_x86_64\n"}
     wheel = pack(tmp_path, held, "cp311-cp311-linux_x86_64")
@@ -203,9 +201,9 @@ def test_a_damaged_wheel_fails_the_program(tmp_path):
 )
 def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
     """
-    A Linux module may need glibc up to 2.17 and some libraries (manylinux2014), and may export one name.
+    A Linux module may need glibc up to 2.17 and a few libraries (manylinux2014), and may export only its entry points.
 
-    Each violation is found.
+    The check finds each violation.
     """
     sound = check.Native("EM_X86_64", (2, 17), ["libc.so.6", "libgcc_s.so.1"], True, {"PyInit__core"})
     found = check.faults_of_native(replace(sound, **changed), "manylinux_2_17_x86_64")
@@ -215,10 +213,9 @@ def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its module is not ELF")
 def test_an_elf_library_is_read(check):
     """
-    The check reads our own native module.
+    The check can read the native module that is installed here.
 
-    It finds its entry points (two from Python 3.15 on), its processor, and its version of glibc. This system has that
-    version.
+    It finds the entry points (two from Python 3.15 on), the processor and the version of glibc, which this system has.
     """
     native = check.read_elf(Path(_core.__file__).read_bytes())
     assert native.machine == check.ELF_MACHINES[platform.machine()]
@@ -231,9 +228,7 @@ def test_an_elf_library_is_read(check):
 @pytest.mark.parametrize("is_here", [True, False], ids=["tried", "no interpreter"])
 def test_a_wheel_without_its_interpreter_fails(tmp_path, is_here):
     """
-    `make wheels` tests the wheels for this system.
-
-    If the interpreter for a wheel is missing, `make wheels` fails.
+    `make wheels` tests all wheels for this system, and fails if the interpreter for one of them is missing.
     """
     programs = tmp_path / "bin"
     (tmp_path / "scripts").mkdir()

@@ -24,7 +24,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 
 @pytest.fixture
 def unit(deploy):
     """
-    Return the text of the unit in the recipe.
+    Return the text of the systemd unit in the recipe.
     """
     text = (deploy.parent / "docs" / "recipes.md").read_text("utf-8")
     return re.search(r"^```\n(\[Unit\]\n.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
@@ -32,7 +32,7 @@ def unit(deploy):
 
 def test_the_unit_lets_handlers_end(unit):
     """
-    Systemd waits longer for the end of the service than a stop may take.
+    The time that systemd waits for the service to end is longer than a stop may take.
     """
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(unit)
@@ -55,9 +55,9 @@ def test_systemd_takes_the_unit(unit, tmp_path):
 
 def test_kubernetes(deploy):
     """
-    Probes use existing routes. Names and ports agree.
+    The probes use paths that exist, and names and ports are the same in all documents.
 
-    A pod may take longer to end than a stop.
+    Kubernetes waits longer for a pod to end than a stop may take.
     """
     documents = {each["kind"]: each for each in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8"))}
     assert set(documents) == {"Deployment", "Service", "PodDisruptionBudget"}
@@ -79,9 +79,9 @@ def test_kubernetes(deploy):
 
 def test_the_variables_of_kubernetes(deploy, capsys):
     """
-    The comments in the manifest name the variables of the secret.
+    The comments in the manifest name the variables that the secret must contain.
 
-    The command line accepts the node's arguments.
+    The command line accepts the arguments of the node.
     """
     assert app.run(["serve", "--help"]) == 0
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
@@ -91,9 +91,7 @@ def test_the_variables_of_kubernetes(deploy, capsys):
 
 def test_compose(deploy):
     """
-    The image of a node can be built.
-
-    nginx finds the nodes and its certificate, and all variables are listed.
+    The compose file names an image that can be built, the right addresses and files for nginx, and all variables.
     """
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]
@@ -116,9 +114,9 @@ def test_compose(deploy):
 
 def test_all_recipes_start_the_same_nodes():
     """
-    All recipes (nginx, compose and Kubernetes) start equally many nodes at the same ports.
+    The recipes for nginx, compose and Kubernetes start the same number of nodes at the same ports.
 
-    They use one command and the same variables. The tests of `tests/service/test_proxy.py` start the same nodes.
+    They use the same command and variables as the nodes in `tests/service/test_proxy.py`.
     """
     import deployment  # noqa: PLC0415  it needs PyYAML
 

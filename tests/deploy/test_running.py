@@ -47,9 +47,9 @@ EXPOSURE_MAX = 2.0
 
 class Repeated(dict):
     """
-    A section whose options may occur repeatedly, as systemd allows.
+    A section of a unit in which an option may be repeated, as systemd allows.
 
-    Only the first value of an option is kept.
+    Only the first value of such an option is kept.
     """
 
     def __setitem__(self, name, value):
@@ -71,9 +71,7 @@ def unit(deploy) -> configparser.RawConfigParser:
 @pytest.fixture
 def steps(deploy) -> list[tuple[str, str]]:
     """
-    Return the instructions of the container file in order.
-
-    Continued lines are joined.
+    Return the instructions of the container file in order, with continued lines joined.
     """
     text = re.sub(r"\\\n", " ", (deploy / "Containerfile").read_text("utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -90,7 +88,7 @@ def serve_options() -> str:
 
 def test_the_unit_is_hardened(unit):
     """
-    The unit gives the service a separate user, one folder and the network, but nothing else.
+    The unit gives the service its own user, one folder and the network, and nothing else.
     """
     service = unit["Service"]
     assert {name: service.get(name) for name in HARDENED} == HARDENED
@@ -133,9 +131,9 @@ def test_systemd_takes_the_unit(deploy, tmp_path):
 
 def test_the_container_file_is_well_made(steps):
     """
-    The file has known instructions and pinned images.
+    The container file has only known instructions and pinned images.
 
-    The process does not run as root or in a shell, and no package lists are left.
+    The service does not run as root or in a shell, and the image contains no package lists.
     """
     assert {name for name, _ in steps} <= INSTRUCTIONS
     images = [rest.split() for name, rest in steps if name == "FROM"]
@@ -157,9 +155,7 @@ def test_the_container_file_is_well_made(steps):
 
 def test_the_container_starts_serve(steps):
     """
-    The container runs `tickwheel serve` with existing options on the exposed port.
-
-    It requires a token.
+    The container runs `tickwheel serve` with existing options on the exposed port, and requires a token.
     """
     found = dict(steps)
     words = json.loads(found["ENTRYPOINT"])
@@ -176,9 +172,9 @@ def test_the_container_starts_serve(steps):
 
 def test_the_container_has_the_promised_extras(steps):
     """
-    The extras in the container suffice for every store and broker, and for traces.
+    The container has the extras for all stores and brokers and for traces.
 
-    All are pinned with hashes.
+    All packages are pinned with hashes.
     """
     assert any(
         name == "RUN" and "--require-hashes --requirement requirements/image.txt" in rest for name, rest in steps
@@ -203,9 +199,7 @@ def test_the_container_has_the_promised_extras(steps):
 
 def test_the_builder_gets_only_the_sources():
     """
-    The builder gets all files that it needs to build the wheel.
-
-    It gets no other files.
+    The builder of the image gets exactly the files that it needs to build the wheel.
     """
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
@@ -216,9 +210,9 @@ def test_the_builder_gets_only_the_sources():
 
 def test_the_container_builds_with_the_right_rust(steps):
     """
-    The builder's image has the Rust version that Cargo.toml requires.
+    The image that builds the wheel has the Rust version that Cargo.toml requires.
 
-    Every file that it names exists.
+    Every requirements file that the build uses exists.
     """
     wanted = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     image = next(rest.split()[0] for name, rest in steps if name == "FROM")

@@ -1,5 +1,5 @@
 """
-The manifests are checked by the schemas of Kubernetes and of compose files.
+The manifests are checked against the schemas of Kubernetes and of compose files.
 
 These schemas know every field and its type.
 """
@@ -17,13 +17,13 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 
 
 
 SCHEMAS = "kubernetes-json-schema/v{}-local-strict"
-"""The folder of the schemas inside kubernetes-validate."""
+"""The folder in the package kubernetes-validate that contains the schemas."""
 COMPOSE = "-m check_jsonschema --builtin-schema vendor.compose-spec --default-filetype yaml -"
 
 
 def wrong_for_kubernetes(text):
     """
-    Return the faults in documents for Kubernetes.
+    Return the faults in the Kubernetes documents of *text*.
     """
     library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
     try:
@@ -37,9 +37,9 @@ def wrong_for_kubernetes(text):
 @pytest.fixture(scope="session")
 def kubeconform(tmp_path_factory):
     """
-    Return a function that checks YAML text with kubeconform and returns the program's output.
+    Return a function that checks YAML text with kubeconform, and returns the output of kubeconform.
 
-    The program uses the schemas of kubernetes-validate, without a network.
+    It uses the schemas of kubernetes-validate, so it needs no network.
     """
     program = shutil.which("kubeconform", path=str(Path(sys.executable).parent)) or shutil.which("kubeconform")
     if program is None:
@@ -61,7 +61,7 @@ def kubeconform(tmp_path_factory):
 
 def wrong_for_compose(text):
     """
-    Return the faults of a compose file.
+    Return the faults in the compose file *text*.
     """
     pytest.importorskip("check_jsonschema", reason="it is not installed: pip install check-jsonschema")
     command = [sys.executable, *COMPOSE.split()]
@@ -72,9 +72,9 @@ def wrong_for_compose(text):
 @pytest.fixture
 def wrong(deploy):
     """
-    Return a function that returns the faults of the manifest with a given name.
+    Return a function that returns the faults in the manifest with a given name.
 
-    Some text of the manifest may be replaced first.
+    The function can first replace some text of the manifest.
     """
 
     def check(name, old="", new=""):
@@ -108,16 +108,14 @@ def test_manifest(wrong, name):
 )
 def test_broken_manifest(wrong, name, old, new, field):
     """
-    The schema finds a value of a wrong type and an unknown field.
+    If a manifest has a value of the wrong type or an unknown field, the schema finds this fault.
     """
     assert field in wrong(name, old, new)
 
 
 def test_kubeconform(deploy, kubeconform):
     """
-    The validator kubeconform knows each kind of document.
-
-    It accepts our manifests, and rejects faulty ones.
+    The validator kubeconform accepts our manifests, including each kind of document, and rejects faulty ones.
     """
     text = (deploy / "kubernetes.yaml").read_text("utf-8")
     assert "Valid: 3, Invalid: 0, Errors: 0, Skipped: 0" in kubeconform(text)

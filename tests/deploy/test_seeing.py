@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 UNIT_TESTS = ("alerts-test.yml", "alerts-test-day.yml")
 NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
 ADDED = {"instance", "job", "alertname", "alertstate"}
-"""Labels that Prometheus adds to scraped metrics, and the labels of its own metric ALERTS."""
+"""Labels that Prometheus itself adds: to scraped metrics, and to its own metric ALERTS."""
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -66,7 +66,7 @@ def test_every_name_is_exported(expressions, exported):
 
 def test_every_label_is_there(expressions, exported):
     """
-    Each label by which an expression matches or groups is a label of a metric in the expression.
+    Each label that a PromQL expression uses is a label of one of the metrics in the expression.
     """
     for each in expressions:
         labels = set(LABEL.findall(each)) | {one.strip() for group in GROUPED.findall(each) for one in group.split(",")}
@@ -76,9 +76,9 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is on the board or in a rule.
+    Each metric of tickwheel is used on the board or in an alert rule.
 
-    The exceptions are metrics that another shown metric includes.
+    The exceptions are metrics whose values are part of another metric on the board.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
@@ -89,7 +89,7 @@ def test_everything_exported_is_seen(expressions, exported):
 
 def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
     """
-    Each alert and metric that the page about scale names exists.
+    Every alert and every metric that the page about scale names exists.
     """
     page = (deploy.parent / "docs" / "scale.md").read_text("utf-8")
     named = set(re.findall(r"Tickwheel[A-Z]\w+", page))
@@ -101,9 +101,7 @@ def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
 
 def test_expressions_are_whole(expressions):
     """
-    Brackets are closed in the right order.
-
-    Each rate is the rate of a counter or a histogram.
+    In each PromQL expression, brackets match, and rates are taken only of counters and histograms.
     """
     for each in expressions:
         opened = []
@@ -119,7 +117,7 @@ def test_expressions_are_whole(expressions):
 
 def test_prometheus_itself(deploy):
     """
-    If promtool, Prometheus' own checker, is installed, it accepts the rules.
+    If promtool, the checker of Prometheus, is installed, it accepts the rules.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -141,9 +139,9 @@ def test_alerts_come_and_go(deploy):
 
 def test_every_alert_has_its_unit_tests(deploy, alerts):
     """
-    In the unit tests of the rules, every alert fires with its whole text.
+    For each alert, the unit tests have a time at which it fires, with its whole text.
 
-    At another time, it does not fire.
+    They also have a time at which it does not fire.
     """
     documents = [yaml.safe_load((deploy / name).read_text("utf-8")) for name in UNIT_TESTS]
     seen = {
@@ -194,9 +192,9 @@ def test_the_board_is_in_order(board):
 
 def test_the_board_shows_where_trouble_begins(board):
     """
-    Takeovers are marked on every panel.
+    Every panel marks takeovers.
 
-    A figure with an alert has a line at the threshold of that alert.
+    If there is an alert for a figure, the panel draws a line at the threshold of the alert.
     """
     assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
     with_lines = {}
@@ -214,9 +212,7 @@ def test_the_board_shows_where_trouble_begins(board):
 
 def test_the_example_for_prometheus(deploy):
     """
-    The example for Prometheus scrapes the job that the rules name.
-
-    It loads the rules.
+    The example configuration for Prometheus loads the rules, and uses the job name that the rules contain.
     """
     document = yaml.safe_load((deploy / "prometheus.yml").read_text("utf-8"))
     assert [each["job_name"] for each in document["scrape_configs"]] == ["tickwheel"]

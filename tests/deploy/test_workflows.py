@@ -1,7 +1,5 @@
 """
-The workflows test and build everything that the package supports.
-
-They have no more rights than they need.
+The CI workflows test and build everything that the package supports, and have only the rights that they need.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ pytestmark = pytest.mark.skipif(not WORKFLOWS.is_dir(), reason="an sdist has no 
 
 def workflow(name: str) -> dict:
     """
-    Return a parsed workflow.
+    Return the parsed workflow *name*.
     """
     return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))
 
 
 def supported() -> list[str]:
     """
-    Return the Python versions that the package supports, by its classifiers.
+    Return the Python versions in the package's classifiers.
     """
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
     return [
@@ -61,7 +59,7 @@ def test_every_supported_python_is_tested_and_released():
 
 def test_the_classifiers_name_the_systems_whose_failures_count():
     """
-    The classifiers on PyPI name a system if a failure on that system fails the workflow.
+    The classifiers name exactly the operating systems on which a failed test makes the workflow fail.
     """
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
     test = workflow("tests.yml")["jobs"]["test"]
@@ -72,7 +70,7 @@ def test_the_classifiers_name_the_systems_whose_failures_count():
 
 def test_a_release_names_its_addresses():
     """
-    Every build that is published first writes the addresses of the release into the README and the project's metadata.
+    Each build of a release first writes the addresses of the release into the README and the project's metadata.
     """
     builders = [
         [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
@@ -99,9 +97,9 @@ def test_make_and_the_release_build_for_the_same_systems():
 @pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow may only read.
+    A workflow has only read access.
 
-    Only the publishing step gets a token, in its environment, after all checks.
+    Only the step that publishes gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -124,7 +122,7 @@ def test_all_tests_run_each_night_and_before_a_release():
     """
     A push runs the quick tests.
 
-    The nightly run has all tests, the proofs and the dates.
+    The nightly run and a release run all tests, the proofs and the tests with shifted dates.
     """
     assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
     assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
@@ -136,10 +134,10 @@ def test_all_tests_run_each_night_and_before_a_release():
 
 def test_a_failed_night_names_its_commits(tmp_path):
     """
-    The commits since the last good commit are listed.
+    If a nightly run fails, its message lists the commits since the last good commit.
 
-    The message says so if no run has passed, if this commit itself has passed before, or if it does not descend from
-    the last good commit.
+    The message also says if no run has passed, if this commit has passed before, or if it does not follow the last good
+    commit.
     """
 
     def git(*arguments):
@@ -168,7 +166,7 @@ def test_actionlint_finds_no_fault():
     """
     The linter actionlint finds no fault in the workflows.
 
-    `make lint` installs it if Go is available.
+    `make lint` installs actionlint if Go is available.
     """
     actionlint = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
     if actionlint is None:

@@ -1,7 +1,7 @@
 """
-Tests that Django runs in a project.
+Tests that Django's test runner runs in a project.
 
-`test_django.py` chooses their databases.
+`test_django.py` runs them on several databases.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ ADMIN = "/admin/tickwheel/job/"
 
 def tearDownModule() -> None:
     """
-    Close the database, because it is dropped next.
+    Close the scheduler's database, because Django drops it next.
     """
     jobs.close()
 
 
 class Jobs(TransactionTestCase):
     """
-    The scheduler of a project.
+    The scheduler in a Django project.
     """
 
     def setUp(self) -> None:
@@ -53,7 +53,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_job_joins_the_transaction(self) -> None:
         """
-        A job exists if and only if the transaction commits, even without the argument `conn`.
+        If a job is set in a transaction, it exists only if the transaction commits, even without the argument `conn`.
         """
         with transaction.atomic():
             Order.objects.create(pk=1)
@@ -68,7 +68,7 @@ class Jobs(TransactionTestCase):
 
     def test_every_verb_joins(self) -> None:
         """
-        `move`, `run_now` and `replay` join the transaction, too.
+        `move`, `run_now` and `replay` also join the transaction.
         """
         jobs.scheduler.set("a", **LATER)
         with transaction.atomic():
@@ -81,9 +81,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_verb_that_cannot_join(self) -> None:
         """
-        Inside a transaction, a verb that cannot join it is refused.
-
-        The error names the remedy.
+        If a verb cannot join a transaction, a call inside a transaction is refused, and the error has a remedy.
         """
         scheduler = jobs.scheduler
         scheduler.set("a", every=3600, handler="shop.jobs.cancel_order")
@@ -108,7 +106,7 @@ class Jobs(TransactionTestCase):
 
     def test_a_pause_that_joins_names_this_process(self) -> None:
         """
-        A pause inside a transaction has the same author (`by`) as any other pause.
+        A pause inside a transaction has the same author (`by`) as a pause outside.
         """
         jobs.scheduler.set("a", **LATER)
         jobs.scheduler.set("b", **LATER)
@@ -119,9 +117,9 @@ class Jobs(TransactionTestCase):
 
     def test_a_transaction_without_autocommit(self) -> None:
         """
-        A transaction without autocommit is joined like `atomic()`.
+        A job joins a transaction without autocommit in the same way as a transaction of `atomic()`.
 
-        This holds even with `conn=`, and for the first statement.
+        This holds with and without `conn=`, and even if setting the job is the first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -148,9 +146,9 @@ class Jobs(TransactionTestCase):
 
     def test_another_scheduler_for_a_test(self) -> None:
         """
-        A scheduler that is passed to `using` gets the handlers.
+        `using` gives the handlers to another scheduler, for a test.
 
-        They run in the thread that moves the clock.
+        The handlers then run in the thread that moves the clock.
         """
         Order.objects.create(pk=1)
         clock = ManualClock()
@@ -173,9 +171,9 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_close_old_connections(self) -> None:
         """
-        A connection that has reached its maximum age is closed before and after a handler.
+        Before and after each handler, connections that have reached their maximum age are closed.
 
-        The handler may be sync or async.
+        This holds for sync and async handlers.
         """
         clock = ManualClock()
         seen = []
@@ -200,7 +198,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_leave_transactions_alone(self) -> None:
         """
-        If a test moves the clock inside a transaction, the connection stays open, however old it is.
+        If a test moves the clock inside a transaction, the connection stays open, whatever its age.
         """
         clock = ManualClock()
         handlers = type(jobs)()
@@ -238,7 +236,7 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_in_another_store(self) -> None:
         """
-        With `STORE`, jobs do not join a transaction, and a write takes effect at once.
+        With the setting `STORE`, jobs are in another store: a write takes effect at once and joins no transaction.
 
         The store may be a service.
         """
@@ -254,9 +252,7 @@ class Jobs(TransactionTestCase):
 
     def test_invalid_settings(self) -> None:
         """
-        Each invalid setting is refused.
-
-        The error names the setting and the reason.
+        An invalid setting is refused, and the error names the setting and the reason.
         """
         wrong = {
             "has 'STORES': known are DATABASE, OPTIONS, QUERY, STORE, TARGETS": {"STORES": "memory://"},
@@ -278,7 +274,7 @@ class Jobs(TransactionTestCase):
 
     def test_options_of_the_url(self) -> None:
         """
-        `QUERY` sets options that otherwise only the URL of the store can set.
+        The setting `QUERY` has the options that are usually part of a store's URL.
         """
         other = type(jobs)()
         query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}
@@ -290,7 +286,7 @@ class Jobs(TransactionTestCase):
     @skipUnless(connection.vendor == "postgresql", "a file has no owner that Django knows")
     def test_it_connects_as_django_does(self) -> None:
         """
-        The tables of the jobs belong to the role of `assume_role`, like the tables of the models.
+        The tables of the jobs belong to the role that the option `assume_role` names, like the tables of the models.
         """
         jobs.scheduler.get("a")
         with connection.cursor() as cursor:
@@ -299,9 +295,7 @@ class Jobs(TransactionTestCase):
 
     def test_dumpdata(self) -> None:
         """
-        The admin's model of jobs has no table.
-
-        `dumpdata` does not look for such a table.
+        `dumpdata` succeeds, although the model of jobs in the admin has no table.
         """
         call_command("dumpdata", stdout=io.StringIO())
 
@@ -313,7 +307,7 @@ class WithoutDatabase(SimpleTestCase):
 
     def test_nothing_is_written(self) -> None:
         """
-        Django refuses a write of jobs like any query.
+        In a test without a database, Django refuses writes of jobs as it refuses queries.
 
         Otherwise the write could go to the developer's database.
         """
@@ -362,9 +356,7 @@ class Admin(TransactionTestCase):
 
     def test_acts(self) -> None:
         """
-        The chosen action is applied to each selected job.
-
-        The admin's log records it.
+        The chosen action is applied to each selected job, and the admin's log records it.
         """
         done = self.client.post(ADMIN, {"verb": "cancel", "key": ["order/1", "gone"]}, follow=True).content.decode()
         assert "Cancelled: order/1" in done
@@ -374,9 +366,9 @@ class Admin(TransactionTestCase):
 
     def test_a_rule_in_words(self) -> None:
         """
-        A rule is shown in words and as its original text.
+        A recurrence rule is shown in words and as its original text.
 
-        Instants are in the time zone of the settings.
+        Times are shown in the time zone of the settings.
         """
         jobs.scheduler.set("report", cron="0 9 * * MON-FRI", tz="UTC", **LATER | {"delay": None})
         year = datetime.now(UTC).year + 20
@@ -390,9 +382,9 @@ class Admin(TransactionTestCase):
 
     def test_the_history(self) -> None:
         """
-        For permitted users, each key leads to the history of its job.
+        Each key links to the history of its job, if the user has the permission to view it.
 
-        This holds even if the job does not exist any more.
+        This holds even if the job no longer exists.
         """
         key = "a/b?c=<d>&é"
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
@@ -415,9 +407,9 @@ class Admin(TransactionTestCase):
 
     def test_permissions(self) -> None:
         """
-        Without the permission to view, the page is not shown.
+        Without the permission to view jobs, the page is not shown.
 
-        With only that permission, nothing can be changed.
+        With only this permission, jobs cannot be changed.
         """
         user = User.objects.create_user("guest", is_staff=True)
         self.client.force_login(user)
@@ -431,14 +423,14 @@ class Admin(TransactionTestCase):
 
 class Rules(TransactionTestCase):
     """
-    Rules and times that a user has written.
+    Recurrence rules and times that come from a user's request.
     """
 
     def test_invalid_rules_and_times(self) -> None:
         """
-        For an invalid rule or time, the answer is a 422 with the name of the field.
+        If a rule or time is invalid, the answer is a 422 with the name of the field.
 
-        Any other error of a view is raised.
+        Other errors in a view are raised.
         """
         wrong = {
             "cron": {"cron": "61 * * * *"},
@@ -459,7 +451,7 @@ class Rules(TransactionTestCase):
 
     def test_a_view_that_is_async(self) -> None:
         """
-        For an invalid rule or time, an async view also answers with 422.
+        If a rule or time is invalid, the answer of an async view is also a 422.
         """
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
             assert async_to_sync(AsyncClient().post)("/later", {"every": "soon"}).status_code == 422
@@ -467,7 +459,7 @@ class Rules(TransactionTestCase):
 
 def set_rule(request: HttpRequest) -> HttpResponse:
     """
-    Set a job with the user's values.
+    Set a job with the values from the request.
     """
     fields = {"handler": "shop.jobs.cancel_order", **request.POST.dict()}
     return HttpResponse(jobs.scheduler.set("rule", **fields).outcome)
@@ -475,7 +467,7 @@ def set_rule(request: HttpRequest) -> HttpResponse:
 
 async def set_rule_later(request: HttpRequest) -> HttpResponse:
     """
-    Set a job from an async view.
+    Set a job from an async view, with the values from the request.
     """
     return await sync_to_async(set_rule)(request)
 

@@ -45,7 +45,7 @@ def add(one: int, other: int = 2) -> int:
 @tasks.task(queue_name="mail")
 async def send(to: list[str]) -> dict[str, list[str]]:
     """
-    Return the argument, asynchronously.
+    Return the argument. The task is async.
     """
     await asyncio.sleep(0)
     return {"to": to}
@@ -54,7 +54,7 @@ async def send(to: list[str]) -> dict[str, list[str]]:
 @tasks.task(takes_context=True)
 def fail_at_first(context) -> int:
     """
-    Fail until the third attempt.
+    Fail in the first two attempts, and then return a number.
     """
     if context.attempt < 3:
         raise LookupError(context.attempt)
@@ -73,7 +73,7 @@ class Tasks(TransactionTestCase):
 
     def setUp(self) -> None:
         """
-        Let jobs fire when the clock moves.
+        Give each test a scheduler that fires jobs when the test moves the clock.
         """
         ran.clear()
         self.clock = ManualClock()
@@ -124,7 +124,7 @@ class Tasks(TransactionTestCase):
         """
         A failed task is retried.
 
-        Its context counts the attempts, and its errors name their classes.
+        The task can read the number of its attempts, and its result has the classes of its errors.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)
@@ -138,9 +138,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_for_good(self) -> None:
         """
-        A task that fails at all of its `attempts` becomes a dead letter.
-
-        The signals report this.
+        If a task fails in all of its `attempts`, it becomes a dead letter, and the signals report the failure.
         """
         finished = mock.Mock()
         signals.task_finished.connect(finished)
@@ -156,9 +154,7 @@ class Tasks(TransactionTestCase):
 
     def test_results_are_forgotten(self) -> None:
         """
-        A result is deleted after `keep_results` (by default a day).
-
-        A result that never existed is not found.
+        A result is deleted after `keep_results` (by default a day), and is then treated like an unknown result.
         """
         result = add.enqueue(1)
         self.clock.advance(0)
@@ -172,7 +168,9 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_this_process_lacks(self) -> None:
         """
-        If this process lacks a task, the task waits, without using an attempt, for a process of another release.
+        If this process does not know a task, the task waits for a process that knows it.
+
+        It uses no attempt.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)
@@ -190,7 +188,7 @@ class Tasks(TransactionTestCase):
 
     def test_signals(self) -> None:
         """
-        The signals report each task once as enqueued, once as started and once as finished.
+        The signals report once that a task is enqueued, once that it is started and once that it is finished.
         """
         seen = []
         listeners = {name: lambda name=name, **_: seen.append(name) for name in ("enqueued", "started", "finished")}
@@ -204,9 +202,7 @@ class Tasks(TransactionTestCase):
 
     def test_invalid_settings(self) -> None:
         """
-        Each invalid setting is refused.
-
-        The error names the setting and the reason.
+        An invalid setting is refused, and the error names the setting and the reason.
         """
         wrong = {
             "'QUEUES'] is empty: name each queue": {"QUEUES": []},
@@ -221,7 +217,7 @@ class Tasks(TransactionTestCase):
 
 class Transactions(TransactionTestCase):
     """
-    Tasks in the database of the models.
+    Tasks whose jobs are in the database of the models.
     """
 
     def setUp(self) -> None:
@@ -232,7 +228,7 @@ class Transactions(TransactionTestCase):
 
     def test_a_task_joins_the_transaction(self) -> None:
         """
-        A task is enqueued if and only if the transaction commits.
+        If a task is enqueued in a transaction, it runs only if the transaction commits.
         """
         with transaction.atomic():
             add.enqueue(1)

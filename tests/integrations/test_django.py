@@ -1,7 +1,7 @@
 """
-Django.
+The Django integration: the tests of the example and the tests of a project.
 
-The example and a project's own tests run on a SQLite file and on PostgreSQL, each in a separate process.
+Both run on a SQLite file and on PostgreSQL, each in a separate process.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ TASK_CHECKS = 12
 @pytest.fixture
 def manage(tmp_path):
     """
-    Return a function that runs a command of the example's `manage.py`.
-
-    This test has its own tables.
+    Return a function that runs a command of the example's `manage.py`, with separate tables for this test.
     """
 
     def run(*arguments, **environment):
@@ -58,7 +56,7 @@ def of(folder, **environment):
     """
     Return the environment of a project whose files are in *folder*.
 
-    The folder of this test file is on the path.
+    The folder of this test file is on Python's path.
     """
     return {
         **os.environ,
@@ -71,9 +69,7 @@ def of(folder, **environment):
 @pytest.mark.parametrize("place", ["memory", "file", "postgresql"])
 def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
-    The example's tests pass wherever their database is.
-
-    No migration is missing.
+    The example's tests pass on each database, and no migration is missing.
     """
     database = on_sqlite(tmp_path)
     if place == "memory":
@@ -87,7 +83,7 @@ def test_the_tests_of_the_example(request, manage, tmp_path, place):
 
 def on_sqlite(folder):
     """
-    Return the settings of a database whose tests use a file in *folder*.
+    Return the settings of a SQLite database whose tests use a file in *folder*.
     """
     test = {"NAME": str(folder / "test.db")}
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "unused.db"), "TEST": test}
@@ -95,7 +91,7 @@ def on_sqlite(folder):
 
 def on_postgres(url):
     """
-    Return the settings of a database on the server of *url*.
+    Return the settings of a PostgreSQL database on the server of *url*.
     """
     parts = pytest.importorskip("psycopg.conninfo").conninfo_to_dict(url)
     names = {"NAME": "dbname", "HOST": "host", "USER": "user", "PASSWORD": "password", "PORT": "port"}
@@ -105,9 +101,7 @@ def on_postgres(url):
 
 def write_settings(folder, database, text=""):
     """
-    Write the module `check_settings`.
-
-    It has the example's settings with another *database*, followed by *text*.
+    Write the module `check_settings`: the example's settings with another *database*, and then *text*.
     """
     lines = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n{text}"
     (folder / "check_settings.py").write_text(lines)
@@ -141,9 +135,7 @@ def test_the_example(manage, tmp_path):
 @pytest.fixture
 def role(postgres_url):
     """
-    Return a role of the server.
-
-    The name of the role has to be escaped.
+    Return a role of the server whose name has to be escaped.
     """
     psycopg = pytest.importorskip("psycopg")
     name = r"the shop's \ own"
@@ -157,7 +149,7 @@ def role(postgres_url):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project(request, manage, tmp_path, vendor):
     """
-    In a project, jobs join transactions, the admin lists them, and invalid settings are refused.
+    In a Django project, jobs join transactions, the admin lists them, and invalid settings are refused.
 
     The tests are in `django_checks.py`.
     """
@@ -176,7 +168,7 @@ def test_a_project(request, manage, tmp_path, vendor):
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project_with_tasks(request, manage, tmp_path, vendor):
     """
-    Django's Tasks framework runs on jobs.
+    The tasks of Django's Tasks framework run as jobs.
 
     The tests are in `django_task_checks.py`.
     """
@@ -208,9 +200,9 @@ def test_the_command_without_a_store(tmp_path):
 
 def test_the_first_use_inside_a_transaction(tmp_path, manage):
     """
-    The first use may join a transaction that has written to a SQLite file.
+    The first use of the scheduler may be in a transaction that has already written to a SQLite file.
 
-    This works because `migrate` has made the tables.
+    This works because `migrate` has created the tables.
     """
     script = """
         from django.db import transaction

@@ -1,5 +1,5 @@
 """
-FastAPI and Starlette: a scheduler for each start of the application, and a dependency.
+The FastAPI and Starlette integration: each start of the application makes a scheduler, which a dependency returns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def with_handler(jobs):
     """
     Register a handler.
 
-    Return the list of names that the handler greeted, and an event that is set when it was called.
+    Return a list that gets the names that the handler is called with, and an event that is set by a call.
     """
     greeted, called = [], threading.Event()
 
@@ -53,9 +53,9 @@ def with_handler(jobs):
 
 def test_the_application_can_start_again(tmp_path):
     """
-    Each start of the application makes a scheduler with the handlers.
+    Each start of the application makes a new scheduler with the handlers.
 
-    Each end of the application stops this scheduler.
+    When the application ends, this scheduler is stopped.
     """
     jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
     greeted, called = with_handler(jobs)
@@ -73,7 +73,7 @@ def test_the_application_can_start_again(tmp_path):
 
 def test_a_request_without_the_lifespan_is_refused():
     """
-    If the lifespan is missing, a request gets an error that names the lifespan.
+    If the application does not use the lifespan, a request gets an error that names the lifespan.
     """
     jobs = Jobs("memory://")
     client = testclient.TestClient(an_app(jobs, None))
@@ -99,9 +99,9 @@ def test_a_dependency_is_overridden():
 
 def test_a_lifespan_of_your_own():
     """
-    `running` starts and stops the scheduler inside a lifespan of the user.
+    A lifespan of the user can start and stop the scheduler with `running`.
 
-    Two lifespans at the same time are refused.
+    If two lifespans run at the same time, the second is refused.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)
@@ -122,7 +122,7 @@ def test_a_lifespan_of_your_own():
 
 def test_starlette():
     """
-    The state of a request has the scheduler.
+    In Starlette, a request finds the scheduler in its state.
     """
     jobs = Jobs("memory://")
     _, called = with_handler(jobs)
@@ -139,9 +139,9 @@ def test_starlette():
 
 def test_a_start_that_fails(tmp_path):
     """
-    If the scheduler cannot start, the application does not start.
+    If the scheduler cannot start, the application does not start either.
 
-    It can start once the cause is gone.
+    It can start after the cause is removed.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     jobs = Jobs(url, role="owner")
@@ -154,7 +154,7 @@ def test_a_start_that_fails(tmp_path):
 
 def test_one_handler_a_name():
     """
-    A second handler with the same name is refused when it is defined.
+    If two handlers have the same name, the definition of the second is refused.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -169,9 +169,9 @@ def print_name(name: str) -> None: ...
 
 def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):
     """
-    The application uses the test's scheduler.
+    In a test, the application uses the test's scheduler.
 
-    When the clock moves, the tasks of this scheduler run on the application's loop.
+    When the test moves the clock, the tasks run on the application's loop.
     """
     jobs, seen = Jobs("memory://"), []
 
@@ -207,12 +207,12 @@ RULES = {
     "at": {"at": "tomorrow"},
     "delay": {"delay": "in a while"},
 }
-"""Rules and times that a user has written, by the field that cannot be read."""
+"""Recurrence rules and times from a user, by the name of the field that is invalid."""
 
 
 def refusals(client):
     """
-    Return the status and the field in the answers for all `RULES`.
+    Send each of `RULES`, and return the different pairs of a status and whether the answer names the right field.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())
@@ -221,9 +221,7 @@ def refusals(client):
 
 class Opaque:
     """
-    A layer around an application.
-
-    It has no public attribute for the application inside.
+    A wrapper around an application, which gives no access to the application inside.
     """
 
     def __init__(self, inner):
@@ -240,9 +238,9 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    For an invalid rule, the answer is 422, at each start of the application.
+    If a rule from a user is invalid, the answer is a 422, at each start of the application.
 
-    Any other refused value is a fault of the program.
+    Any other refused value is treated as an error in the program.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)
@@ -270,9 +268,9 @@ def test_a_rule_that_cannot_be_read(is_own, middleware):
 
 def test_a_rule_that_cannot_be_read_in_starlette():
     """
-    In Starlette, too, the answer for an invalid rule is 422.
+    If a rule from a user is invalid, the answer in Starlette is also a 422.
 
-    An application may answer such errors itself.
+    An application may define its own answer.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

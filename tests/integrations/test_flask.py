@@ -1,7 +1,7 @@
 """
-Flask.
+The Flask integration: each application has a scheduler, and handlers run in the application's context.
 
-Each application has a scheduler, and handlers run in its context. Processes that serve no requests do not start it.
+The scheduler is not started in processes that serve no requests.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ cli = pytest.importorskip("flask.cli", reason="as above")
 @pytest.fixture
 def jobs():
     """
-    Return jobs with two handlers.
-
-    The handlers record the application in whose context they run.
+    Return an object with two registered handlers, which record the application in whose context they run.
     """
     made = Jobs()
     made.seen = []
@@ -45,9 +43,7 @@ def jobs():
 @pytest.fixture
 def make_app(jobs, tmp_path):
     """
-    Return a function that makes applications.
-
-    The fixture stops their schedulers at the end.
+    Return a function that makes applications, and stop their schedulers at the end.
     """
     made = []
 
@@ -65,9 +61,7 @@ def make_app(jobs, tmp_path):
 
 def test_tasks_have_the_context(jobs, scheduler, manual_clock):
     """
-    A sync or async task runs in the application's context.
-
-    This holds for each scheduler that the application gets.
+    Sync and async tasks run in the application's context, with each scheduler that the application gets.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
 
@@ -93,9 +87,7 @@ def test_tasks_have_the_context(jobs, scheduler, manual_clock):
 
 def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     """
-    Sync and async handlers run in the application's context.
-
-    This also holds for the scheduler of the pytest plugin's fixture.
+    Sync and async handlers run in the application's context, even with the scheduler of the pytest plugin's fixture.
     """
     app = flask.Flask("shop")
     jobs.init_app(app, scheduler)
@@ -109,9 +101,9 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
-    For an invalid rule, the answer is 422 with the field, or the application answers itself.
+    If a rule from a user is invalid, the answer is a 422 with the field, unless the application defines its own answer.
 
-    Other invalid values are faults of the program.
+    Other invalid values are treated as errors in the program.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -160,7 +152,7 @@ def test_each_application_has_its_own(jobs, make_app):
 
 def test_a_client_does_not_fire(make_app):
     """
-    With the role "client" the application does not fire, but another process does.
+    With the role "client", the application does not fire jobs, and another process fires them.
 
     An unknown role is refused.
     """
@@ -172,7 +164,7 @@ def test_a_client_does_not_fire(make_app):
 
 def test_a_scheduler_of_two_applications(jobs, scheduler):
     """
-    One scheduler for two applications is refused, because a handler runs in the context of one application.
+    Two applications cannot share one scheduler, because a handler runs in the context of one application.
     """
     jobs.init_app(flask.Flask("one"), scheduler)
     with pytest.raises(RuntimeError, match="'two' got the scheduler of another application"):
@@ -181,9 +173,9 @@ def test_a_scheduler_of_two_applications(jobs, scheduler):
 
 def test_without_init_app(jobs):
     """
-    Without `init_app` the error says which method to call.
+    If `init_app` was not called, the error says so.
 
-    Outside any application the error is Flask's own.
+    Outside of an application, Flask's own error is raised.
     """
     with flask.Flask("bare").app_context(), pytest.raises(RuntimeError, match="call init_app"):
         jobs.scheduler.get("a")
@@ -204,9 +196,9 @@ def test_without_init_app(jobs):
 )
 def test_only_a_serving_process_fires(make_app, monkeypatch, arguments, environment, starts):
     """
-    The reloader's process, which watches files, does not fire, because it keeps the old code.
+    In debug mode, the process that only watches the files does not fire jobs, because it keeps the old code.
 
-    `flask routes` does not fire either.
+    A process of another command, such as `flask routes`, does not fire either.
     """
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -66,9 +66,9 @@ for number in range(%d):
 @contextmanager
 def running(command, folder, environment, ready):
     """
-    Run *command* in a process group until the end of the block.
+    Run *command* in a process group until the block ends.
 
-    Yield the match of *ready* in the log of the command.
+    Yield the part of the command's log that matches *ready*.
     """
     with subprocess.Popen(
         command,
@@ -90,7 +90,7 @@ def running(command, folder, environment, ready):
 
 def check(due, ran):
     """
-    Compare the due times of the orders with the times at which the orders were cancelled.
+    Check that each order was cancelled and not before its due time.
     """
     assert {number for number, _ in ran} == due.keys()
     assert [number for number, at in ran if at * 1000 < due[number] - 1] == []
@@ -108,9 +108,7 @@ def check(due, ran):
 )
 def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
-    Each acknowledged order is cancelled.
-
-    The process that is killed does this, or the next process.
+    If the application is killed, each acknowledged order is still cancelled, at the latest by the next process.
     """
     for needed in (module, command[0]):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install {needed}")
@@ -137,9 +135,9 @@ def test_an_application_that_is_killed(tmp_path, until, module, text, command, r
 
 def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
-    `manage.py tickwheel` is killed.
+    If `manage.py tickwheel` is killed, all orders are still cancelled.
 
-    The row and the job of an order were committed together, so all orders are cancelled.
+    The reason is that an order and its job were committed in one transaction.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     environment = {**os.environ, "SHOP": str(tmp_path), "PYTHONPATH": str(SHOP)}

@@ -1,5 +1,5 @@
 """
-The parts of a chaos run: the plan, the link, and the disturbed process.
+The parts of a chaos run: the plan of faults, the link that can be cut, and the process that is disturbed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tickwheel.lab.wire import Client, Receiver
 
 def test_a_plan_follows_from_its_seed() -> None:
     """
-    Two plans with one seed have the same faults. Different seeds give different faults.
+    The same seed gives the same faults, and a different seed gives different faults.
 
-    Every kind occurs once before any kind is repeated.
+    Each kind of fault occurs once before any kind is repeated.
     """
     kinds = tuple(FAULTS)
     plan = plan_of(5, 300, kinds, 2.0)
@@ -39,7 +39,7 @@ def link_to(port: int, latency_s: float = 0.0, jitter_s: float = 0.0) -> Link:
 
 def test_a_slow_link_delays_and_keeps_the_order() -> None:
     """
-    Data that is sent over a link arrives complete and in order.
+    Data that is sent over a slow link arrives complete and in order.
 
     It never arrives before the latency of the link has passed.
     """
@@ -64,9 +64,9 @@ def test_a_slow_link_delays_and_keeps_the_order() -> None:
 
 def test_a_link_is_cut_and_closed() -> None:
     """
-    A cut breaks only open connections.
+    A cut ends all open connections of a link, but new connections are possible.
 
-    A closed link accepts no connection until it is opened.
+    While a link is closed, it accepts no connection.
     """
 
     async def talk() -> None:
@@ -97,7 +97,7 @@ def test_a_link_is_cut_and_closed() -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
     """
-    If a service ends before it serves, the error shows the last output of the service.
+    If a service ends before it accepts requests, the error shows the last output of the service.
     """
     subject = Subject([sys.executable, "-c", "raise SystemExit('no disk, port {port}')"], tmp_path / "log")
     with pytest.raises(SubjectError, match="did not come up: no disk, port 0"):
@@ -109,7 +109,7 @@ def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
     If a service ends with an error after SIGTERM, this is reported.
 
-    A killed service starts again on the same port.
+    If a service was killed, it can be started again on the same port.
     """
     script = (
         "import signal, sys\n"

@@ -1,7 +1,7 @@
 """
-A service is broken on purpose.
+A chaos run detects that a service breaks its promise.
 
-A chaos run detects that the service violates its promise.
+The tests break the service on purpose.
 """
 
 from __future__ import annotations

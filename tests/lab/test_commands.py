@@ -40,7 +40,7 @@ def generated(run: Run) -> None:
 
 def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     """
-    All designs of wheels replay a generated trace with the same counts.
+    Every design of a wheel that replays a generated trace has the same counts.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--json")
@@ -58,9 +58,7 @@ def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
 
 def test_replay_as_lines(run: Run) -> None:
     """
-    Without a terminal, a replay prints a line for each design.
-
-    The columns are separated by tabs.
+    Without a terminal, a replay prints one line for each design, with columns that are separated by tabs.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--wheel", "heap", "--wheel", "rounds:tick=0.5")
@@ -71,7 +69,7 @@ def test_replay_as_lines(run: Run) -> None:
 
 def test_tune(run: Run) -> None:
     """
-    The advice is a geometry (a tick and numbers of slots) with reasons, as text and as JSON.
+    The command advises a geometry (a tick and numbers of slots) and gives reasons, as text or as JSON.
     """
     generated(run)
     text = run("tune", "trace.csv.gz").stdout
@@ -84,9 +82,7 @@ def test_tune(run: Run) -> None:
 
 def test_compare(run: Run, tmp_path: Path) -> None:
     """
-    A comparison prints a line for each case.
-
-    It writes its figures and a page.
+    A comparison prints a line for each case, and writes a file with its figures and a page.
     """
     generated(run)
     options = ["--pending", "50,1k", "--steps", "2000", "--wheel", "heap", "--wheel", "native"]
@@ -102,9 +98,7 @@ def test_compare(run: Run, tmp_path: Path) -> None:
 
 def test_watch(run: Run, tmp_path: Path) -> None:
     """
-    `watch` writes a page.
-
-    The geometry of the page is small enough to watch.
+    `watch` writes a page, on which the wheel is small enough to be watched.
     """
     generated(run)
     answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")
@@ -116,7 +110,7 @@ def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -
     """
     The result of each design is printed before the next design starts.
 
-    So a failure does not lose earlier results.
+    If a later design fails, the earlier results are not lost.
     """
     (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
     answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
@@ -126,9 +120,7 @@ def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -
 
 def test_watch_reads_only_the_beginning(run: Run, tmp_path: Path) -> None:
     """
-    `watch` reads only the beginning of a long trace.
-
-    So it takes seconds, however long the trace is.
+    `watch` reads only the beginning of a trace, so it takes only seconds even for a long trace.
     """
     lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
     (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))
@@ -164,9 +156,7 @@ def test_bad_input(
     problem: str,
 ) -> None:
     """
-    Invalid input is reported in one line with the remedy.
-
-    The exit code is 2.
+    If an argument is invalid, the command prints one line with a remedy and exits with 2.
     """
     header = "t_us,op,key,delay_us\n"
     (tmp_path / "good.csv").write_text(header + "0,S,a,60000000\n")

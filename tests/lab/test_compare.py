@@ -1,5 +1,5 @@
 """
-Comparisons of designs: the load, the figures, and the page with the results.
+Comparisons of designs: the workload, the figures, and the page with the results.
 """
 
 import json
@@ -24,9 +24,7 @@ CHOICE = ["native", "heap", "single:tick=0.01,slots=3100", "hierarchical:tick=0.
 
 class Tags(HTMLParser):
     """
-    Parses a page.
-
-    It records the external references of the page, and whether the tags match.
+    A parser that records the external references of a page, and whether its tags match.
     """
 
     def __init__(self, page: str) -> None:
@@ -53,7 +51,7 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     """
-    Return the measured figures of a small comparison.
+    Return a small comparison, with its figures.
     """
     told: list[str] = []
     designs = [parse_design(text) for text in CHOICE]
@@ -66,9 +64,9 @@ def comparison() -> Comparison:
 
 def played(workload: Workload) -> tuple[int, int]:
     """
-    Play a workload on a heap.
+    Run a workload on a heap.
 
-    Return the numbers of pending timers at the start and at the end of the workload.
+    Return the number of pending timers at the start of the workload, and their number at its end.
     """
     wheel = HeapWheel()
     ids = {number: wheel.insert(deadline, number) for number, deadline in enumerate(workload.fill)}
@@ -85,7 +83,7 @@ def played(workload: Workload) -> tuple[int, int]:
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
 def test_a_workload_has_the_requested_size(pending: int) -> None:
     """
-    At its start and at its end, a workload has about the requested number of pending timers.
+    A workload has about the requested number of pending timers, both at its start and at its end.
 
     It has the requested number of steps.
     """
@@ -101,9 +99,9 @@ def test_a_workload_has_the_requested_size(pending: int) -> None:
 
 def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
-    A workload of one copy has the timers of the trace.
+    A workload of a single copy has the same timers as the trace.
 
-    These are the timers that are pending after a tenth of the trace, and then the operations of the trace.
+    It begins with the timers that are pending after a tenth of the trace, and continues with the rest of the trace.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
@@ -125,9 +123,7 @@ def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
 
 def test_traces_that_make_no_workload() -> None:
     """
-    If no timer is ever pending in a trace, the trace is refused.
-
-    No number of copies would help.
+    A trace in which hardly any timer is ever pending cannot be made into a workload, so it is refused.
     """
     with pytest.raises(WorkloadError, match="the trace is empty"):
         workload_of([], 10, 10)
@@ -138,9 +134,9 @@ def test_traces_that_make_no_workload() -> None:
 
 def test_every_design_fires_the_same(comparison: Comparison) -> None:
     """
-    Under the same load all designs fire the same number of timers.
+    Under the same load, all designs fire the same number of timers.
 
-    Only designs with ticks fire late.
+    Only the designs that have ticks fire late.
     """
     for size in (100, 2_000):
         rows = [row for row in comparison.rows if row["size"] == size]
@@ -156,9 +152,7 @@ def test_every_design_fires_the_same(comparison: Comparison) -> None:
 
 def test_only_wheels_cascade(comparison: Comparison) -> None:
     """
-    The heap and the single ring never move an entry to a different slot.
-
-    The hierarchical designs do.
+    The heap and the single ring never move an entry to a different slot, but hierarchical wheels do.
     """
     cascades = {row["design"]: row["cascades"] for row in comparison.rows if row["size"] == 2_000}
     assert cascades["heap"] == cascades["single"] == 0
@@ -171,9 +165,7 @@ def test_only_wheels_cascade(comparison: Comparison) -> None:
 
 def test_the_figures_are_json(comparison: Comparison) -> None:
     """
-    A comparison is one JSON document.
-
-    It contains the machine and a row for each case.
+    A comparison can be written as one JSON document, with the machine and a row for each case.
     """
     document = json.loads(comparison.as_json())
     assert document["trace"] == "connections"
@@ -184,9 +176,9 @@ def test_the_figures_are_json(comparison: Comparison) -> None:
 
 def test_the_page_stands_alone(comparison: Comparison) -> None:
     """
-    The page fetches nothing, forbids fetching, and closes its tags.
+    The page loads nothing else, and its policy forbids loading.
 
-    It shows every design in each of its charts.
+    Its tags match, and each chart shows every design.
     """
     page = render_report(comparison)
     tags = Tags(page)
@@ -204,7 +196,9 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
 
 def test_a_ring_that_is_too_short() -> None:
     """
-    If a ring is too short for the load, the comparison ends with an error that names the design and a sufficient size.
+    If a ring is too short for the load, the comparison ends with an error.
+
+    The error names the design and a sufficient size.
     """
     with pytest.raises(
         MeasureError, match=r"single:tick=0\.01,slots=10 at 50 pending: .*SpanExceededError: a delay of"
@@ -214,8 +208,6 @@ def test_a_ring_that_is_too_short() -> None:
 
 def test_every_design_has_a_separate_colour() -> None:
     """
-    Every design has a colour.
-
-    No two designs have the same colour.
+    Each design has a colour of its own.
     """
     assert len({COLOURS[name] for name in CARDS}) == len(CARDS)

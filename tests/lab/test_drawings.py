@@ -26,18 +26,18 @@ def drawings() -> ModuleType:
 @pytest.mark.parametrize("name", drawings().DRAWINGS)
 def test_a_drawing_is_current(name: str) -> None:
     """
-    A drawing that is drawn again equals the committed drawing.
+    If a drawing is made again, it equals the drawing in the repository.
 
-    If it does not, run `python scripts/drawings.py docs/explanation`.
+    If this test fails, run `python scripts/drawings.py docs/explanation`.
     """
     assert drawings().DRAWINGS[name]() == (FOLDER / name).read_text("utf-8")
 
 
 def test_every_drawing_is_drawn() -> None:
     """
-    Every picture in the docs is drawn by a script, or is drawn by hand and shown on the page with the same name.
+    A picture in the docs is either made by a script, or made by hand and shown on the page with the same name.
 
-    The page on timing wheels shows or links the pictures that a script draws.
+    The page on timing wheels shows or links all pictures that a script makes.
     """
     by_hand = {path.name for path in FOLDER.glob("*.svg") if path.with_suffix(".md").exists()}
     names = {path.name for path in FOLDER.iterdir() if path.suffix in {".svg", ".html"}}

@@ -1,5 +1,5 @@
 """
-Generated loads depend on their seed, are sorted, and have the described shape.
+Generated loads depend only on their seed, are sorted by time, and have the documented properties.
 """
 
 import json
@@ -21,9 +21,9 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted and ends within its requested number of seconds. It depends only on its seed.
+    A load is sorted by time and is not longer than requested. The same seed gives the same load.
 
-    It can be written and read like a trace.
+    A load can be written and read like a trace.
     """
     load = Load(kind, seconds=20, size=200, seed=7)
     operations = list(generate(load))
@@ -39,9 +39,9 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    Idle timeouts are moved by traffic, and cancelled when the connection closes.
+    Traffic on a connection moves its idle timeout, and the close of the connection cancels it.
 
-    Few of them fire.
+    Few timeouts fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -51,9 +51,9 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer. The client's heartbeats move it.
+    Every client has one timer, which its heartbeats move.
 
-    If a client disappears, its timer fires.
+    The timer fires if the client disappears.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300
@@ -76,7 +76,7 @@ def test_cron_jobs_fire_on_the_minute() -> None:
 
 def test_a_cache_has_its_clusters_ttls() -> None:
     """
-    A generated cache has the lifetimes, deletes and rate of the cluster that it imitates.
+    A generated cache has the lifetimes, the deletes and the request rate of the cluster that it imitates.
     """
     for name, cluster in CLUSTERS.items():
         seconds = 20_000 / (cluster.rate * (cluster.writes + cluster.deletes))
@@ -93,7 +93,7 @@ def test_a_cache_has_its_clusters_ttls() -> None:
 
 def test_clusters_are_as_published(traces: Path) -> None:
     """
-    The built-in facts about clusters equal the published table.
+    The built-in facts about cache clusters equal the published table.
     """
     published = {row["cluster"]: row for row in json.loads((traces / "twitter_2020Mar_cluster_stats.json").read_text())}
     for name, cluster in CLUSTERS.items():

@@ -1,7 +1,7 @@
 """
-The judge of a chaos run finds no fault in a good history.
+The judge of a chaos run reports no violation of the promise in a good history.
 
-It finds each violation of the promise.
+In a bad history, it reports each violation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def written(verb: str, at: float, generation: int = 0, due_at: float = 0, outcom
 
 def arrived(at: float, generation: int = 1, attempt: int = 1, due_at: float = 1_000, *, taken: bool = True) -> Delivery:
     """
-    Return an arrival of the key `k`.
+    Return the delivery of a firing of the key `k`.
     """
     return Delivery("k", generation, attempt, due_at, at, taken)
 
@@ -129,7 +129,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    Each violation of the promise is reported under its own name, and no other violation is reported.
+    The judge reports each violation under its own name, and reports no other violation.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found
@@ -138,7 +138,7 @@ def test_a_history_that_breaks_the_promise(name: str) -> None:
 
 def test_a_repeat_is_counted() -> None:
     """
-    If a fault explains a repeat, the repeat is counted, but it is not a violation.
+    If a fault explains why a firing was repeated, the repeat is counted, but it is not a violation.
     """
     verdict = judge(History([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]), IN_FLIGHT_MS)
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
@@ -147,9 +147,9 @@ def test_a_repeat_is_counted() -> None:
 @pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
 def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
-    A killed process keeps its shards until its lease has expired.
+    A killed process keeps its shards until its lease expires.
 
-    The time limit for its jobs counts from that moment.
+    The time limit within which its jobs must fire begins at this moment.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)
@@ -158,7 +158,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
 
 def test_a_violation_names_the_firing() -> None:
     """
-    The text of a violation names the firing and the amount of the violation.
+    The text of a violation names the firing, and says by how much the limit was exceeded.
     """
     verdict = judge(History([SET, written("cancel", 500, 1)], [arrived(900)], []), IN_FLIGHT_MS)
     assert verdict.violations == [

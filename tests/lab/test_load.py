@@ -1,5 +1,5 @@
 """
-The figures of a load: latencies, thresholds, and the page that shows the figures.
+The figures of a load test: latencies, thresholds, and the page that shows them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tickwheel.lab.wire import Client, Delivery, Receiver, UrlError
 
 def stats(buckets: list[int], most: float = 0.0) -> dict[str, Any]:
     """
-    Return the stats of a service.
+    Return the stats of a service whose histogram of lateness has three buckets.
 
-    Its buckets up to 1 ms, up to 10 ms, and above have these counts.
+    *buckets* are the counts up to 1 ms, up to 10 ms, and above 10 ms.
     """
     return {"lateness": {"histogram": [[1, buckets[0]], [10, buckets[1]], [None, buckets[2]]], "max_ms": most}}
 
 
 def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
     """
-    Return the figures of a stage with one request a second.
+    Return the figures of a stage that sends one request a second.
 
-    Each request is answered after one of *latencies*.
+    *latencies* are the latencies of the answered requests. *failed* is the number of further requests.
     """
     tally = Tally(1.0, len(latencies) + failed, 100.0)
     for number, latency in enumerate(latencies):
@@ -44,9 +44,9 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
 
 def test_a_latency_counts_from_the_intended_start() -> None:
     """
-    The latency of a request counts from its intended start.
+    The latency of a request is measured from the time at which it should have been sent.
 
-    So it includes the wait before the request was sent.
+    So it includes the delay before the request was really sent.
     """
     figures = stage_of([0.001, 0.001, 2.5])
     assert figures.latency_s["max"] == pytest.approx(2.5)
@@ -58,9 +58,9 @@ def test_a_latency_counts_from_the_intended_start() -> None:
 
 def test_a_request_without_an_answer_counts() -> None:
     """
-    A request without an answer counts with the whole time that it waited.
+    If a request is never answered, its latency is the whole time that the client waited.
 
-    A request that gets an error counts only as an error.
+    If a request is answered with an error, only the error is counted.
     """
     tally = Tally(1.0, 3, 100.0)
     tally.answered(0, 100.0, 100.5, is_overtaken=False)
@@ -77,7 +77,7 @@ def test_a_request_without_an_answer_counts() -> None:
 
 def test_ranks() -> None:
     """
-    A rank is the smallest value that is at or above the given share of the values.
+    A percentile is the smallest value for which the given share of the values is not larger.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)
@@ -85,9 +85,9 @@ def test_ranks() -> None:
 
 def test_lateness_counts_only_the_load() -> None:
     """
-    Counts from before the load are subtracted.
+    Firings from before the load are not counted.
 
-    A rank is the upper edge of its bucket, but not more than the maximum.
+    A percentile of the lateness is the upper edge of its bucket, but not more than the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -110,9 +110,9 @@ def test_lateness_counts_only_the_load() -> None:
 )
 def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
-    A threshold is missed if its figure exceeds it in any stage.
+    If a figure exceeds its threshold in any stage, the threshold is missed.
 
-    The result names the stage and the amount by which it is exceeded.
+    The text names the stage and the figure.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -122,9 +122,9 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
 
 def test_a_stage_without_an_answer() -> None:
     """
-    A stage without any answer counts as missed.
+    If no request of a stage is answered, this is reported like a missed threshold.
 
-    This holds although its latencies are zero and no threshold is set.
+    This holds even if all latencies are zero and no threshold is set.
     """
     silent = stage_of([], failed=2)
     assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
@@ -134,7 +134,7 @@ def test_a_stage_without_an_answer() -> None:
 
 def test_every_metric_is_read() -> None:
     """
-    Each name that a threshold may have yields a number.
+    For each metric that may have a threshold, the figures contain a number.
     """
     figures = stage_of([0.1])
     assert all(metric.read(figures) >= 0 for metric in METRICS.values())
@@ -142,9 +142,7 @@ def test_every_metric_is_read() -> None:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page shows the stages and describes the missed thresholds.
-
-    It fetches nothing.
+    The page shows the stages and the missed thresholds, and loads nothing else.
     """
     result = LoadResult("http://x", "here", Mix(), [stage_of([0.1, 0.2]), stage_of([0.1, 0.2])])
     page = render_load(result, ["p99 is <much>"], is_limited=True)
@@ -162,9 +160,7 @@ def test_the_page_stands_alone() -> None:
 )
 def test_an_address_without_a_service(url: str) -> None:
     """
-    An address that cannot belong to a service is refused.
-
-    The error quotes the address.
+    If an address cannot belong to a service, it is refused, and the error quotes it.
     """
     with pytest.raises(UrlError, match="write it as in http://127"):
         Client(url)
@@ -172,9 +168,7 @@ def test_an_address_without_a_service(url: str) -> None:
 
 def test_a_missing_service_ends_the_load() -> None:
     """
-    If the service is missing or refuses requests, the load does not begin.
-
-    The error gives the reason.
+    If the service is missing or refuses requests, the load does not begin, and the error has the reason.
     """
 
     async def load(url: str) -> None:
@@ -194,9 +188,9 @@ def test_a_missing_service_ends_the_load() -> None:
 
 def test_the_wire() -> None:
     """
-    Each side of a connection receives the other side's data.
+    The client's requests reach the receiver, and the client gets its answers.
 
-    A request whose connection is lost is counted separately.
+    If a connection is lost, its requests have the status 0.
     """
     got: list[Delivery] = []
     proof = "abc"

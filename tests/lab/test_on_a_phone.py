@@ -1,7 +1,5 @@
 """
-On a phone, the pages of the lab do not scroll sideways.
-
-Every text in a drawing is large enough to read.
+On a phone, the pages of the lab do not scroll sideways, and all text in drawings is large enough to read.
 """
 
 from __future__ import annotations
@@ -64,9 +62,7 @@ def phone(browser: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("make", [comparison, load, watched])
 def test_a_page_fits(make: Callable[[], str], phone: Any, tmp_path: Any) -> None:
     """
-    The page is as wide as the phone.
-
-    All text of a chart stays large enough to read.
+    The page is not wider than the phone's screen, and all text in its charts is large enough to read.
     """
     page = tmp_path / "page.html"
     page.write_text(make(), "utf-8")

@@ -1,5 +1,5 @@
 """
-Every design replays traces with exactly the counts of the oracle (an independent program).
+If a design replays a trace, its counts equal those of the oracle, an independent program.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ def test_every_design_gives_the_oracles_counts(
     traces: Path, oracle: Callable[[Path], dict[str, int]], name: str
 ) -> None:
     """
-    On all six designs, a real trace gives the oracle's seven counts.
+    If any of the six designs replays a real trace, its seven counts equal those of the oracle.
 
-    No timer is later than a tick.
+    No timer fires more than a tick late.
     """
     path = traces / f"{name}.timers.csv.gz"
     expected = oracle(path)
@@ -52,7 +52,7 @@ def test_every_design_gives_the_oracles_counts(
 @pytest.mark.parametrize("text", ["rounds:tick=0.25,slots=2", "hierarchical:tick=7,slots=3", "cascading:tick=0.9"])
 def test_a_coarse_tick_gives_the_same_counts(text: str) -> None:
     """
-    A coarser tick changes the time at which a timer fires, but not whether it fires, moves or is cancelled.
+    A coarser tick changes when a timer fires, but not whether it fires, is moved or is cancelled.
     """
     operations = [
         TraceOperation(0, "S", "fires late", 1_000_000),
@@ -80,7 +80,7 @@ def test_a_coarse_tick_gives_the_same_counts(text: str) -> None:
 
 def test_a_delay_that_does_not_fit() -> None:
     """
-    If a ring is too short, the error names the operation, the delay, and a sufficient number of slots.
+    If a delay is too long for a ring, the error names the operation, the delay, and a sufficient number of slots.
     """
     operations = [TraceOperation(0, "S", "near", 5), TraceOperation(3, "S", "far", 2_000_000)]
     with pytest.raises(DoesNotFitError) as refusal:
@@ -103,6 +103,6 @@ def test_progress() -> None:
 
 def test_an_empty_trace() -> None:
     """
-    A replay of an empty trace has counts of zero.
+    If a trace is empty, all counts of the replay are zero.
     """
     assert not any(asdict(replay([], parse_design("heap").make()).counts).values())

@@ -1,7 +1,5 @@
 """
-The page that teaches wheels, in a browser.
-
-It asks questions, explains, and needs no scrolling.
+The page that teaches wheels, in a browser. It asks questions, explains, and needs no scrolling.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def open_scene(browser: Any, name: str) -> None:
     """
     Open a scene, and wait until it is drawn.
 
-    The page reads its address only in a later turn.
+    The page handles a change of its address later, not at once.
     """
     browser.execute_script("history.replaceState(null, '', '#' + arguments[0]); window.onhashchange()", name)
 
@@ -72,9 +70,7 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
 
 def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
     """
-    The clock asks the user for the slot of each timer.
-
-    It shows the slot and the reason only after the answer.
+    The clock asks the user for the slot of each timer, and shows the slot and the reason only after the answer.
     """
     open_scene(laptop, "clock")
     asked = []
@@ -96,9 +92,9 @@ def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier(scheme: str, laptop: Any) -> None:
     """
-    No scene has a barrier for users with low vision or without a pointer.
+    In any scene, axe finds no barrier for users with low vision or without a pointer.
 
-    During the test, the question of the clock is open.
+    The question of the clock is open during the test.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

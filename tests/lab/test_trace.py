@@ -1,5 +1,5 @@
 """
-Reading and writing traces, and the refusal of bad lines.
+Traces are read and written, and bad lines are refused.
 """
 
 import gzip
@@ -30,7 +30,7 @@ def write_gzip(path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
 def test_a_written_trace_is_read_back(tmp_path: Path, name: str) -> None:
     """
-    A written trace is read back unchanged, whether plain or gzipped.
+    A trace that is written to a file is read back unchanged, whether or not the file is compressed.
 
     The same trace always gives the same bytes.
     """
@@ -43,9 +43,7 @@ def test_a_written_trace_is_read_back(tmp_path: Path, name: str) -> None:
 
 def test_columns_in_any_order(tmp_path: Path) -> None:
     """
-    The header names the columns, in any order.
-
-    Further columns are ignored.
+    The first line names the columns, which may be in any order. Unknown columns are ignored.
     """
     path = tmp_path / "trace.csv"
     path.write_text("key,note,op,delay_us,t_us\na,x,S,5,1\n")
@@ -81,7 +79,7 @@ def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object
 )
 def test_lines_that_cannot_be_read(tmp_path: Path, text: str, line: int, problem: str) -> None:
     """
-    For a bad line, the error has the number of the line and the expected form.
+    If a line is invalid, the error has the number of the line and the expected form.
     """
     path = tmp_path / "trace.csv"
     path.write_text(text)
@@ -94,9 +92,7 @@ def test_lines_that_cannot_be_read(tmp_path: Path, text: str, line: int, problem
 
 def test_truncated_gzip(tmp_path: Path) -> None:
     """
-    A gzipped trace that was cut off is refused.
-
-    The error names the line at which it ends.
+    If a gzipped trace is incomplete, it is refused, and the error names the line at which it ends.
     """
     path = tmp_path / "trace.csv.gz"
     lines = [TraceOperation(number * 3, "S", f"key {number * 7_919 % 1_000_003}", number) for number in range(20_000)]
@@ -109,7 +105,7 @@ def test_truncated_gzip(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """
-    A file that does not match its name, is not text, or does not exist is refused.
+    A file is refused if it does not exist, is not text, or is named `.gz` without being compressed.
 
     The error is one sentence.
     """

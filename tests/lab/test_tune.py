@@ -1,5 +1,5 @@
 """
-Designs by their names, and the geometry that fits a trace.
+Designs that are chosen by name, and the geometry that suits a trace.
 """
 
 import pytest
@@ -13,9 +13,9 @@ from tickwheel.wheels.card import in_words
 
 TIMEOUTS: list[TraceOperation] = []
 """
-Five hundred timeouts of 5 s.
+A trace with five hundred timeouts of 5 s.
 
-Three quarters are cancelled at once, and the others are moved to 30 s.
+Three quarters of them are cancelled at once, and the others are moved to 30 s.
 """
 for number in range(500):
     t_us, key = number * 10_000, str(number)
@@ -28,9 +28,7 @@ for number in range(500):
 
 def test_designs_by_name() -> None:
     """
-    A name with options makes the wheel that it describes.
-
-    The name is printed as the user gave it.
+    A wheel can be described by a name with options, and is printed in the same way.
     """
     design = parse_design("rounds:tick=0.25,slots=16")
     assert design.make().abilities.tick_ns == 250_000_000
@@ -56,9 +54,7 @@ def test_designs_by_name() -> None:
 )
 def test_designs_that_are_refused(text: str, problem: str) -> None:
     """
-    A design that cannot be built is refused.
-
-    The error has the text of the design and a reason.
+    If a design cannot be built, the error has the text of the design and a reason.
     """
     with pytest.raises(DesignError) as refusal:
         parse_design(text)
@@ -68,7 +64,7 @@ def test_designs_that_are_refused(text: str, problem: str) -> None:
 
 def test_facts() -> None:
     """
-    The facts of a trace are its delays by rank, its outcomes, and its largest number of pending timers.
+    The facts of a trace are the percentiles of its delays, its outcomes, and its largest number of pending timers.
     """
     facts = facts_of(TIMEOUTS)
     assert (facts.sets, facts.peak_pending) == (625, 126)
@@ -80,9 +76,7 @@ def test_facts() -> None:
 
 def test_delays_too_short_for_a_tick() -> None:
     """
-    The finest tick may be coarse compared with the delays.
-
-    The reasons then do not claim the opposite.
+    If the finest tick is coarse compared with the delays, the reasons for the advice do not claim the opposite.
     """
     advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
     assert advice.reasons == (
@@ -97,7 +91,7 @@ def test_delays_too_short_for_a_tick() -> None:
 )
 def test_a_duration_in_words(us: float, words: str) -> None:
     """
-    A duration is written with a suitable unit, and without a power of ten.
+    A duration is written with a suitable unit, and without an exponent.
     """
     assert in_words(us) == words
 
@@ -118,9 +112,9 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    The single ring holds the longest delay.
+    The single ring has enough slots for the longest delay.
 
-    In the ring of rounds, nine of ten delays are shorter than a turn.
+    The ring of rounds has enough slots for nine of ten delays to end within one turn.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
@@ -134,9 +128,9 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    If delays are milliseconds and weeks, no single ring is advised.
+    If some delays are milliseconds and others are weeks, no single ring is advised.
 
-    If a single ring is requested, it gets a coarse tick.
+    If the user asks for a single ring, it has a coarse tick.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))
@@ -151,9 +145,7 @@ def test_no_single_ring_for_delays_far_apart() -> None:
 
 def test_given_options_are_kept() -> None:
     """
-    A given option is kept.
-
-    The other options are chosen so that they fit the given option.
+    If the user gives an option, it is kept, and the other options are chosen to suit it.
     """
     facts = facts_of(TIMEOUTS)
     assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}

@@ -1,7 +1,5 @@
 """
-Films of wheels at work show where each timer moves and why.
-
-A page plays them.
+Films of wheels at work, which show where each timer moves and why. A page plays them.
 """
 
 import json
@@ -33,14 +31,14 @@ def filmed(text: str, operations: list[TraceOperation], most: int = 400) -> Film
 
 def told(film: Film) -> list[tuple[str, float]]:
     """
-    Return the kind of each step and its time in seconds.
+    Return the kind and the time in seconds of each step in *film*.
     """
     return [(step["k"], step["t"] / 1e9) for step in film["steps"]]
 
 
 def fires(film: Film, key: str) -> list[float]:
     """
-    Return the times at which a timer fired, in seconds.
+    Return the times in seconds at which the timer *key* fires in *film*.
     """
     number = film["timers"].index(key)
     moves = [(step["t"] / 1e9, move) for step in film["steps"] for move in step.get("m", ())]
@@ -50,7 +48,7 @@ def fires(film: Film, key: str) -> list[float]:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    At each step of a film, the timers are in the slots in which the wheel counts them.
+    At each step of a film, each slot has as many timers as the wheel itself counts in it.
 
     Time never goes back.
     """
@@ -76,7 +74,7 @@ def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
 
 def test_a_cascade_is_a_separate_step() -> None:
     """
-    A film shows how a far timer is put into a coarse ring, cascades into finer rings, and fires.
+    A film shows in separate steps how a far timer is put into a coarse ring, cascades into finer rings, and fires.
     """
     film = filmed("hierarchical:tick=1,slots=4", [TraceOperation(0, "S", "tea", 21_000_000)])
     assert told(film) == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
@@ -87,7 +85,7 @@ def test_a_cascade_is_a_separate_step() -> None:
 
 def test_texts() -> None:
     """
-    The text of a step says what happened to which timer.
+    The text of a step says what happened, and to which timer.
     """
     operations = [TraceOperation(0, "S", key, 1_000_000) for key in "abcde"]
     operations += [TraceOperation(10, "S", "a", 2_500_000), TraceOperation(20, "C", "b", 0)]
@@ -104,9 +102,9 @@ def test_a_long_delay_is_told_in_hours_and_minutes() -> None:
 
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    On the native wheel a timer waits in a coarse slot until that slot begins.
+    In the native wheel, a timer waits in a coarse slot until the time span of this slot begins.
 
-    Then the timer is sorted, so that it fires on time.
+    The timers of the slot are then sorted, so that each fires on time.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9
@@ -119,7 +117,7 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
 @pytest.mark.parametrize("delay_us", [0, -3])
 def test_a_delay_of_zero_fires_at_once(name: str, delay_us: int) -> None:
     """
-    A timer that is due when it is set fires before the next operation.
+    A timer that is already due when it is set fires before the next operation.
 
     Time does not go back.
     """
@@ -134,9 +132,9 @@ def test_a_delay_of_zero_fires_at_once(name: str, delay_us: int) -> None:
 
 def test_comparisons_of_a_heap_are_counted() -> None:
     """
-    The comparisons of a heap are counted, with the entries that each comparison reads.
+    In the film of a heap, comparisons are counted, and the entries that each comparison reads are shown.
 
-    Other designs do not count comparisons.
+    Other designs have no such counts.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)
@@ -148,9 +146,7 @@ def test_comparisons_of_a_heap_are_counted() -> None:
 
 def test_scenes_show_their_faults() -> None:
     """
-    In each scene the first wheel behaves as the text says.
-
-    The wheel next to it does not.
+    Each scene shows two wheels. The first has the fault that the text describes, and the second is correct.
     """
     films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
     early, on_time = films["early"]
@@ -174,9 +170,9 @@ def test_the_burst_comes_within_ten_steps() -> None:
 
 def test_the_first_scene_is_a_clock() -> None:
     """
-    The rings of the clock have 60 slots of a second, a minute and an hour.
+    The clock has a ring for seconds, one for minutes and one for hours, each with 60 slots.
 
-    Each timer goes into the largest unit of its delay.
+    A timer goes into the ring of the largest unit in its delay.
     """
     film = clock_face()["runs"][0]["films"][0]
     shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
@@ -188,9 +184,9 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
-    There is a recorded run for each delay that a user can choose.
+    For each delay that a user can choose, a run was recorded.
 
-    In this run the timer fires after the delay, on every design.
+    In this run, the user's timer fires after the chosen delay, in every design.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
@@ -201,7 +197,7 @@ def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
 
 def test_a_given_geometry_is_used() -> None:
     """
-    A given geometry is used unchanged.
+    If the user gives a geometry, it is used unchanged.
     """
     design = parse_design("rounds:tick=3,slots=9")
     assert small(design, facts_of(TRACE)) == design
@@ -224,7 +220,7 @@ def test_the_page_stands_alone() -> None:
     """
     The page contains its films, and its policy forbids loading anything else.
 
-    No timer's key can inject markup into the page.
+    The key of a timer cannot add markup to the page.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
     page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)
@@ -239,9 +235,9 @@ def test_the_page_stands_alone() -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
-    In a browser the page draws a dot for every timer.
+    A browser that opens the page draws a dot for every timer.
 
-    The page's address selects the step that is shown and the timer that is followed.
+    The address of the page selects which step is shown and which timer is followed.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -1,5 +1,5 @@
 """
-Handlers of the services that have the incidents.
+Handlers of the services in the tests of incidents.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ def register(scheduler):
     """
     Register three handlers.
 
-    One works, one fails for some payloads, and one is slow while a file exists.
+    One works, one fails for the payload "unknown", and one is slow while a file exists.
     """
 
     @scheduler.handler("works")

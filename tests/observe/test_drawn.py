@@ -1,7 +1,7 @@
 """
-The random choice of traced firings.
+The random choice of the firings to trace.
 
-In batches of any size, each firing is chosen with a probability that equals the share.
+Each firing is chosen with the same probability, the share. The size of its batch makes no difference.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ SIGMAS = 5
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_each_firing_is_chosen_with_the_same_probability(share, size):
     """
-    Each firing of a batch is chosen independently, even the first and the last.
+    Each firing of a batch is chosen independently of the others, with the share as its probability.
 
-    The share is the probability.
+    This also holds for the first and the last firing.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -49,18 +49,18 @@ def test_each_firing_is_chosen_with_the_same_probability(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_extremes(share, expected, chance):
     """
-    A share of 0 or less chooses no firing, and a share of 1 or more chooses all.
+    If the share is 0 or less, no firing is chosen. If it is 1 or more, all firings are chosen.
 
-    The smallest possible share chooses no firing.
+    With the smallest positive share, no firing is chosen.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
 def test_the_least_and_the_greatest_draw():
     """
-    A random number of 0 chooses the next firing.
+    If every random number is 0, every firing is chosen.
 
-    A number just below 1 skips thousands of firings.
+    If the random number is just below 1, thousands of firings are skipped.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -1,7 +1,7 @@
 """
-The metrics in OpenMetrics form, read by OpenMetrics' own parser.
+The metrics in the OpenMetrics format, read by the parser of OpenMetrics.
 
-The metrics lead from a late firing to its trace.
+In this format, the metrics link a late firing to its trace.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ PROMETHEUS = f"{OPENMETRICS};escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4
 )
 def test_the_form_of_the_output(accept, kind):
     """
-    If a request prefers OpenMetrics, the output is in this form.
+    If a request prefers OpenMetrics, the metrics are in this format.
 
-    Otherwise it is plain text.
+    Otherwise they are in the plain text format of Prometheus.
     """
     with Scheduler("memory://") as scheduler:
         assert exposition(scheduler.stats(), accept)[0].startswith(kind)
@@ -49,9 +49,9 @@ def test_the_form_of_the_output(accept, kind):
 
 def test_lateness_leads_to_a_trace():
     """
-    In OpenMetrics, each bucket of lateness links the last traced firing in it.
+    In OpenMetrics, each bucket of the lateness links to the trace of the last traced firing that it counts.
 
-    The exception is a trace that the provider has dropped.
+    If the provider has dropped a trace, there is no link to it.
     """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

@@ -1,8 +1,8 @@
 """
-Our alert rules in a real Prometheus. The tests cause all incidents at the same time.
+Our alert rules in a real Prometheus, while all incidents take place at the same time.
 
-Each incident has its own services, store and job name, so that its alerts cannot be confused with those of another
-incident. Prometheus runs `FACTOR` times as fast as in production. The times in this file are those of the original
+Each incident has its own services, store and job name in Prometheus, so that its alerts are not confused with other
+alerts. Prometheus runs `FACTOR` times as fast as in production. Times in this file are the times of the original
 rules.
 """
 
@@ -37,7 +37,7 @@ SHARDS = 4
 PATIENCE_S = 120
 TIMES = re.compile(r"\[\w+\]|(?<=_seconds\)) > [\d.]+")
 BUSY = ("steady/one", "steady/two", "steady/three", "steady/four")
-"""Recurring jobs in each store, so that every metric of a healthy service has a value."""
+"""Recurring jobs for each store. They fire often enough that every metric of a healthy service has a value."""
 
 # ---- what happens ----------------------------------------------------------------------------------------------------
 
@@ -49,9 +49,9 @@ class Expected:
 
     Attributes:
         alert: The name of the alert.
-        labels: Labels of the alert, besides `job`. `instance` is the number of a node; the node's name replaces it.
-        says: Words in the alert's summary.
-        is_cause: False if the alert is a documented consequence, which may or may not appear.
+        labels: Labels of the alert, besides `job`. The label `instance` is the number of a node here.
+        says: Words that the summary of the alert contains.
+        is_cause: False if the alert only follows from the cause, and may or may not fire.
     """
 
     alert: str
@@ -63,9 +63,9 @@ class Expected:
 @dataclass
 class Incident:
     """
-    A generator, with the alerts that the incident must cause.
+    An incident that a test causes, and the alerts that it must raise.
 
-    The generator makes the services, and then causes and ends the incident.
+    *plot* is a generator function, which starts the services, then causes the incident, and then ends it.
     """
 
     plot: object
@@ -78,7 +78,7 @@ INCIDENTS = {}
 
 def incident(*expected, lasts="10m"):
     """
-    Register the generator of an incident under the name of its function.
+    Register the decorated generator function as an incident with the name of the function.
     """
 
     def register(plot):
@@ -91,9 +91,9 @@ def incident(*expected, lasts="10m"):
 @incident(lasts="15m")
 def nothing(stage):
     """
-    Two nodes are healthy all the time.
+    Two nodes are healthy all the time, so no alert may fire.
 
-    If they are not, the machine is too busy for any test of this file.
+    If an alert fires, the machine is too busy for the tests of this file.
     """
     url = stage.database(stage.postgres)[1]
     stage.scrape(stage.node(url), stage.node(url))
@@ -120,7 +120,7 @@ def store_down(stage):
 @incident(Expected("TickwheelStoreDown", {"instance": 1}, "gets no answer from its store"))
 def store_out_of_reach(stage):
     """
-    The connection between one of two nodes and the server goes silent, without an error.
+    The connection between one of two nodes and the server of the store goes silent, without an error.
     """
     name, url = stage.database(stage.postgres)
     line = stage.line(stage.postgres)
@@ -168,7 +168,7 @@ def node_lost(stage):
 @incident(Expected("TickwheelNobodyFires", {}, "only 0 shards of tickwheel-no-node-fires have an owner"))
 def no_node_fires(stage):
     """
-    The last node is taken out of service, while processes that set jobs remain.
+    The last node that fires is taken out of service, while processes that only set jobs still run.
     """
     url = stage.database(stage.postgres)[1]
     node = stage.node(url)
@@ -202,7 +202,7 @@ def queue_without_worker(stage):
 )
 def late_burst(stage):
     """
-    More jobs become due at once than their handler can run in ten minutes.
+    More jobs are due at once than their handler can run in ten minutes.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -217,7 +217,7 @@ def late_burst(stage):
 @incident(Expected("TickwheelReceiverFull", {"target": "hook"}, "have no room"))
 def receiver_full(stage):
     """
-    A receiver of webhooks answers that it is full.
+    A receiver of webhooks answers that it accepts no more requests.
     """
     receiver = Receiver()
     stage.stack.callback(receiver.close)
@@ -232,9 +232,7 @@ def receiver_full(stage):
 @incident(Expected("TickwheelDeadLetters", {}, "jobs of tickwheel-dead-letters died"), lasts="16m")
 def dead_letters(stage):
     """
-    One customer in ten is unknown.
-
-    The jobs for these customers use up their attempts.
+    One job in ten is for an unknown customer and becomes a dead letter.
     """
     stage.scrape(stage.node(stage.sqlite()))
     yield
@@ -265,7 +263,7 @@ def clock_apart(stage):
 @incident(Expected("TickwheelTwoStores", {}, "two stores share the job's name"))
 def two_stores(stage):
     """
-    The services of a second store are scraped under the job name of the first.
+    The services of a second store have the same job name in Prometheus as the services of the first store.
     """
     first = stage.node(stage.sqlite())
     stage.scrape(first)
@@ -279,7 +277,7 @@ def two_stores(stage):
 @incident(Expected("TickwheelTargetsGone", {}, "knows no instance"))
 def targets_gone(stage):
     """
-    The service discovery no longer finds the services of one store.
+    The service discovery of Prometheus no longer finds the services of one store.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -294,7 +292,7 @@ def targets_gone(stage):
 
 class Receiver:
     """
-    A receiver of webhooks that always answers with the current `status`.
+    A receiver of webhooks, which answers each request with the current `status`.
     """
 
     def __init__(self):
@@ -323,7 +321,7 @@ class Receiver:
 
 class Stage:
     """
-    The services of one incident. They have a separate job name.
+    The services of one incident, which have their own job name in Prometheus.
     """
 
     lease_s = 2
@@ -338,15 +336,13 @@ class Stage:
 
     def sqlite(self, name="jobs"):
         """
-        Return the URL of a file.
+        Return the URL of a store in a SQLite file.
         """
         return f"sqlite:///{self.folder / name}.db"
 
     def database(self, server):
         """
-        Create a database on *server*.
-
-        Return its name, and the URL of a store in it.
+        Create a database on *server*, and return its name and the URL of a store in it.
         """
         name = self.job.replace("-", "_")
         server.execute(f"CREATE DATABASE {name}")
@@ -362,9 +358,9 @@ class Stage:
 
     def clock(self):
         """
-        Return a file with the error of a process's clock in nanoseconds.
+        Return a file and environment variables that change the clock of a process.
 
-        Return also the environment that applies this error.
+        The file contains the clock's error in nanoseconds. The variables make a process read the file.
         """
         library, offset = self.folder / "clock.so", self.folder / "offset"
         source = ROOT / "tests" / "prove" / "interposed_clock.c"
@@ -377,7 +373,7 @@ class Stage:
         """
         Start a node on *store*.
 
-        The first node also sets jobs in the store.
+        If it is the first node, it also sets recurring jobs in the store.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         more = {"PYTHONPATH": path, **(environment or {})}
@@ -393,7 +389,7 @@ class Stage:
         """
         Start *node* and return it.
 
-        This object stops the node at the end.
+        The node is stopped at the end of the test.
         """
         self.stack.callback(node.stop, signal.SIGKILL)  # by then nothing is tested any more
         node.start()
@@ -401,13 +397,13 @@ class Stage:
 
     def repeat(self, key, **job):
         """
-        Set a recurring job at the first node.
+        Set a recurring job, at the first node.
         """
         self.nodes[0].ask("POST", "/v1/jobs:batch", {"items": [{"do": "set", "key": key, "every": 1, **job}]})
 
     def set_at_once(self, prefix, count, **job):
         """
-        Set jobs that are due now, at the first node.
+        Set *count* jobs that are due now, at the first node.
         """
         items = [{"do": "set", "key": f"{prefix}/{number}", "delay": 0, **job} for number in range(count)]
         for since in range(0, count, 500):
@@ -415,9 +411,9 @@ class Stage:
 
     def meanwhile(self, call):
         """
-        Call *call* with 0, 1, 2 ... every half second.
+        Call *call* with 0, 1, 2 ... every half second, in a thread.
 
-        Setting the returned event ends this.
+        Return an event. When the caller sets this event, the calls end.
         """
         is_over = threading.Event()
 
@@ -434,13 +430,13 @@ class Stage:
 
     def scrape(self, *nodes):
         """
-        Let Prometheus scrape exactly *nodes* under this stage's job name.
+        Let Prometheus scrape exactly *nodes* under the job name of this incident.
         """
         self._prometheus.scrape(self.job, [node.port for node in nodes])
 
     def instance(self, number):
         """
-        Return the value of Prometheus' label `instance` for node *number*.
+        Return the label `instance` that Prometheus gives to node *number*.
         """
         return f"127.0.0.1:{self.nodes[number].port}"
 
@@ -457,10 +453,11 @@ def identity(labels):
 
 class Record:
     """
-    The observations of an incident.
+    The alerts that fire during an incident, and the times of the incident.
 
     Attributes:
-        began, ended: The instants of the last evaluations before the cause began, and before the cause ended.
+        began: The instant of the last evaluation of the rules before the incident begins.
+        ended: The instant of the last evaluation of the rules before the incident ends.
         texts: The annotations of each alert that was seen firing.
     """
 
@@ -477,7 +474,7 @@ class Record:
 
     def wait_until_calm(self):
         """
-        Wait until Prometheus sees an owner for every shard, and no alert fires.
+        Wait until Prometheus sees an owner for every shard, and no alert of the services fires.
         """
         job = f'{{job="{self._stage.job}"}}'
         give_up = time.monotonic() + PATIENCE_S
@@ -497,7 +494,9 @@ class Record:
 
     def take(self):
         """
-        Read the alerts, and return those that fire.
+        Read the alerts of the services, and return the labels of those that fire.
+
+        Their annotations are kept.
         """
         mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
         firing = [each["labels"] for each in mine if each["state"] == "firing"]
@@ -506,7 +505,9 @@ class Record:
 
     def wait(self, is_enough, what):
         """
-        Wait until the firing alerts satisfy *is_enough*.
+        Wait until `is_enough(labels of the firing alerts)` is true.
+
+        If this takes too long, the error has the text *what*.
         """
         give_up = time.monotonic() + PATIENCE_S
         while not is_enough(found := self.take()):
@@ -515,9 +516,9 @@ class Record:
 
     def last(self, duration):
         """
-        Wait for as many evaluations as the original Prometheus makes in *duration*.
+        Wait for as many evaluations of the rules as the original Prometheus makes in *duration*.
 
-        Return the instant of the last evaluation.
+        Return the instant of the last one.
         """
         count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
         since = self._prometheus.evaluations()[-1]
@@ -528,16 +529,16 @@ class Record:
 
     def firings(self):
         """
-        Return, for each alert that fired, its labels and the instants of the evaluations at which it fired.
+        Return the labels of each alert that fired, and the instants of the evaluations at which it fired.
         """
         found = self._prometheus.samples(f'ALERTS{{alertstate="firing", job="{self._stage.job}"}}')
         return [(labels, {at for at, _ in values}) for labels, values in found]
 
     def unexpected(self):
         """
-        Return the unexpected alerts that fired.
+        Return a text for each alert that fired unexpectedly.
 
-        Return with each the seconds from the cause to its first and its last evaluation.
+        It says when the alert fired first and last, in seconds after the beginning of the incident.
         """
         lasted = self.ended - self.began
         return [
@@ -549,9 +550,9 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, wait for its alerts and its whole duration, and end it.
+    Cause the *incident*, wait for its alerts, let it last as long as it must, and end it.
 
-    Then wait until no alert fires.
+    Then wait until no alert fires any more.
     """
     causes = [key for key, each in record.expected.items() if each.is_cause]
     record.began = record.evaluations()[-1]
@@ -583,7 +584,9 @@ def prometheus():
 @pytest.fixture(scope="module")
 def records(request, prometheus, make_postgres, postgres, tmp_path_factory):
     """
-    Return a future of the record of each incident that this run tests.
+    Run the incidents of the selected tests at the same time.
+
+    Return a future for the record of each incident.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the clock of one process is only set on Linux, with a C compiler")
@@ -612,9 +615,9 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 
 def test_only_times_are_shortened():
     """
-    The tested rules equal the original rules.
+    The tested rules differ from the original rules only in times.
 
-    Only windows, ages, and the durations in `for:` differ.
+    These times are the windows and ages in expressions, and the durations in `for:`.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
@@ -631,7 +634,7 @@ def test_only_times_are_shortened():
 @all_incidents
 def test_the_alert_fires_and_no_other(records, name):
     """
-    From the cause until long after the end, the alerts of the incident fire, and no others.
+    Until long after the incident has ended, the alerts for its cause fire, and no unexpected alert fires.
     """
     record = records[name].result()
     fired = [labels for labels, _ in record.firings()]
@@ -644,7 +647,7 @@ def test_the_alert_fires_and_no_other(records, name):
 @incidents
 def test_it_fires_until_the_end(records, name):
     """
-    From its first firing until the incident ends, the alert for the cause fires at every evaluation.
+    Once the alert for the cause has fired, it fires at every evaluation until the incident ends.
     """
     record = records[name].result()
     causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]
@@ -659,9 +662,7 @@ def test_it_fires_until_the_end(records, name):
 @incidents
 def test_it_names_the_cause_and_links_to_the_remedy(records, name):
     """
-    The text of each alert names the fault.
-
-    It links to the section about the alert on the operator's page.
+    The text of each alert names the fault, and links to the section about the alert on the operator's page.
     """
     record = records[name].result()
     assert record.texts
@@ -675,7 +676,7 @@ def test_it_names_the_cause_and_links_to_the_remedy(records, name):
 @pytest.mark.slow
 def test_no_service_is_left_to_scrape(records, prometheus, until):
     """
-    If no service of any store is left to scrape, an alert fires that does not depend on the name of any store.
+    If Prometheus finds no service at all, an alert still fires, because this alert depends on no job name.
     """
     for each in records.values():
         each.result()
@@ -686,7 +687,7 @@ def test_no_service_is_left_to_scrape(records, prometheus, until):
 
 def sections(page):
     """
-    Return the text of each section of a *page* of the site, by the anchor for links to the section.
+    Return the text of each section on a *page* of the site, by the anchor of the section.
     """
     text = (ROOT / "docs" / page.replace(".html", ".md")).read_text("utf-8")
     titled = re.split(r"^##+ (.+)$", text, flags=re.MULTILINE)[1:]

@@ -1,5 +1,5 @@
 """
-Spans of firings, recorded by OpenTelemetry's own memory exporter.
+The spans of firings, recorded by the memory exporter of OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ END_S = 20
 
 class Spans:
     """
-    A provider that keeps its spans. A test can wait for them.
+    A tracer provider that keeps its spans, so that a test can wait for them.
     """
 
     def __init__(self) -> None:
@@ -64,16 +64,14 @@ def spans():
 
 def text(context: Any) -> str:
     """
-    Return the traceparent of *context*, with all its flags.
+    Return the traceparent of *context*, including all flags.
     """
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
 
 def run(spans: Spans, handler: Any, share: float = 1.0, **fields: Any) -> list[Any]:
     """
-    Fire one job with *handler*, and wait for its end.
-
-    Return the spans of the job's firings.
+    Run one job with *handler*, and return the spans of its firings.
     """
     ended = threading.Event()
     with Scheduler("memory://", tracer=OpenTelemetryTracer(share, provider=spans.provider)) as scheduler:
@@ -89,9 +87,7 @@ ENDS = ("JobSucceeded", "JobDied")
 
 def test_a_firing_is_linked_to_its_setter(spans):
     """
-    The span of a firing begins a new trace.
-
-    It has a link to the span in which the job was set.
+    The span of a firing begins a new trace, and is linked to the span in which the job was set.
     """
     seen = []
 
@@ -121,9 +117,7 @@ def test_a_firing_is_linked_to_its_setter(spans):
 
 def test_spans_of_a_handler_are_children(spans):
     """
-    Spans that a handler makes are children of the firing's span.
-
-    This holds on a thread and on the event loop.
+    Spans that are started in a handler are children of the firing's span, on a thread and on the event loop.
     """
 
     def work(_payload: Any) -> None:
@@ -144,9 +138,7 @@ def test_spans_of_a_handler_are_children(spans):
 
 def test_a_handler_adds_to_its_span(spans):
     """
-    In a handler, the current span is the span of the firing.
-
-    It accepts attributes and events.
+    In a handler, the current span is the span of the firing, to which the handler can add attributes and events.
     """
     seen = []
 
@@ -165,9 +157,9 @@ def test_a_handler_adds_to_its_span(spans):
 
 def test_a_processor_reads_the_current_span(spans):
     """
-    If a processor reads the current span when a span starts, it gets the enclosing span.
+    At the start of a span, a span processor still sees the enclosing span as the current span.
 
-    For an outermost span it gets none.
+    If there is no enclosing span, it sees none.
     """
     seen = []
 
@@ -187,7 +179,7 @@ def test_a_processor_reads_the_current_span(spans):
 
 def test_a_span_has_the_instants_of_its_firing(spans):
     """
-    A span that is reported later, together with others, still has the times at which its firing began and ended.
+    If spans are reported later and together, each still has the times at which its firing began and ended.
     """
     instants: list[int] = []
 
@@ -208,9 +200,7 @@ def test_a_span_has_the_instants_of_its_firing(spans):
 
 def test_a_single_span_is_reported_at_once(spans):
     """
-    If there is only one firing, its span is reported at once.
-
-    The report waits neither for other spans nor for a stop.
+    If there is only one firing, its span is reported at once, without waiting for other spans or for a stop.
     """
     told = threading.Event()
     export = spans.exporter.export
@@ -232,9 +222,7 @@ def test_a_single_span_is_reported_at_once(spans):
 )
 def test_outcomes(spans, outcomes, expected):
     """
-    Each attempt has a span with its outcome.
-
-    For a failed attempt the span has the error.
+    Each attempt has a span with its outcome, and a failed attempt also has its error.
     """
     left = iter(outcomes)
 
@@ -256,18 +244,18 @@ def test_outcomes(spans, outcomes, expected):
 )
 def test_sampling(spans, job_trace, share, count):
     """
-    A firing is sampled like the span that set its job.
+    A firing is sampled if the span that set its job was sampled.
 
-    If the job was set outside any trace, the share decides.
+    If the job was set without a span, the share decides.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
 def test_a_share(spans):
     """
-    Of many firings without a trace, about the given share is sampled.
+    If many jobs were set without a span, about the given share of their firings is sampled.
 
-    By the end of a stop all their spans are exported.
+    When a stop has ended, all sampled spans are exported.
     """
     left = iter(range(2_000))
     done = threading.Event()
@@ -291,9 +279,7 @@ def test_a_share(spans):
 
 def test_a_traced_firing_leaves_no_cycle(spans, until):
     """
-    After the end of a firing, its span and its job are in no reference cycle.
-
-    So no garbage collection is needed to free them.
+    After a firing, its span and its job are in no reference cycle, so they are freed without garbage collection.
     """
     ended = threading.Semaphore(0)
     with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
@@ -317,9 +303,7 @@ def test_a_traced_firing_leaves_no_cycle(spans, until):
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_tracer_that_raises(caplog, error):
     """
-    If the tracer raises, the error is logged.
-
-    The job still fires.
+    If the tracer raises an error, the error is logged, and the job still fires.
     """
 
     class Broken:
@@ -344,7 +328,7 @@ def test_a_tracer_that_raises(caplog, error):
 
 def test_async(spans):
     """
-    The asyncio scheduler also uses the caller's span.
+    In the asyncio scheduler, a job is also linked to the caller's span.
     """
 
     async def main() -> None:
@@ -359,9 +343,9 @@ def test_async(spans):
 
 def test_configured_by_its_variables():
     """
-    Without a provider, the scheduler makes one with the exporters in OTEL_TRACES_EXPORTER: one, several or none.
+    If there is no provider, `OTEL_TRACES_EXPORTER` names the exporters to use: one, several or none.
 
-    An empty value means the default. If an exporter is missing, the error names it.
+    An empty value means the default. If an exporter is not installed, the error names it.
     """
     script = """
 import sys, threading

@@ -1,5 +1,5 @@
 """
-The metrics for Prometheus, read by Prometheus' own parser.
+The metrics for Prometheus, read by the parser of Prometheus.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tickwheel.testing import ManualClock
 
 END_S = 20
 FAR = 4_133_980_800
-"""The year 2101: in the future at every date at which the tests run, and less than 100 years ahead."""
+"""An instant in the year 2101, in seconds: later than the date of any test run, but less than 100 years ahead."""
 
 
 @pytest.fixture
 def stats():
     """
-    Return the stats of a scheduler with one successful job, one dead job and one pending job.
+    Return the `stats` method of a scheduler with one successful, one dead and one pending job.
     """
     ends = threading.Semaphore(0)
     told = ("JobSucceeded", "JobDied")
@@ -45,7 +45,7 @@ def stats():
 
 def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """
-    Return the values by metric name and labels.
+    Return the value of each sample, by the name of the metric and its labels.
     """
     families = text_string_to_metric_families(text.decode())
     return {
@@ -57,9 +57,9 @@ def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_all_figures_are_exported(stats):
     """
-    All values in the stats are exported.
+    All figures in the stats of a scheduler are exported.
 
-    They are: pending jobs, the next due time, results, lateness, commits, leases, clock and wheel.
+    They are: pending jobs, the next due time, results, lateness, commits, leases, the clock and the wheel.
     """
     kind, text = exposition(stats())
     found = samples(text)
@@ -87,9 +87,9 @@ def test_all_figures_are_exported(stats):
 
 def test_handlers_are_labels_up_to_a_bound():
     """
-    Results are counted by handler and queue.
+    Results are counted by handler and queue, and the first two hundred names are labels.
 
-    The first two hundred handlers and queues have their own labels. Addresses have no label.
+    Addresses are never labels.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -116,7 +116,7 @@ def settle(figures, job):
 
 def test_in_a_users_own_registry(stats):
     """
-    A collector in a user's own registry exports the same metrics.
+    A collector that is added to a user's own registry exports the same metrics.
     """
     registry = CollectorRegistry()
     registry.register(Collector(stats))
@@ -126,9 +126,7 @@ def test_in_a_users_own_registry(stats):
 
 def test_a_stopped_scheduler_exports_nothing():
     """
-    A stopped scheduler exports nothing.
-
-    Other schedulers in the same registry still export.
+    A stopped scheduler exports nothing, but other schedulers in the same registry still export.
     """
     registry = CollectorRegistry()
     with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
@@ -141,9 +139,7 @@ def test_a_stopped_scheduler_exports_nothing():
 
 def test_a_client_that_fires_nothing():
     """
-    A scheduler that is not started exports the figures of the store.
-
-    It does not export figures of leases or of a wheel.
+    A scheduler that was not started exports the figures of the store, but none of leases or of a wheel.
     """
     scheduler = Scheduler("memory://")
     scheduler.set("far", delay=3600, target="log")
@@ -156,9 +152,9 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    A fine step is counted in a bucket whose edge is at or above the edge of the step.
+    If a step of the histogram crosses the edge of a bucket, all of it is counted above the edge.
 
-    So no lateness is understated.
+    So the exported lateness is never too small.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
@@ -166,8 +162,6 @@ def test_buckets():
 def test_slot_max(stats):
     """
     The number of timers in the fullest slot of the near wheel is exported.
-
-    In the test, timers of one far instant share a slot.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
@@ -176,9 +170,9 @@ def test_slot_max(stats):
 
 def test_circuits():
     """
-    Receivers are counted by the state of their circuit breaker.
+    The number of receivers in each state of their circuit breaker is exported.
 
-    No address is a label.
+    The addresses of the receivers are not labels.
     """
     scheduler = Scheduler("memory://")
     seen = dict(scheduler.stats())
@@ -196,7 +190,7 @@ def stats_with(scheduler, is_so):
     """
     Wait until `is_so(stats)` is true, and return the stats.
 
-    The wait is needed because the prefetcher works in the background.
+    The wait is needed because the scheduler loads jobs in the background.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):
@@ -206,9 +200,9 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker counts for its queue, with its due time.
+    A job that waits for a worker is exported with its queue, with its due time.
 
-    "next due" is the first job that can be fired.
+    The next due time that is exported is that of the first job that can be fired.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -226,16 +220,14 @@ def test_a_pull_queue_without_a_worker():
 
 def waiting(stats) -> int:
     """
-    Return the number of jobs that wait in the queue of these tests.
+    Return the number of jobs that wait in the queue "scans".
     """
     return stats["pull"].get("scans", {"waiting": 0})["waiting"]
 
 
 def test_a_job_without_a_worker_in_its_own_millisecond():
     """
-    A job that waits for a worker is not the next due job.
-
-    This holds even in the millisecond of its due time.
+    A job that waits for a worker does not count as the next due job, even in the millisecond in which it is due.
     """
     with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
         scheduler.set("now", delay=0, target="pull", handler="scans")
@@ -245,9 +237,9 @@ def test_a_job_without_a_worker_in_its_own_millisecond():
 
 def test_jobs_that_wait_beside_a_pull_queue():
     """
-    `next_due_at` is the due time of an overdue job that waits for its handler's concurrency limit.
+    If a handler runs as many jobs as it may, its overdue job is the next due job.
 
-    A job in a pull queue is due earlier, but does not count.
+    An earlier job in a pull queue does not count.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -272,9 +264,9 @@ def test_jobs_that_wait_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    A queue exports its leased and its waiting jobs.
+    For each queue, the numbers of its leased and waiting jobs are exported.
 
-    All queues after the first hundred are exported as one.
+    All queues after the first hundred are exported together.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")
@@ -303,9 +295,9 @@ def test_pull_queues():
 
 def test_lanes():
     """
-    Each lane exports its figures.
+    The figures of each lane (handler, queue or receiver) are exported.
 
-    If its jobs wait, or if it is full, the reason is a label.
+    If the jobs of a lane wait, or if the lane is full, a label has the reason.
     """
     with Scheduler("memory://") as scheduler:
         stats = scheduler.stats()

@@ -1,5 +1,5 @@
 """
-A process of a web application. It sets jobs and serves the API, but fires nothing.
+A web application's process, which sets jobs and serves the API, but fires nothing.
 
     python web_process.py PORT STORE
 """

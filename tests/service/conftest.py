@@ -29,7 +29,7 @@ START_S = STOP_S = PATIENCE_S = 60
 @dataclass
 class Answer:
     """
-    An answer of the server.
+    The status, headers and body of an answer.
     """
 
     status: int
@@ -111,10 +111,10 @@ class Server:
 
     def line_with(self, text: str, timeout: float = START_S) -> str:
         """
-        Return the first new line on the console that contains *text*, and wait for it if necessary.
+        Wait for a line on the console that contains *text*, and return it.
 
-        Earlier lines are kept for later calls, because a job that is due at the start may fire before the server prints
-        its address.
+        Each line is returned once. Lines that a call has skipped are kept for later calls: a job may fire before the
+        address is printed.
         """
         for place, line in enumerate(self._unread):
             if text in line:
@@ -223,7 +223,7 @@ def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Serve
     """
     Return a function that starts a named node.
 
-    The node runs like the containers of `deploy/`, but on a free port.
+    The node has the same options as the containers of `deploy/`, but a free port.
     """
     store = f"{postgres_url}&shards=6&lease_s=2"
     arguments, environment = deployment.node_start({"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN})
@@ -238,7 +238,7 @@ def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Serve
 @pytest.fixture
 def nodes(start_node) -> list[Server]:
     """
-    Return three nodes, to which nginx forwards requests.
+    Return three nodes that can run behind nginx.
     """
     return [start_node(name) for name in ("a", "b", "c")]
 
@@ -246,9 +246,9 @@ def nodes(start_node) -> list[Server]:
 @pytest.fixture
 def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
     """
-    Return the nginx of `deploy/`.
+    Return a running nginx with the configuration of `deploy/`.
 
-    It runs in front of the nodes and already answers.
+    It forwards requests to the nodes.
     """
     ports = [node.port for node in nodes]
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:
@@ -259,9 +259,9 @@ def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """
-    Return a scheduler on the service.
+    Return a scheduler that is a client of the service.
 
-    All tests of the module share it.
+    All tests of a module share it.
     """
     from tickwheel.scheduler import Scheduler  # noqa: PLC0415  not before a test needs it
 
@@ -306,9 +306,9 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return the document's example body for each operation that takes a body.
+    Return the request body that the document gives as an example, for each operation that has a body.
 
-    The lease request does not wait for jobs.
+    The wait for jobs is set to zero in each body.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     return {

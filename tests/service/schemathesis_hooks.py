@@ -1,5 +1,5 @@
 """
-Facts that schemathesis cannot know.
+Facts about the API that schemathesis cannot derive from the OpenAPI document.
 
 They are: existing keys and handlers, fields that depend on each other, and new idempotency keys.
 """
@@ -19,11 +19,11 @@ HANDLERS = ("works", "fails")
 
 WAIT_MAX_S = 300
 WITH_DUE = {"order", "due_from", "due_until", "limit"}
-"""Fields that a list in the order of due times may have."""
+"""Query fields that are allowed with the order by due time."""
 WITH_LATEST = {"order", "prefix", "state", "limit"}
-"""Fields that a list of the latest dead letters may have."""
+"""Query fields that are allowed with the order by latest dead letter."""
 INSTANT_MAX_S = 4_000_000_000
-"""The latest instant that is replaced by none, in seconds since the epoch: less than a hundred years ahead."""
+"""Replacement for instants that are too far ahead, in seconds since the epoch: less than a hundred years ahead."""
 
 VALID = re.compile("[!-~]{1,200}")
 
@@ -49,9 +49,9 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Remove a valid order if it does not fit the other fields.
+    Remove the order from *query* if the other fields do not allow it.
 
-    Replace far instants by near ones.
+    Replace instants that are too far ahead by `INSTANT_MAX_S`.
     """
     is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
     if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):
@@ -84,9 +84,7 @@ def _is_wait(wait: Any) -> bool:
 @schemathesis.hook
 def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
     """
-    Replace half of the valid keys by a few fixed keys.
-
-    So requests find jobs.
+    Replace half of the valid keys by a few fixed keys, so that requests find existing jobs.
     """
     key = (path_parameters or {}).get("key")
     if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:

@@ -13,9 +13,9 @@ from tickwheel.scheduler import Firing
 
 def register(scheduler: Any) -> None:
     """
-    Register handlers that succeed, fail, are slow and report progress.
+    Register handlers that succeed, fail, take long or report progress.
 
-    One handler fails with its payload as the error.
+    One handler raises an error with its payload as the text.
     """
 
     @scheduler.handler("works")
@@ -43,7 +43,7 @@ def register(scheduler: Any) -> None:
     @scheduler.handler("notes")
     def notes(payload: Any, firing: Firing) -> None:
         """
-        Note *payload* as the result.
+        Note *payload* as the result of the firing.
         """
         firing.progress(1, payload)
 

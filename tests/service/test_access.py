@@ -81,7 +81,7 @@ def test_page_files_hold_no_data(guarded):
 
 def test_idle_connections(start):
     """
-    Thousands of idle connections block no request and use little memory.
+    Thousands of idle connections do not delay requests and use little memory.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(IDLE, hard - 200)

@@ -1,7 +1,5 @@
 """
-The history records the token with which each write came through a service.
-
-It also records writes that were made on the page.
+The history of a job records which token a write used, or that the write was made on the page.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from tickwheel.service.tokens import digest_of
 
 def test_writes_are_recorded_with_their_token(start, tmp_path):
     """
-    Each write with a token is recorded with the name of the token, even in a batch.
+    Each write with a token is recorded with the name of the token, also in a batch.
 
     Reads are not recorded.
     """
@@ -37,7 +35,7 @@ def test_writes_are_recorded_with_their_token(start, tmp_path):
 
 def test_writes_of_a_browser(server):
     """
-    Without tokens, the writes of a browser are recorded for every job.
+    If the service has no tokens, every write from a browser is recorded.
 
     The writes of other clients are recorded only for recurring jobs.
     """

@@ -1,7 +1,5 @@
 """
-The site has generated pages about the API and the metrics.
-
-They are complete.
+The site's generated pages about the API and the metrics are complete.
 """
 
 from __future__ import annotations

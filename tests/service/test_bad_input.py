@@ -1,7 +1,7 @@
 """
 Bad input over HTTP.
 
-The answer is a problem document that names the value and the remedy, and never a 5xx. No job is lost.
+The answer is a problem document that names the bad value and a remedy, and never a 5xx. No job is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_problem(answer, status, name, *parts):
 @pytest.fixture
 def kept(server):
     """
-    Return the key of a job that the test may not change.
+    Return the key of a job that the tests must leave unchanged.
     """
     before = server.job("PUT", "kept", FAR).json["job"]
     yield "kept"
@@ -115,9 +115,7 @@ def test_bad_values_of_set(server, kept, body, part):
 
 def test_unknown_handler(server, kept):
     """
-    A handler that is not registered leads to a 422.
-
-    Nothing is stored.
+    A job for a handler that is not registered is refused with a 422, and is not stored.
     """
     check_problem(server.job("PUT", kept, {"delay": 1, "handler": "nobody"}), 422, "unknown_handler", "'nobody'")
 
@@ -155,9 +153,9 @@ def test_malformed_json(server, kept, raw):
 )
 def test_half_of_a_surrogate_pair(server, kept, text, part):
     """
-    The error for half of a surrogate pair names this fault.
+    If a string contains half of a surrogate pair, the error says so.
 
-    Other faults have other errors.
+    The errors for similar faults say something else.
     """
     raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
     answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})
@@ -301,7 +299,7 @@ def test_conditions_without_a_single_job(server, address, header):
 
 def test_unknown_job(server):
     """
-    A verb on a missing job returns a 404 that names the key.
+    A request about a job that does not exist returns a 404 that names the key.
     """
     for method, body in (("GET", None), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, "never/set", body), 404, "job_not_found", "'never/set'")
@@ -356,9 +354,9 @@ def test_bad_queries(server, query):
 )
 def test_a_query_that_is_not_allowed(server, method, path):
     """
-    Operations without query fields refuse any query.
+    An operation without query fields refuses every query.
 
-    This holds even if the request has other faults, too.
+    This holds even if the request has another fault.
     """
     check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
 
@@ -399,16 +397,16 @@ def test_wrong_methods(server, method, path, allow):
 )
 def test_unknown_addresses(server, path):
     """
-    An unknown address leads to a 404, also among the page's files.
+    A request to an unknown address gets a 404, also below the folder of the page's files.
     """
     check_problem(server.ask("GET", path), 404, "page_not_found")
 
 
 def test_an_unknown_action(server):
     """
-    An address with an unknown action counts as a key, and a key has no POST.
+    In `POST /v1/jobs/x:explode` the action is unknown, so "x:explode" counts as a key, and the method is refused.
 
-    An address with a known action does not count as a key.
+    An address with a known action accepts only POST.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")
@@ -416,7 +414,7 @@ def test_an_unknown_action(server):
 
 def test_every_problem_is_explained(server):
     """
-    The `type` of each problem leads to an explanation in the documents.
+    The `type` of each problem leads to an explanation in the documentation.
     """
     problem = server.job("GET", "never/set").json
     explained = server.ask("GET", problem["type"])
@@ -425,9 +423,7 @@ def test_every_problem_is_explained(server):
 
 def test_types_resolve(server):
     """
-    The `type` of each problem is an address of the service.
-
-    The page there explains the problem.
+    The `type` of each problem is an address of the service, where a page explains the problem.
     """
     for name, kind in PROBLEM_TYPES.items():
         answer = server.ask("GET", f"/problems/{name}")

@@ -32,23 +32,20 @@ FAR = {"do": "set", "delay": 3600, "target": "log"}
 
 def instant_of(text: str) -> datetime:
     """
-    Return an instant as the API writes it.
+    Return the instant that an answer of the API contains as *text*.
     """
     return datetime.fromisoformat(text)
 
 
 def batch(server, items, headers=None):
-    """
-    Send a batch.
-    """
     return server.ask("POST", "/v1/jobs:batch", {"items": items}, headers)
 
 
 def test_each_item_has_its_result(server):
     """
-    The items of a batch set, move and cancel jobs, in order.
+    The items of a batch set, move and cancel jobs, in the order of the items.
 
-    A refused item gets its reason, and the other items are still done.
+    If an item is refused, its result has the reason, and the other items are still executed.
     """
     answer = batch(
         server,
@@ -82,7 +79,7 @@ def test_each_item_has_its_result(server):
 
 def test_an_item_and_a_put_are_converted_alike(monkeypatch):
     """
-    If the conversion of a body adds or changes a field, this happens for a PUT and for each item of a batch.
+    The body of a PUT and an item of a batch are converted to a job in the same way.
     """
 
     async def main():
@@ -103,9 +100,9 @@ def test_an_item_and_a_put_are_converted_alike(monkeypatch):
 
 def test_each_field_of_an_item_reaches_its_request():
     """
-    An item without optional fields makes a request with the defaults.
+    An item without optional fields makes a request with the default values.
 
-    An item can have every field of a request except `call`.
+    An item can set every field of a request except `call`.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert SetRequest(**item.fields()) == request
@@ -117,7 +114,7 @@ def test_every_field_of_an_item_counts(server):
     """
     All fields of an item are stored, not only key and due time.
 
-    The item may or may not have a retry policy.
+    This holds with and without a retry policy.
     """
     rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
     policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
@@ -134,16 +131,14 @@ def test_every_field_of_an_item_counts(server):
 @given(ms=integers(0, (1 << 33) * 1000))
 def test_instants_are_exact(ms):
     """
-    Instants are shown exactly to the millisecond, even a hundred years ahead.
+    Instants in answers are exact to the millisecond, even a hundred years ahead.
     """
     assert instant(ms) == datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
 
 
 def test_ten_thousand(server):
     """
-    A batch of ten thousand items is accepted.
-
-    Its jobs can be cancelled by their prefix.
+    A batch of ten thousand items is accepted, and its jobs can then be cancelled by their prefix.
     """
     results = batch(server, [FAR | {"key": f"many/{n:05}"} for n in range(10_000)]).json["results"]
     assert [result["key"] for result in results] == [f"many/{n:05}" for n in range(10_000)]
@@ -154,9 +149,9 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A bulk change is counted first, and is then continued by cursors.
+    A dry run counts the jobs of a bulk change. The change is then made in parts, which a cursor connects.
 
-    A part that is sent twice changes its jobs once.
+    If all parts are sent again, no job is changed a second time.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")
@@ -195,9 +190,9 @@ def test_a_bulk_change_lists_its_changes(server):
 
 def test_a_bulk_change_of_running_jobs(server):
     """
-    A filter, or an item of a batch, counts running jobs and asks them to stop.
+    On request, a bulk change or an item of a batch also stops running jobs.
 
-    Running jobs that do not match continue.
+    The answer counts these jobs separately. Running jobs that do not match continue.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
@@ -236,7 +231,7 @@ def due_at(server, key):
 )
 def test_unreadable_batches(server, body, status):
     """
-    If a batch cannot be read, all of it is refused, and no item is done.
+    If a batch cannot be read, all of it is refused, and none of its items is executed.
     """
     assert server.ask("POST", "/v1/jobs:batch", body).status == status
     assert server.job("GET", "a").status == 404
@@ -261,9 +256,9 @@ def test_unreadable_batches(server, body, status):
 )
 def test_invalid_bulk_changes(server, body):
     """
-    A bulk change is refused if its filter is missing or invalid, or if its fields do not fit the verb.
+    A bulk change is refused if its filter is missing or invalid, or if a field does not fit the change.
 
-    Nothing is changed.
+    No job is changed.
     """
     server.job("PUT", "stays", {"delay": 3600, "target": "log"})
     assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel"} | body).status == 422
@@ -274,7 +269,7 @@ def test_the_same_request_is_done_once(server):
     """
     If a request is repeated with its idempotency key, it is not executed again.
 
-    It gets the first answer, even if that was a refusal.
+    The repeat gets the first answer, even if that was a refusal.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "once", body, {"idempotency-key": "put-1"})
@@ -294,7 +289,7 @@ def test_another_request_with_the_same_key(server):
     """
     If an idempotency key is used again for a different request, this request is refused.
 
-    The body, method, address or precondition may differ.
+    A request is different if its body, method, address or precondition differs.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -313,9 +308,9 @@ def test_another_request_with_the_same_key(server):
 
 def test_everything_kept_with_an_answer_counts(monkeypatch):
     """
-    The memory for kept answers is bounded even if the answers are small.
+    The memory limit for stored answers counts the data that is stored beside each answer.
 
-    Everything that is kept with an answer counts.
+    So many small answers also reach the limit.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -337,7 +332,7 @@ def test_everything_kept_with_an_answer_counts(monkeypatch):
 
 def test_answers_kept_during_a_long_request(monkeypatch):
     """
-    While a long request is in progress (for example one that waits for jobs), other kept answers can be dropped.
+    While a long request is in progress, stored answers of other requests can be dropped to free memory.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -372,9 +367,9 @@ def test_answers_kept_during_a_long_request(monkeypatch):
 
 def test_a_store_that_does_not_answer():
     """
-    If the outcome of setting a job is unknown, a repeated request does not set the job again.
+    If the outcome of a request to set a job is unknown, a repeat of the request does not set the job again.
 
-    It gets the same answer.
+    The repeat gets the same answer.
     """
 
     async def main():
@@ -394,7 +389,7 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    If a request is cut off while an equal request waits for its answer, the waiting one gets a 503.
+    If a request is cut off while an equal request waits for the same answer, the waiting request gets a 503.
 
     The 503 asks the client to repeat the request.
     """

@@ -51,7 +51,7 @@ def url_of(server) -> str:
 
 def whole(connection) -> bytes:
     """
-    Return the next whole message on *connection*, with head and body.
+    Return the next complete message from *connection*, with head and body.
     """
     data = b""
     while b"\r\n\r\n" not in data:
@@ -67,9 +67,9 @@ def whole(connection) -> bytes:
 @pytest.fixture
 def relay(server):
     """
-    Return a function that makes a relay to the service.
+    Return a function that starts a relay to the service.
 
-    The relay cuts the first connections before their answer.
+    The relay closes the first connections before their answer arrives.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     cuts = []
@@ -97,9 +97,7 @@ def relay(server):
 @pytest.mark.parametrize("key", KEYS)
 def test_any_key_has_an_address(client, key):
     """
-    Every key that a store accepts can be used over HTTP.
-
-    No other key can.
+    Every key that a store accepts can be used over HTTP, and every other key is refused.
     """
     assert client.set(key, delay=3600, target="log").outcome is Outcome.CREATED
     assert client.get(key).key == key
@@ -153,7 +151,7 @@ def test_unknown_handlers_and_targets(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    A forked child uses new connections and threads, however many the parent was using.
+    The child of a fork uses new connections and threads, even if the parent was using several.
 
     The child can exit.
     """
@@ -185,9 +183,9 @@ def test_a_write_with_a_lost_answer_is_repeated(relay):
 
 def test_no_server_answers():
     """
-    If no server answers, an error is raised in time.
+    If no server answers, an error is raised within the timeout.
 
-    The error says that a write may have been done.
+    For a write, the error says that the write may have taken effect.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -212,7 +210,7 @@ def test_a_service_that_never_answers():
 
 def test_a_stop_while_calls_are_under_way():
     """
-    A stop ends every call that is in progress.
+    If the client is stopped, every call in progress ends with an error.
 
     For a read, the error says that the client is closed. For a write, it says that the write may have taken effect.
     """
@@ -238,7 +236,7 @@ def test_a_stop_while_calls_are_under_way():
 
 def test_tokens(start, monkeypatch):
     """
-    A token is passed as an argument or in the environment.
+    A token can be an argument or an environment variable.
 
     Without a valid token, the error gives the remedy and shows no token.
     """
@@ -293,7 +291,7 @@ def test_bad_arguments(arguments, said):
 
 def test_a_client_has_no_events(client):
     """
-    A client does not provide events.
+    A client of a service cannot subscribe to events.
 
     The error says that events exist only in the process where jobs fire.
     """
@@ -303,9 +301,9 @@ def test_a_client_has_no_events(client):
 
 def test_workers(client):
     """
-    A worker leases, extends, acknowledges and rejects over HTTP.
+    Over HTTP, a worker can lease, extend, acknowledge and reject jobs.
 
-    Late calls raise the same errors as in the process that fires.
+    Calls that come too late raise the same errors as in the process that fires.
     """
     client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
     leases = client.lease("work", limit=10)
@@ -327,9 +325,7 @@ def test_workers(client):
 
 def test_stop_a_running_job(client):
     """
-    A job that a worker runs can be stopped over HTTP.
-
-    The worker is notified.
+    If a job is cancelled over HTTP while a worker runs it, the worker is asked to stop.
     """
     client.set("runs", delay=0, target="pull", handler="stopped")
     (lease,) = client.lease("stopped", wait=20)
@@ -343,9 +339,9 @@ def test_stop_a_running_job(client):
 
 def test_stop_many_running_jobs(client):
     """
-    Running jobs are stopped by their keys in one request.
+    Running jobs can be stopped by their keys, in one request.
 
-    If they are stopped by a filter, the answer has their number.
+    They can also be stopped by a filter. The answer then contains their number.
     """
     keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
     client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
@@ -361,7 +357,7 @@ def test_stop_many_running_jobs(client):
 
 def test_progress(server, monkeypatch, until):
     """
-    The progress of a client's handler reaches the service with the next heartbeat and at the end.
+    The progress that a handler of a client reports is sent to the service with heartbeats and at the end.
 
     Other clients can then read it.
     """
@@ -389,9 +385,9 @@ def test_progress(server, monkeypatch, until):
 
 def test_handlers_pull(client, until):
     """
-    A handler that is registered on the client runs in the client's process, for jobs with the target "pull".
+    A handler that is registered on a client runs in the client's process, for jobs with the target "pull".
 
-    The handler's results have their usual effect.
+    It can return the same results as any handler.
     """
     seen, is_done = [], threading.Event()
 
@@ -422,9 +418,9 @@ def test_handlers_pull(client, until):
 
 def test_pulling_continues_after_any_error(server, monkeypatch, caplog, until):
     """
-    After an unexpected error of the transport, a handler still pulls jobs.
+    After an unexpected error of the transport, a client still pulls jobs for its handlers.
 
-    The end of its attempt is still reported.
+    It still reports the outcome of the attempt that was running.
     """
     trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
 
@@ -455,9 +451,9 @@ def test_pulling_continues_after_any_error(server, monkeypatch, caplog, until):
 
 def test_a_handler_that_hangs(server, until):
     """
-    A hanging handler of a client does not occupy the workers of other handlers.
+    If a handler of a client hangs, other handlers still have workers.
 
-    Its attempt fails at its timeout.
+    The attempt of the hanging handler fails at its timeout.
     """
     go_on, seen, is_done = threading.Event(), [], threading.Event()
     client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))
@@ -490,7 +486,7 @@ def test_a_handler_that_hangs(server, until):
 
 def test_asyncio(server):
     """
-    `AsyncScheduler` has the same verbs as coroutines, many of which can run at once.
+    `AsyncScheduler` has the same verbs as coroutines, and many of them can run at the same time.
 
     Async handlers run on the loop of the scheduler.
     """

@@ -1,7 +1,5 @@
 """
-A client of a service behind a proxy.
-
-The proxy answers in place of the service, in all ways that proxies do.
+A client of a service behind a proxy that answers in place of the service.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 @pytest.fixture
 def proxy():
     """
-    Return a server's URL, the answers that it gives in turn, and the requests that it got.
+    Return a server's URL, a list of the answers to send, and a list of the statuses that were sent.
 
-    The last answer is repeated.
+    The server sends the answers in order and repeats the last one.
     """
     answers, given = [], []
 
@@ -69,9 +67,9 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    After a 502 or 504 a write is sent again.
+    After a 502 or 504, a write is sent again.
 
-    If no other answer comes, the outcome of the write is unknown.
+    If every answer is a 502 or 504, the error says that the outcome of the write is unknown.
     """
     url, answers, given = proxy
     answers += script
@@ -83,7 +81,7 @@ def test_a_write_that_a_proxy_lost(proxy, script):
 
 def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
     """
-    If a write in a batch may have been done, the result for its job is an error that says so.
+    If a write in a batch may have taken effect, the result for its job is an error that says so.
     """
     url, answers, _ = proxy
     result = {"key": "a", "status": 503, "outcome": "refused", "problem": DOUBT}
@@ -95,7 +93,9 @@ def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
 
 def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
     """
-    If the first of several batches is done and the next one is refused, the error says how many requests were done.
+    If only some batches of a call are executed, the error has the number of requests that were executed.
+
+    The first batch is executed and the next one is refused.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy
@@ -109,7 +109,7 @@ def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
 
 def test_a_write_that_was_refused_as_busy(proxy):
     """
-    If a write is refused as busy each time, the error says that the write was not done.
+    If the service refuses a write as busy at each attempt, the error says that the write was not executed.
     """
     url, answers, _ = proxy
     answers.append(BUSY)
@@ -120,9 +120,9 @@ def test_a_write_that_was_refused_as_busy(proxy):
 
 def test_a_retry_without_time_for_an_answer(proxy, monkeypatch):
     """
-    A refused write is not sent again if there is no time left for an answer.
+    A refused write is not sent again if there is not enough time left to wait for the answer.
 
-    Otherwise its outcome would be unknown.
+    If it were sent, its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -135,9 +135,7 @@ def test_a_retry_without_time_for_an_answer(proxy, monkeypatch):
 
 def test_a_moment_without_the_service(proxy):
     """
-    A read is sent again.
-
-    It gets its answer once the service is reachable again.
+    If the service is unreachable for a moment, a read is repeated until it is answered.
     """
     url, answers, given = proxy
     answers += [LOST, GONE, (200, "application/json", b'{"shards": [], "owner": "o", "nodes": []}')]
@@ -163,7 +161,7 @@ def test_a_moment_without_the_service(proxy):
 )
 def test_unusable_answers(proxy, answer):
     """
-    If a proxy's answer is unusable for the client, a `StoreError` is raised.
+    If a proxy's answer is not in the form of the API, the client raises a `StoreError`.
     """
     url, answers, _ = proxy
     answers.append(answer)
@@ -175,7 +173,9 @@ def test_unusable_answers(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    If another server refuses a request, without the fields that our service gives, the request is not sent again.
+    If the server at the address is not a tickwheel service, the error asks whether the address is right.
+
+    The client does not repeat the request.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -25,7 +25,7 @@ def processes():
 
 def test_processes_end_with_their_client(client, until):
     """
-    A stop ends the worker processes: an idle one, and one whose handler does not end in time.
+    If the client stops, its worker processes end, even if a handler in one of them does not end in time.
     """
     client.handler("naps", executor="process")(time.sleep)
     client.start()
@@ -42,7 +42,7 @@ def test_processes_end_with_their_client(client, until):
 
 def test_a_rate(client):
     """
-    The attempts of a handler start no faster than its rate allows.
+    The attempts of a handler start no more often than its rate limit allows.
     """
     ended = threading.Semaphore(0)
     client.handler("paced", rate=10)(lambda _: ended.release())
@@ -56,9 +56,9 @@ def test_a_rate(client):
 
 def test_tasks(client, until):
     """
-    A task pulls from the queue with its name.
+    A task of a client pulls jobs from the queue with the task's name.
 
-    Errors of the task have their usual effect. A payload that does not fit uses no attempt.
+    The errors that a task raises have their usual effect. A payload that does not fit the task uses no attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []
@@ -90,9 +90,9 @@ def test_tasks(client, until):
 
 def test_a_policy(client):
     """
-    A handler's retry policy applies to jobs that are set by the process which registers the handler.
+    If a process registers a handler with a retry policy, this policy applies to the jobs that the process sets.
 
-    A job's own policy takes precedence.
+    If a job has its own policy, that policy applies instead.
     """
     patient, own, usual = RetryPolicy(attempts=9, base_ms=5_000), RetryPolicy(attempts=2), RetryPolicy()
     client.handler("patient", retry=patient)(print)

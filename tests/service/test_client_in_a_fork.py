@@ -32,7 +32,9 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    If another thread of the parent was about to send a request during the fork, the child can still use its client.
+    A thread of the parent is about to send a request at the moment of the fork.
+
+    The child can still use its client.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")
@@ -57,9 +59,10 @@ def test_a_fork_while_a_thread_asks(client):
 
 def test_a_fork_while_handlers_run(client):
     """
-    A child runs no handlers.
+    The child of a fork runs no handlers.
 
-    It can call the service, but cannot start. Its stop does not wait for the parent's handlers.
+    It can call the service, but its client cannot be started. A stop in the child does not wait for handlers of the
+    parent.
     """
     begun, go_on = threading.Event(), threading.Event()
 

@@ -1,5 +1,5 @@
 """
-Interrupted starts and stops of a service's client.
+Starts and stops of a client that are interrupted.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwh
 
 def pulling() -> set[str]:
     """
-    Return the names of the threads that are pulling.
+    Return the names of the threads that pull jobs.
     """
     return {each.name for each in threading.enumerate()} & {"tickwheel-beats", "tickwheel-pull-a", "tickwheel-pull-b"}
 
 
 def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
-    If a client cannot start a thread for one of its handlers, it pulls for none of its handlers.
+    If the client cannot start a thread for one of its handlers, its start fails, and it pulls jobs for none of them.
 
-    It can start later.
+    The client can be started later.
     """
     for name in ("a", "b"):
         client.handler(name)(print)
@@ -48,9 +48,9 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
 
 def test_ctrl_c_as_a_client_stops(client, monkeypatch):
     """
-    If a stop is interrupted, the client's connections are closed.
+    If Ctrl-C interrupts a stop, the client's connections are closed.
 
-    The next stop ends the threads that are left.
+    The next stop ends the threads that still run.
     """
     client.handler("a")(print)
     client.start()

@@ -1,5 +1,5 @@
 """
-The handlers of a client while the client stops, and the timeout of an async handler.
+Handlers of a client while the client stops, and the timeouts of async handlers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ONCE = RetryPolicy(attempts=1)
 
 def test_a_stop_waits_for_running_handlers(client, server, monkeypatch):
     """
-    If a handler is still running while its client stops, it keeps its lease, and its result counts.
+    If a handler still runs while its client stops, the client extends the lease, and the handler's result counts.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)
@@ -79,7 +79,7 @@ def test_an_async_handler_that_beats(server, beats, state):
     """
     Each heartbeat of an async handler restarts the handler's timeout.
 
-    Without heartbeats the handler is cancelled at the timeout.
+    A handler without heartbeats is cancelled at the timeout.
     """
     ended = []
 
@@ -113,9 +113,9 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_with_the_name_of_an_instant(client, until):
     """
-    If a queue is named "now", its figures are available.
+    A queue may be named "now", like one of the instants in the figures.
 
-    The figures of the service also contain an instant with that name.
+    The figures of this queue can be read.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])
@@ -124,7 +124,7 @@ def test_a_queue_with_the_name_of_an_instant(client, until):
 
 def test_a_stop_inside_an_async_handler(server):
     """
-    An async handler may stop its own client.
+    An async handler may stop the client that runs it.
 
     The call returns at once. The stop completes after the handler has ended.
     """
@@ -150,7 +150,7 @@ def test_a_stop_inside_an_async_handler(server):
 @pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
 def test_a_running_job_is_stopped(client, monkeypatch, kind):
     """
-    If a running job is cancelled, the client's handler is notified and ends, whatever its kind.
+    If a running job is cancelled, the client's handler is asked to stop, whatever kind of handler it is.
     """
     monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     ends = []
@@ -184,9 +184,9 @@ def test_a_running_job_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    The async handlers of a `Scheduler` share one loop, so they can share objects that are bound to this loop.
+    All async handlers of a `Scheduler` run on one event loop, so they can share objects that belong to the loop.
 
-    A stop ends the loop.
+    The loop ends when the scheduler stops.
     """
     loops, ended = [], threading.Semaphore(0)
 
@@ -206,7 +206,7 @@ def test_the_loop_of_a_client_without_one(client, until):
 
 def test_a_generator_without_references():
     """
-    An async generator to which nothing refers any more is closed before its loop ends.
+    If nothing refers to an async generator any more, it is closed before its event loop ends.
     """
     ended, held = [], []
 
@@ -264,7 +264,7 @@ def test_a_coroutine_at_the_time_limit_of_a_stop(client):
 )
 def test_odd_results_of_a_handler(client, answer, error, until):
     """
-    A handler's result counts at once, even if the reason in it cannot be stored or the delay in it is invalid.
+    If the reason or the delay in a handler's result is invalid, the attempt still ends at once, with an error.
     """
     client.handler("odd")(lambda _payload: answer)
     client.start()

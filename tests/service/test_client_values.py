@@ -1,5 +1,5 @@
 """
-An argument has the same meaning with a service as with a store.
+An argument has the same meaning for a scheduler on a service and for a scheduler on a store.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ FAR = 10**400
 
 
 def nested(levels):
-    """
-    Return lists nested *levels* deep.
-    """
     value = []
     for _ in range(levels - 1):
         value = [value]
@@ -39,18 +36,13 @@ class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
 
 @pytest.fixture(scope="module")
 def own():
-    """
-    Return a scheduler on a new store.
-    """
     with contextlib.closing(Scheduler("memory://")) as scheduler:
         yield scheduler
 
 
 def came_of(scheduler, verb, *arguments, **fields):
     """
-    Return the outcome of a call on an existing job.
-
-    The parts that differ between stores are removed.
+    Return the outcome of a call for an existing job, without the parts that differ between stores.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:
@@ -91,18 +83,18 @@ def came_of(scheduler, verb, *arguments, **fields):
 )
 def test_a_value(client, own, verb, key, fields):
     """
-    Store and service accept the same values and refuse the same values, at each limit and beyond it.
+    The service accepts and refuses the same values as a store, at each limit and beyond it.
 
-    Their errors have the same words.
+    The error messages are also the same.
     """
     assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
 
 
 def test_a_deep_payload_of_a_batch(client):
     """
-    A batch accepts a payload of the maximum depth.
+    A batch accepts a payload with the maximum nesting depth.
 
-    For an item with a deeper payload, the error names the item's position.
+    If a payload is nested deeper, the error names the position of its item.
     """
     (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
     assert answer.job.payload == b"[" * 100 + b"]" * 100
@@ -114,7 +106,7 @@ def test_a_deep_payload_of_a_batch(client):
 
 def test_a_wait_below_zero(client):
     """
-    A worker that asks with a negative waiting time gets an answer at once.
+    If a worker asks for jobs with a negative waiting time, it gets an answer at once.
     """
     assert list(client.lease("nobody's", wait=-math.inf)) == []
     assert list(client.lease("nobody's", wait=-1)) == []
@@ -122,7 +114,7 @@ def test_a_wait_below_zero(client):
 
 def test_the_answer_has_a_job_that_is_not_changed(client, own):
     """
-    An answer has the existing job even if the verb does not change it.
+    If a job that is not dead is replayed, the outcome is "not found", but the answer contains the job.
     """
     for scheduler in (client, own):
         set_ = scheduler.set("same/alive", delay=3600, target="log")
@@ -136,7 +128,7 @@ def test_the_answer_has_a_job_that_is_not_changed(client, own):
 
 def test_a_dead_job_cannot_be_moved(client):
     """
-    If a verb cannot change a dead letter, the answer contains the letter.
+    If a dead letter is moved, the answer contains the letter unchanged.
 
     The problem document says that the job is dead.
     """

@@ -32,7 +32,7 @@ FAR = {"delay": 3600, "target": "log"}
 )
 def test_documents(server, accepted, is_compressed):
     """
-    A list above a certain length is compressed if the client accepts gzip.
+    A list that is long enough is compressed if the client accepts gzip.
 
     It decompresses to the same document.
     """
@@ -49,9 +49,9 @@ def test_documents(server, accepted, is_compressed):
 
 def test_answers_that_are_not_compressed(server):
     """
-    A small answer is not compressed.
+    Small answers are not compressed.
 
-    A large answer is not compressed either, because this would block the event loop.
+    Large answers are not compressed either, because this would block the event loop.
     """
     server.job("PUT", "zip small", FAR)
     server.job("PUT", "zip large", FAR | {"payload": "x" * 300_000})
@@ -63,9 +63,9 @@ def test_answers_that_are_not_compressed(server):
 
 def test_the_page(server):
     """
-    The page and its files are compressed.
+    The page and its files are compressed, and all JavaScript modules are sent as one file.
 
-    An unchanged file leads to a 304. All modules come as one file.
+    A request for an unchanged file is answered with a 304.
     """
     page = server.ask("GET", "/", headers={"accept-encoding": "gzip"})
     assert page.headers["link"] == "<static/main.js>;rel=modulepreload"
@@ -119,9 +119,9 @@ export {D}"""
 
 def test_modules_are_joined(tmp_path):
     """
-    In the joined file a module comes after the modules that it imports.
+    In the joined file, each JavaScript module comes after the modules that it imports.
 
-    A module imported at run time is a separate file, which shares the modules of the joined file.
+    A module that is imported at run time stays a separate file, which uses the modules in the joined file.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)
@@ -142,7 +142,7 @@ def test_imports_that_cannot_be_joined(tmp_path, source, said):
     """
     A form of import or export that cannot be joined raises an error.
 
-    So does a circle of imports.
+    Modules that import each other also raise an error.
     """
     (tmp_path / "main.js").write_text(source)
     (tmp_path / "one.js").write_text("export const a = 1")
@@ -152,9 +152,9 @@ def test_imports_that_cannot_be_joined(tmp_path, source, said):
 
 def test_no_text_spans_lines():
     """
-    No string literal of a module contains a line break.
+    No string literal of a JavaScript module contains a line break.
 
-    So indentation and comment lines can be removed.
+    This is why indentation and comment lines can be removed safely.
     """
     for path in STATIC.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():
@@ -165,9 +165,9 @@ def test_no_text_spans_lines():
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "br", "gzip, gzip"])
 def test_compressed_requests(server, coding):
     """
-    A compressed request body is refused.
+    A compressed request body is refused, and nothing is set.
 
-    The error names its coding, and nothing is set.
+    The error names the content coding.
     """
     body = gzip.compress(json.dumps(FAR).encode())
     for method, path in (("PUT", "/v1/jobs/zipped"), ("POST", "/v1/jobs:batch"), ("POST", "/v1/jobs:bulk")):

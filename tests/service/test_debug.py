@@ -1,7 +1,7 @@
 """
-Stacks, the near wheel and a profile of the process.
+Stacks, the near wheel and a profile of the process, for debugging.
 
-They need a write token, are bounded, and only one is made at a time.
+They need a write token and are limited in size. Only one profile is taken at a time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def test_a_write_token_is_needed(start, path):
 
 def test_stacks(server):
     """
-    Every thread is listed with its name and stack.
-
-    So are the tasks of the event loop.
+    Every thread and every task of the event loop is listed with its name and stack.
     """
     text = server.ask("GET", "/debug/stacks").body.decode()
     assert "thread MainThread\n" in text
@@ -46,7 +44,7 @@ def test_stacks(server):
 
 def test_the_wheel(server):
     """
-    The counts and levels of the near wheel are available as raw text for the operator, and as a document for the page.
+    The counts and levels of the near wheel are shown as text for the operator, and as a document for the page.
     """
     server.job("PUT", "soon", {"delay": 5, "handler": "works"})
     raw = server.ask("GET", "/debug/wheel").json["counts"]
@@ -63,7 +61,7 @@ def test_the_wheel(server):
 
 def test_a_profile(server):
     """
-    A profile consists of collapsed stacks with counts, for every thread that existed.
+    A profile contains the stacks of every thread that existed, with the number of samples for each stack.
     """
     answer = server.ask("GET", "/debug/profile?seconds=0.3")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -84,9 +82,9 @@ def test_a_profile_is_bounded(server, seconds):
 
 def test_one_profile_at_a_time(start):
     """
-    While a profile is being taken, a second profile is refused.
+    While a profile is being taken, a request for another profile is refused.
 
-    A stop does not wait for the first profile.
+    A stop of the service does not wait for the profile.
     """
     server = start()
 

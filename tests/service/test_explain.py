@@ -1,5 +1,5 @@
 """
-The reasons why a job has not run yet: over HTTP, with the library's client and on the command line.
+The explanation why a job has not run yet: over HTTP, with the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOUR = 3600
 
 def explained(server, key):
     """
-    Return the document that explains why *key* does not run.
+    Return the document that explains why *key* has not run.
     """
     answer = server.job("GET", key, action=":explain")
     assert answer.status == 200, answer.json
@@ -57,9 +57,7 @@ def test_reasons(server, client):
 
 def test_no_job(server, client):
     """
-    If a key is missing, the HTTP API returns a problem document.
-
-    The client returns None.
+    If a job does not exist, the HTTP API returns a problem document, and the client returns None.
     """
     answer = server.job("GET", "none", action=":explain")
     assert (answer.status, answer.json["type"].rpartition("/")[2]) == (404, "job_not_found")
@@ -78,9 +76,9 @@ def test_a_service_that_does_not_answer():
 
 def test_the_command(server, capsys):
     """
-    The command prints lines for people.
+    The command prints the explanation as text for people.
 
-    With --json it prints the API's document. For a missing job it fails.
+    With --json, it prints the API's document. For a missing job, the command fails.
     """
     server.job("PUT", "told", {"delay": HOUR, "handler": "works"})
     url = f"http://{server.host}:{server.port}"

@@ -22,9 +22,9 @@ def engines():
 @pytest.fixture
 def waiting():
     """
-    Return a scheduler, the job that its handler runs, and a function.
+    Return a scheduler with a handler that waits, and two events.
 
-    The handler waits until the function is called.
+    The handler sets the first event when it runs, and ends when the test sets the second event.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -40,9 +40,9 @@ def waiting():
 
 def test_a_firing_is_sent_once(waiting, until):
     """
-    A finished firing is sent once, even if all newer firings still run.
+    A finished firing is sent once, even if all firings that began later are still running.
 
-    A page for one key gets only firings of that key.
+    If the page asks for one key, it gets only firings of that key.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()
@@ -59,7 +59,9 @@ def test_a_firing_is_sent_once(waiting, until):
 
 def test_a_firing_that_ends_during_the_read(engines, waiting, until, monkeypatch):
     """
-    If a firing ends while the firings are read, it is sent as running, and its end is sent with the next firings.
+    If a firing ends while the firings are being read, it is sent as running.
+
+    Its outcome is sent with the next firings.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines

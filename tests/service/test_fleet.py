@@ -1,7 +1,7 @@
 """
 The fleet (all nodes) over HTTP.
 
-One process owns a file, and another process serves the file.
+One process fires the jobs of a file, and another process serves the file over HTTP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that fires nothing shows the owner of the file, without figures.
+    A process that does not fire shows the owner of the file, without figures.
 
     If the owner is killed, the list of nodes is empty.
     """
@@ -72,7 +72,7 @@ def test_client_reads_nodes(start):
 
 def test_top_shows_every_node(start, postgres_url, until, top):
     """
-    `tickwheel top` has a row for each of two nodes, whichever of them it asks.
+    `tickwheel top` has a row for each of two nodes, whichever of them it is connected to.
 
     A node that has stopped reporting is marked.
     """
@@ -113,7 +113,7 @@ def test_top_shows_receivers(start, top, until):
     """
     An unreachable receiver is shown with its state and the reason.
 
-    The query in its address is not shown.
+    The query of its URL is not shown, because it may contain secrets.
     """
     server = start("--target", "hook=webhook:?allow=127.0.0.1&failures_max=1")
     job = {"delay": 0, "target": "hook", "handler": "http://127.0.0.1:1/hook?token=hunter2"}
@@ -127,7 +127,7 @@ def test_top_shows_receivers(start, top, until):
 
 def rows(shown):
     """
-    Return the state and the shards that `tickwheel top` shows, by the name of the node.
+    Return the state and the shards that the output of `tickwheel top` shows, by the name of the node.
     """
     lines = [line.split() for line in shown.partition("shards")[2].partition("fired at")[0].splitlines()[1:]]
     return {words[0]: words[1:5] for words in lines if words}

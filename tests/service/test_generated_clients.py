@@ -1,7 +1,5 @@
 """
-Third-party tools generate clients from the OpenAPI document.
-
-These clients are used on the service.
+Clients that third-party tools generate from the OpenAPI document are used on the service.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ await client.DELETE("/v1/jobs/{key}", where);
 """
 TOKEN = "w" * 40
 MODULES = Path(sys.prefix, "clients", "node_modules")
-"""Node modules that make installs if npm is available."""
+"""Folder of the Node.js modules, which make installs if npm is available."""
 
 
 @pytest.fixture
@@ -84,7 +82,7 @@ def test_python(described, tmp_path):
     """
     The code that openapi-python-client generates has every operation.
 
-    The generated client sets, moves, lists and cancels jobs, and reads problem documents.
+    The generated client can set, move, list and cancel jobs, and can read problem documents.
     """
     address, document = described
     generated = run(
@@ -100,7 +98,7 @@ def test_python(described, tmp_path):
 @pytest.mark.skipif(not MODULES.is_dir(), reason="there is no npm, by which make installs openapi-typescript")
 def test_typescript(described, tmp_path):
     """
-    The types of openapi-typescript pass in strict mode.
+    The types that openapi-typescript generates compile in strict mode.
 
     A client with these types does the same steps as the Python client.
     """

@@ -1,7 +1,5 @@
 """
-The history over HTTP, with a job's records page by page.
-
-Also with the library's client and on the command line.
+The history of a job page by page: over HTTP, with the library's client and on the command line.
 """
 
 from __future__ import annotations
@@ -20,9 +18,7 @@ ERROR = "RuntimeError: <script>alert('no')</script>"
 
 def dead(server, key):
     """
-    Let the job *key* fail twice and die.
-
-    Return its generation.
+    Let the job *key* fail twice, so that it becomes a dead letter, and return its generation.
     """
     with server.live() as live:
         generation = server.job("PUT", key, TWICE).json["job"]["generation"]
@@ -41,9 +37,9 @@ def history(server, key, query=""):
 
 def test_the_records_of_a_dead_job(server):
     """
-    Both attempts are returned with their errors, the newest first.
+    The history of a dead job has both attempts with their errors, the newest first.
 
-    A further page starts below a given number.
+    The next page begins before the number of the last record.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")
@@ -63,9 +59,7 @@ def test_the_records_of_a_dead_job(server):
 
 def test_jobs_without_a_history(server):
     """
-    A one-time job that succeeds leaves no history.
-
-    A job that never existed has no history.
+    A one-time job that succeeded and a job that never existed have no history.
     """
     with server.live() as live:
         server.job("PUT", "once", {"delay": 0, "handler": "works"})
@@ -102,7 +96,7 @@ def test_by_the_client(server):
 
 def test_everything_by_option(start):
     """
-    A service that was started with `--history all` records each success, too.
+    A service that was started with `--history all` also records successes.
     """
     server = start("--history", "all", "--history-days", "1")
     with server.live() as live:

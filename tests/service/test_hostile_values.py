@@ -1,5 +1,5 @@
 """
-Hostile values in every field, query field and header of every operation in the OpenAPI document.
+Hostile values in every body field, query field and header of every operation in the OpenAPI document.
 
 Each value is accepted, or refused with a problem document. There is no 5xx, no traceback, and no growth of memory.
 """
@@ -48,7 +48,7 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Send a request, and check the rules that every answer must keep.
+        Send a request, and check the rules that hold for every answer.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -79,9 +79,7 @@ class Asker:
 
 def with_value(body: dict, field: str, raw: str) -> bytes:
     """
-    Return *body* as JSON.
-
-    The value of *field* is the JSON text *raw*.
+    Return *body* as JSON, with the JSON text *raw* as the value of *field*.
     """
     rest = json.dumps({name: value for name, value in body.items() if name != field})[1:-1]
     return f"{{{rest}{', ' if rest else ''}{json.dumps(field)}: {raw}}}".encode()
@@ -89,7 +87,7 @@ def with_value(body: dict, field: str, raw: str) -> bytes:
 
 def operations(document):
     """
-    Yield every operation whose answer ends.
+    Yield every operation except streams, whose answer does not end.
 
     Each item has the operation's name, method, address and description.
     """
@@ -101,7 +99,7 @@ def operations(document):
 
 def fields_of(document, name: str) -> list[str]:
     """
-    Return the fields of the body named *name*.
+    Return the names of the fields in the schema *name*.
     """
     return [field for field in document["components"]["schemas"][name]["properties"] if field != "do"]
 
@@ -110,7 +108,7 @@ def all_bodies(document, bodies):
     """
     Yield every field of every body and of every item of a batch.
 
-    Yield with each a function that inserts a value there.
+    Each is yielded with its method, its address, and a function that returns a body with a given value in this field.
     """
     examples = {}
     for name, method, path, operation in operations(document):
@@ -130,9 +128,7 @@ def all_bodies(document, bodies):
 
 def batch_with(item: dict, field: str, raw: str) -> bytes:
     """
-    Return a batch of one *item*.
-
-    The value of *field* is the JSON text *raw*.
+    Return a batch of the single *item*, with the JSON text *raw* as the value of *field*.
     """
     return b'{"items":[%b]}' % with_value(item, field, raw)
 
@@ -155,9 +151,9 @@ def asker(server):
 
 def test_every_field_of_every_body(asker, document, bodies):
     """
-    NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL and HTML are accepted or refused in every field.
+    No value in a field of a body causes a 5xx.
 
-    No answer is a 5xx.
+    The values are NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL and HTML.
     """
     for what, method, path, made in all_bodies(document, bodies):
         for raw in RAW:
@@ -168,7 +164,7 @@ def test_every_field_of_every_body(asker, document, bodies):
 
 def test_every_query_field_and_header(asker, document, bodies):
     """
-    The same hostile values are sent in every query field, in every header, and as keys.
+    No hostile value in a query field, in a header or in a key causes a 5xx.
     """
     for name, method, path, operation in operations(document):
         body = json.dumps(bodies[name]).encode() if name in bodies else None
@@ -187,7 +183,7 @@ def test_every_query_field_and_header(asker, document, bodies):
 
 def test_ten_megabytes_in_every_field(asker, document, bodies, server):
     """
-    Ten megabytes in any field are refused with 413 or 422, and are freed afterwards.
+    Ten megabytes in any field are refused with a 413 or 422, and the memory is freed afterwards.
     """
     fields = list(all_bodies(document, bodies))
     half, sizes = len(fields) // 2, []

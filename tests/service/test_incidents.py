@@ -32,9 +32,9 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Letters with the same error form one incident, with counts, times, lines and latest keys.
+    Dead letters with the same error form one incident, which has counts, times, source lines and the latest keys.
 
-    Query fields narrow the list.
+    Query fields restrict the list of incidents.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
@@ -75,9 +75,9 @@ def test_bad_query(server, query):
 
 def test_replay_later(server, letters):
     """
-    The replays of a batch can have different due times.
+    The replays in a batch can have different due times.
 
-    So an incident can be replayed at a rate.
+    So an incident can be replayed at a limited rate.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -92,9 +92,7 @@ def test_replay_later(server, letters):
 
 def test_through_a_scheduler(server, letters):
     """
-    A scheduler on the service returns the incidents with all their keys.
-
-    It can replay them at a rate.
+    A scheduler on the service returns the incidents with all their keys, and can replay them at a limited rate.
     """
     scheduler = Scheduler(f"http://{server.host}:{server.port}")
     try:
@@ -112,9 +110,9 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters can be listed with the latest first, also under a prefix.
+    Dead letters can be listed with the latest first, and with a prefix.
 
-    This order cannot be combined with other fields.
+    This order cannot be combined with other query fields.
     """
 
     def keys(query):

@@ -1,5 +1,5 @@
 """
-The service, the command line and the client show every column of a job.
+The service, the command line and the client show every field of a job that a store keeps.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ OWN = {
     **{name: replace(model.Job(name, 3, NOW), **{name: True}) for name in columns.UNSTORED},
 }
 TAKEN = {field.name for field in fields(SetRequest)} & {*columns.NAMES} - {"key"} | {"expires_at"}
-"""Columns that a set accepts and an export contains."""
+"""Columns of a job that a request can set and that an export contains."""
 
 
 def test_a_document_has_every_field():
     """
-    The document of a job has exactly the fields of `Job`, and their values have the same form.
+    The JSON document of a job has exactly the fields of `Job`, and each value has the form of the field.
     """
     names = {field.name for field in fields(model.Job)}
     assert set(JobDocument.__struct_fields__) == names
@@ -43,9 +43,9 @@ def test_a_document_has_every_field():
 @pytest.mark.parametrize("name", OWN)
 def test_each_column_of_a_document(name):
     """
-    The service and the command line show the same document for a job.
+    The service and the command line show the same JSON document for a job.
 
-    From this document the client reads the same job.
+    The client makes the same job from this document.
     """
     job = OWN[name]
     text = msgspec.json.encode(job_document(job))
@@ -56,7 +56,7 @@ def test_each_column_of_a_document(name):
 @pytest.mark.parametrize("name", sorted({"plain", *TAKEN}))
 def test_each_column_of_an_export(name):
     """
-    A job that is exported and imported again has the same values in all columns.
+    If a job is exported and imported again, all its columns have the same values.
     """
     job = OWN[name]
     line = json.loads(json.dumps(exported(job)))
@@ -66,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    If a set request can have a column as a field of the same name, the exported line contains this field.
+    Each column that a request can set under the same name is in the export.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

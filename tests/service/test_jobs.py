@@ -19,7 +19,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_defaults():
     """
-    Fields that the body omits are not passed on, so the library's defaults apply.
+    Fields that are missing in a body are not passed on, so that the library's defaults apply.
     """
     body = dict(zip(bodies.SetBody.__struct_fields__, bodies.SetBody.__struct_defaults__, strict=True))
     library = {field.name: field.default for field in dataclasses.fields(SetRequest)}
@@ -29,7 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    The given fields change, and may become null. The other fields stay.
+    A change sets only the given fields, some of which may be null. Other fields keep their values.
 
     Unknown fields are refused.
     """
@@ -58,7 +58,7 @@ def test_life_of_a_job(server):
     """
     A job is created, replaced, moved, read and cancelled.
 
-    Each write gives it a higher generation.
+    Each write gives the job a higher generation.
     """
     created = server.job("PUT", "life/of a/job", FAR | {"payload": {"n": 1}})
     assert (created.status, created.json["outcome"]) == (201, "created")
@@ -113,9 +113,9 @@ def test_keys(server, key):
 
 def test_conditions(server):
     """
-    A write that is conditional on an earlier generation is refused.
+    A write that requires an earlier generation is refused.
 
-    A write that is conditional on the current generation is done.
+    A write that requires the current generation is executed.
     """
     old = server.job("PUT", "conditions", FAR).headers["etag"]
     new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
@@ -132,9 +132,9 @@ def test_conditions(server):
 
 def test_list_pages(server):
     """
-    Pages are read with cursors.
+    A list is read in pages, with cursors.
 
-    Together they have every job of the prefix once, in the order of the keys.
+    Together, the pages have every job of the prefix exactly once, in the order of the keys.
     """
     keys = [f"page/{n:03}" for n in range(25)]
     for key in keys:
@@ -154,7 +154,9 @@ def test_list_pages(server):
 
 def test_list_by_time(server):
     """
-    A list can be restricted to jobs due in a period, from its begin until just before its end.
+    A list can be restricted to jobs that are due in a period.
+
+    The beginning of the period is included, and its end is not.
     """
     seconds = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp())
     server.job("PUT", "time/early", {"at": f"{YEAR}-01-01T00:00:00Z", "target": "log"})
@@ -168,9 +170,9 @@ def test_list_by_time(server):
 
 def test_waits_of_a_retry_policy(server):
     """
-    The delays of a retry policy are seconds or text.
+    The delays of a retry policy may be numbers of seconds or texts.
 
-    For an invalid or too long delay, the error names it.
+    If a delay is invalid or too long, the error names it.
     """
     retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
     assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201
@@ -194,9 +196,9 @@ def test_waits_of_a_retry_policy(server):
 
 def test_run_now_fires(server):
     """
-    A future job can be run now.
+    If a job that is due later is run now, it fires at once.
 
-    Its firing is reported with lateness and outcome.
+    The firing is reported with its lateness and outcome.
     """
     server.job("PUT", "run", {"delay": 3600, "target": "log", "payload": "now"})
     assert server.job("POST", "run", action=":run").json["outcome"] == "moved"
@@ -205,9 +207,9 @@ def test_run_now_fires(server):
 
 def test_dead_letter_is_replayed(server):
     """
-    A job without attempts left is dead and keeps its error.
+    A job that has used all its attempts is dead and keeps its error.
 
-    It can be replayed and removed.
+    It can be replayed, and it can be removed.
     """
     with server.live() as live:
         server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
@@ -245,7 +247,7 @@ def test_live_begins_with_a_snapshot(server):
     """
     A new stream begins with the figures and the latest firings.
 
-    So no stream has to be resumed.
+    So a client never has to resume an old stream.
     """
     with server.live() as live:
         server.job("PUT", "before", {"delay": 0, "handler": "works"})
@@ -260,9 +262,7 @@ def test_live_begins_with_a_snapshot(server):
 
 def test_recurring(server):
     """
-    A job with a cron line is due at the next match.
-
-    It shows its rule.
+    A job with a cron line is due at the next match of the line, and the answer shows its rule.
     """
     body = {"cron": "0 0 1 1 *", "tz": "Europe/Berlin", "target": "log"}
     job = server.job("PUT", "new year", body).json["job"]
@@ -288,9 +288,9 @@ def test_figures(server):
 
 def test_a_series_set_again(server):
     """
-    A PUT or batch with the same rule, in any spelling, writes nothing.
+    If a series is set again with an equal rule, by PUT or in a batch, nothing is written.
 
-    A changed rule continues the series.
+    If the rule has changed, the series continues with the new rule.
     """
     body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
     job = server.job("PUT", "series", body).json["job"]

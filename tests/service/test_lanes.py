@@ -1,5 +1,5 @@
 """
-The lanes of all nodes: the sums of reports and minutes, pauses, unroutable jobs, and the service's answer.
+The lanes (handlers, queues and receivers) of all nodes: their sums, pauses and jobs that no node can run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def state(lane, **fields):
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows that these reports and counts give, by lane and in order.
+    Return the rows for one node per report, by the name of the lane.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -30,16 +30,16 @@ def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
 
 def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
     """
-    Return the rows that these *nodes* and counts give, by lane.
+    Return the rows for *nodes*, by the name of the lane.
     """
     return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now=now)}
 
 
 def test_nodes_are_added_up():
     """
-    Waiting and running jobs, limits and nodes are added up.
+    The row of a lane has the sums of waiting jobs, running jobs, limits and nodes.
 
-    The oldest due time is the minimum over all nodes.
+    Its oldest due time is the earliest of all nodes.
     """
     mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
     found = rows(
@@ -56,7 +56,7 @@ def test_nodes_are_added_up():
 
 def test_a_dead_node():
     """
-    The last report of a dead node does not count, because other nodes have its jobs.
+    The last report of a dead node is ignored, because other nodes have taken over its jobs.
     """
     report = {"lanes": [state("handler:mail", waiting=3, running=2, reason="busy")], "handlers": ["mail"]}
     nodes = [Node("dead", 5_000, figures=report), Node("alive", 7_000, figures=report), Node("only", figures=report)]
@@ -67,7 +67,7 @@ def test_a_dead_node():
 
 def test_one_read_for_many_requests():
     """
-    Requests that arrive while the minutes are being read share the result.
+    If several requests arrive while the figures by minute are being read, they share one read.
     """
     reads = []
 
@@ -104,7 +104,7 @@ def test_one_read_for_many_requests():
 )
 def test_queues(queue, is_stuck, text):
     """
-    A queue with jobs counts as stuck if no worker waits for a job or holds one.
+    A queue with jobs counts as stuck if no worker is waiting for a job or running one.
     """
     row = rows({"lanes": [state("pull:images", running=queue["ready"])], "queues": {"images": queue}})["pull:images"]
     assert (row.waiting, row.running, row.workers) == (queue["ready"], queue["leased"], queue["workers"])
@@ -113,7 +113,7 @@ def test_queues(queue, is_stuck, text):
 
 def test_a_worker_of_another_node():
     """
-    A queue counts as having a worker even if its jobs and the worker are on different nodes.
+    A queue has a worker even if the worker and the jobs are on different nodes.
     """
     held = state("pull:images", waiting=7, reason="no_worker", oldest_due_at=1_000)
     ready, asked = {"ready": 0, "leased": 0, "workers": 0}, {"ready": 0, "leased": 0, "workers": 1}
@@ -124,7 +124,7 @@ def test_a_worker_of_another_node():
 
 def test_jobs_without_a_node():
     """
-    Jobs that no node can run appear in the row of their lane.
+    Jobs that no node can run are counted in the row of their handler or queue.
 
     This row is shown as stuck and comes first.
     """
@@ -139,7 +139,7 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane is draining while its jobs run, and is then drained.
+    A paused lane is drained once none of its jobs runs any more.
 
     It does not count as stuck.
     """
@@ -161,7 +161,7 @@ def test_pauses(scope):
 )
 def test_receivers(target, receiver, lane):
     """
-    The row of a receiver shows the worst state that any node reports for it.
+    If nodes report different states of a receiver, its row shows the worst of them.
     """
     reports = [
         {
@@ -187,9 +187,9 @@ def test_figures_of_firings():
 
 def test_the_rows_of_a_service(server):
     """
-    A queue counts as stuck until a worker asks for its jobs.
+    A queue with jobs counts as stuck until a worker asks for its jobs.
 
-    After a pause it is shown as drained.
+    If it is paused and no job runs, it is shown as drained.
     """
 
     def row() -> dict[str, object]:

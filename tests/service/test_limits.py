@@ -1,5 +1,5 @@
 """
-The limits for one client, and requests that do not arrive completely.
+Limits for a single client, and requests that do not arrive completely.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that sends too many requests gets the time to wait in `Retry-After`.
+    If a client sends too many requests, `Retry-After` says how long to wait.
 
-    It is served after that time.
+    After that time, the client is served again.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -39,7 +39,7 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Requests without a valid token count against the limit of their address.
+    Requests without a valid token count against the limit of their IP address.
 
     They do not count against the limit of any token.
     """
@@ -56,9 +56,7 @@ def test_rate_of_wrong_tokens(start):
 
 def test_health_at_any_rate(start):
     """
-    A proxy passes on a flood of requests.
-
-    Its health checks are still answered.
+    While a proxy passes on a flood of requests, its health checks are still answered.
     """
     server = start("--rate", "0.01")
     assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]
@@ -67,9 +65,9 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    If more jobs are pending than allowed, requests to set jobs are refused, alone and in a batch.
+    If there are already as many pending jobs as allowed, requests to set jobs are refused, also in a batch.
 
-    Move and cancel requests are not refused.
+    Requests to move and cancel jobs are still accepted.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
@@ -92,9 +90,9 @@ def test_pending_max(start, until):
 
 def test_pending_max_of_a_backfill(start, until):
     """
-    A backfill sets no jobs beyond the maximum number of pending jobs.
+    A backfill sets jobs only up to the maximum number of pending jobs.
 
-    A dry run still counts.
+    A dry run of a larger backfill still returns its count.
     """
     server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
@@ -109,7 +107,7 @@ def test_a_request_that_does_not_arrive(start):
     """
     If the head or the body of a request does not arrive completely, the answer is a 408.
 
-    Nothing of the request is done.
+    The request is not executed.
     """
     server = start("--request-timeout", "0.5")
     heads = [
@@ -130,7 +128,7 @@ def test_a_request_that_does_not_arrive(start):
 @pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800])
 def test_seconds_of_options(value):
     """
-    Every service option for a duration accepts all forms of a duration.
+    Every option of the service that is a duration accepts all forms of a duration.
     """
     options = ServiceOptions(every_min_s=value, request_timeout_s=value, stop_timeout_s=value)
     scheduler = AsyncScheduler("memory://")
@@ -149,7 +147,7 @@ def test_seconds_of_options(value):
 )
 def test_options_that_are_not_lengths_of_time(fields, problem):
     """
-    A value that is not a length of time is refused.
+    An option that must be a duration refuses every other value.
 
     The error has the value and the valid forms.
     """
@@ -161,7 +159,7 @@ def test_an_idle_connection(start):
     """
     An idle connection is closed after a while.
 
-    This holds even if a line end arrived on the connection, because a line end begins no request.
+    A connection is idle even if an empty line arrives on it, because an empty line begins no request.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):
@@ -174,9 +172,7 @@ def test_an_idle_connection(start):
 
 def test_a_request_that_begins_before_an_answer(start):
     """
-    A connection is not idle while a request is served on it.
-
-    This holds even if part of the next request has already arrived.
+    A connection is not closed as idle while a request is served, even if part of the next request has arrived.
     """
     server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
@@ -191,7 +187,9 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    If several requests arrive together, they do not count as one head that is too large, wherever a read ends.
+    If many requests arrive together, they are not mistaken for one request with too large a head.
+
+    The server may read them in pieces of any size.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

@@ -1,7 +1,7 @@
 """
 Large bodies are decoded in a thread, item by item.
 
-The result is the same as for small bodies, and refusing a large body is cheap.
+The result is the same as for small bodies. Refusing a large body takes little time and memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BATCH = ListBody(BatchBody, BatchOutline, Item, "items")
 MANIFEST = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 ITEM_MAX = 1 << 20
 PAD = b" " * 70_000
-"""Padding that makes a body large."""
+"""Padding that makes a body large enough to be decoded in a thread."""
 
 
 def item(number: int, **fields: Any) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def read(body: bytes, decoder: ListBody[Any] = BATCH, *, is_packed: bool = False
 @pytest.mark.parametrize("more", [{}, {"with_jobs": True}, {"with_jobs": False, "refuse_all": False}])
 def test_a_large_batch_equals_a_small_one(encode, more):
     """
-    A large batch gives the same items as a small batch.
+    A large batch is decoded to the same items as a small batch.
 
-    Their payloads are already encoded for the store.
+    The payloads of a large batch are already encoded for the store.
     """
     is_packed = encode is msgspec.msgpack.encode
     items = [item(0), {"do": "cancel", "key": "a"}, {"do": "move", "key": "b", "delay": 1}]
@@ -85,7 +85,7 @@ def test_a_large_manifest_equals_a_small_one():
 )
 def test_a_bad_item_is_named(fields, detail):
     """
-    The error names the position of the faulty item, in a large body and in a small one.
+    The error names the position of the faulty item, in a large batch and in a small one.
     """
     items = [item(0), item(1), item(2), item(3, **fields)]
     for pad in (b"", PAD):
@@ -112,9 +112,9 @@ def test_a_bad_item_is_named(fields, detail):
 )
 def test_a_malformed_batch(body):
     """
-    Repeated names, at any depth and in any spelling, are refused in a body of any size.
+    A body that repeats a name in an object is refused, whatever its size, at any depth and in any spelling of the name.
 
-    So is all other JSON that is not strict.
+    All other JSON that is not strict is also refused.
     """
     for pad in (b"", PAD):
         with pytest.raises(ProblemError) as caught:
@@ -124,7 +124,7 @@ def test_a_malformed_batch(body):
 
 def test_names_that_are_not_repeated():
     """
-    Explicit defaults, and names that are written with escapes, do not count as repeated names.
+    Fields that are set to their default, and names that are written with escapes, are not mistaken for repeated names.
     """
     body = b'{"refuse_all":false,"\\u0069tems":[{"do":"set","key":"\\"","delay":1,"tz":"UTC"}],"with_jobs":false}'
     assert read(body + PAD) == read(body)
@@ -133,7 +133,7 @@ def test_names_that_are_not_repeated():
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode])
 def test_an_item_that_is_too_large(encode):
     """
-    An item may be as large as the body of a single job.
+    An item of a batch may be as large as the body of a request for a single job.
 
     A larger item is refused without being decoded.
     """
@@ -145,9 +145,7 @@ def test_an_item_that_is_too_large(encode):
 
 def test_large_bodies_leave_the_loop(monkeypatch):
     """
-    A large batch is decoded and fingerprinted in a thread.
-
-    A small batch is decoded on the loop.
+    A large batch is decoded and fingerprinted in a thread, and a small batch on the event loop.
     """
     here, threads = threading.get_ident(), []
 
@@ -184,7 +182,7 @@ def test_large_bodies_leave_the_loop(monkeypatch):
 )
 def test_a_payload_that_is_encoded_beforehand(payload, remedy):
     """
-    A payload that was encoded in advance is accepted or refused by the same rules as any other payload.
+    A payload that was encoded when the batch was decoded is accepted or refused by the same rules as any payload.
     """
     body = msgspec.json.encode({"items": [item(0, payload=payload)]}) + PAD
     encoded = asyncio.run(BATCH.decoded(body, 2 * ITEM_MAX)).items[0].payload
@@ -198,7 +196,7 @@ def test_a_payload_that_is_encoded_beforehand(payload, remedy):
 
 class Part:
     """
-    A value that counts how often its text is read.
+    A value that counts how often `repr` is called on it.
     """
 
     def __init__(self) -> None:
@@ -214,7 +212,7 @@ class Part:
 )
 def test_a_refusal_reads_the_beginning_of_a_value(wrap):
     """
-    A refusal reads and shows only the beginning of a value, whatever the size of the value.
+    If a large value is refused, only its beginning is read and shown.
     """
     part = Part()
     value = wrap([part] * 10_000)
@@ -234,7 +232,7 @@ def test_a_refusal_shows_a_short_value_whole():
 
 def test_the_beginning_of_large_values_is_shown():
     """
-    If a large value of any kind is refused, the error shows its first characters.
+    If a large value of any kind is refused, the error shows the beginning of the value.
     """
     for value in ("é" * 10_000, b"\xff" * 10_000, msgspec.Raw(b"1" * 10_000), [0] * 10_000, {"a": "b" * 10_000}):
         assert len(show(value)) == 100

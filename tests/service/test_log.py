@@ -1,5 +1,5 @@
 """
-The log of acts over HTTP.
+The log of acts (changes by users and programs) over HTTP.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import pytest
 
 def test_log(server):
     """
-    A change through the service has its token or the page as author.
+    The log names the token, or the page, as the author of each change through the service.
 
-    A move has both due times. A bulk change is one entry.
+    The entry of a move has both due times, and a bulk change has a single entry.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})

@@ -15,9 +15,9 @@ NAMES = (f"manifest {number}" for number in itertools.count())
 @pytest.fixture
 def put(server):
     """
-    Return a function that declares a manifest of this test.
+    Return a function that declares the jobs of a new manifest.
 
-    The keys of the jobs begin with the name of the manifest.
+    The keys of these jobs begin with the name of the manifest.
     """
     name = next(NAMES)
 
@@ -36,7 +36,7 @@ def put(server):
 
 def words(answer):
     """
-    Return the outcome for each job.
+    Return the outcome for each job of a declaration.
     """
     assert answer.status == 200, answer.body
     return [each["outcome"] for each in answer.json["jobs"]]
@@ -44,7 +44,7 @@ def words(answer):
 
 def test_a_declaration(put, server):
     """
-    The jobs of the list are created, kept, changed or cancelled.
+    A declaration creates, keeps, changes or cancels jobs, so that the manifest has exactly the listed jobs.
 
     The answer shows each job after the declaration.
     """
@@ -86,9 +86,7 @@ def test_a_declaration(put, server):
 )
 def test_invalid_declarations(put, keys, fields, word):
     """
-    The answer to an invalid declaration is a problem document that names the fault.
-
-    Nothing is changed.
+    The answer to an invalid declaration is a problem document that names the fault, and no job changes.
     """
     answer = put(*keys, **fields)
     assert answer.status == 422, answer.body
@@ -100,7 +98,7 @@ def test_a_key_of_another_manifest(put, server):
     """
     If a key belongs to another manifest, the declaration is refused.
 
-    Setting a job so that its key would change to another manifest is refused, too.
+    A request to set a job is also refused if it would move the job's key to another manifest.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

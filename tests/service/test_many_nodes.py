@@ -23,7 +23,7 @@ JOBS = 30
 
 def ask(node, action, **body):
     """
-    Send one request of a worker to *node*.
+    Send a worker's request for *action* to *node*.
     """
     return node.ask("POST", f"/v1/pull:{action}", body)
 
@@ -43,7 +43,7 @@ def nodes(start, tmp_path, server_url):
 
 def have_shared(nodes):
     """
-    Return True if each of *nodes* owns shards and has reported its service.
+    Return True if each of *nodes* owns shards and has announced its service.
     """
     fleet = nodes[0].ask("GET", "/v1/fleet").json
     known = [node["figures"] for node in fleet["nodes"] if node["state"] == "well" and node["shards"]]
@@ -52,9 +52,7 @@ def have_shared(nodes):
 
 def fill(node, queue, **more):
     """
-    Set jobs that are due now.
-
-    Each shard gets some of them.
+    Set jobs that are due now, some of them in each shard.
     """
     items = [
         {"do": "set", "key": f"{queue}/{number}", "delay": 0, "target": "pull", "handler": queue, **more}
@@ -66,7 +64,7 @@ def fill(node, queue, **more):
 
 def test_workers_at_any_node(nodes, until):
     """
-    If each request goes to the next node, as with a load balancer, each job runs once.
+    If a worker sends each request to a different node, as behind a load balancer, each job runs once.
 
     No acknowledgement is refused.
     """
@@ -98,9 +96,9 @@ def test_workers_at_any_node(nodes, until):
 
 def test_one_worker_at_one_node(nodes, until):
     """
-    A worker that uses a single node gets jobs of all shards.
+    A worker that uses a single node gets the jobs of all shards.
 
-    It never gets more jobs at a time than it requested.
+    It never gets more jobs at a time than it asked for.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "all")
@@ -116,9 +114,9 @@ def test_one_worker_at_one_node(nodes, until):
 
 def test_each_end_at_each_node(nodes, until):
     """
-    Every node gives the same answers to acknowledgements, rejections, releases and extensions.
+    A worker can acknowledge, reject, release and extend a lease at any node, and gets the same answer from each.
 
-    This holds even if they are repeated.
+    This also holds if the worker repeats a request.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes
@@ -142,9 +140,9 @@ def test_each_end_at_each_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    If a node dies, the leases of its workers end.
+    If a node dies, the leases that it gave end.
 
-    The worker is notified at once, and a worker at another node gets the job.
+    If a worker acknowledges such a lease at another node, it is refused at once. Other workers get the job again.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})
@@ -166,7 +164,7 @@ def test_a_node_that_is_gone(nodes, until):
 
 def test_a_client_with_handlers(nodes, until):
     """
-    A Python client of one node runs jobs of all shards, each once.
+    A Python client of one node runs the jobs of all shards, each job once.
 
     A snooze uses no attempt.
     """
@@ -188,7 +186,9 @@ def test_a_client_with_handlers(nodes, until):
 
 def test_firings_at_each_node(nodes, until):
     """
-    The stream and the list of each node have the firings of all nodes or, on request, only those of this node.
+    At each node, the stream and the list contain the firings of all nodes.
+
+    On request, they contain only the firings of the node itself.
     """
     until(lambda: have_shared(nodes))
     keys = {f"seen/{number}" for number in range(JOBS)}
@@ -216,7 +216,7 @@ def test_firings_at_each_node(nodes, until):
 
 def listed_at(node, keys):
     """
-    Return the firings in the list of *node*, once the list has all *keys*.
+    Wait until the list of firings at *node* has all *keys*, and return these firings.
     """
     found = node.ask("GET", "/v1/firings?limit=500").json["firings"]
     return found if {each["key"] for each in found} == keys else None
@@ -224,9 +224,9 @@ def listed_at(node, keys):
 
 def test_requests_between_nodes_from_other_clients(nodes):
     """
-    A request between nodes is refused if it comes from any other client.
+    A request of the protocol between nodes is refused if it does not come from a node.
 
-    No document shows the secrets of the nodes.
+    No document of the API shows the secrets of the nodes.
     """
     answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
     assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")
@@ -240,7 +240,7 @@ def test_requests_between_nodes_from_other_clients(nodes):
 
 def test_a_client_advertises_nothing():
     """
-    Only a scheduler that fires jobs announces a service for other nodes.
+    A scheduler that is a client of a service cannot announce a service to other nodes.
     """
     for face in (Scheduler, AsyncScheduler):
         with pytest.raises(UnsupportedError, match="client of a service"):

@@ -1,5 +1,5 @@
 """
-Figures by minute over HTTP, and through a scheduler on the service.
+The figures by minute, over HTTP and through a scheduler on the service.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LANE = LaneMinute("handler:é", 5, 2, 1, 3, 40.0, 50.0, 9.0, (1, 0, 4, *(0,) * 9
 @pytest.fixture
 def kept():
     """
-    Return a service on a store with figures of two nodes, and these figures.
+    Return a client of a service and the figures of two nodes, which the service's store contains.
     """
     store = MemoryStore()
     scheduler = AsyncScheduler(store)
@@ -36,9 +36,9 @@ def kept():
 
 def test_minutes(kept):
     """
-    The rows of all nodes come with totals.
+    The figures of all nodes are returned, with a total for each minute.
 
-    They have figures by lane, unless the query omits these.
+    They also contain figures by lane (handler, queue or receiver), unless the query excludes them.
     """
     client, minutes = kept
     document = client.get("/v1/minutes").json()

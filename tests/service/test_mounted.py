@@ -27,9 +27,9 @@ KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
 
 class StripPrefix:
     """
-    A proxy that removes the first part of the path.
+    A proxy that removes the prefix from the path of a request.
 
-    The proxy passes this part on as `root_path`, or does not pass it on at all.
+    The proxy passes the prefix on as `root_path` only if *is_known* is true.
     """
 
     def __init__(self, inner, prefix, *, is_known):
@@ -48,7 +48,7 @@ class StripPrefix:
 
 class RootPath:
     """
-    A server that puts its `root_path` before the path, as uvicorn does.
+    A server that adds its `root_path` to the beginning of the path, as uvicorn does.
     """
 
     def __init__(self, inner, prefix):
@@ -56,7 +56,7 @@ class RootPath:
 
     async def __call__(self, scope, receive, send):
         """
-        Pass the request on with the prefix in its path.
+        Pass the request on, with the prefix in its path.
         """
         await self._inner({**scope, "root_path": self._prefix} if scope["type"] == "http" else scope, receive, send)
 
@@ -103,7 +103,7 @@ def serve(async_scheduler):
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_and_the_api_have_relative_addresses(serve, place):
     """
-    The page finds its files and jobs, with any key, at any address and under any host name.
+    The page finds its files and jobs at any address and under any host name. The keys may contain any characters.
     """
     prefix, make = PLACES[place]
     client = serve(make)
@@ -124,7 +124,7 @@ def test_the_page_and_the_api_have_relative_addresses(serve, place):
 
 def test_no_file_names_an_absolute_address(serve):
     """
-    The page addresses its own service only relatively.
+    The page uses only relative addresses for its own service.
     """
     client = serve()
     modules = [path.name for path in STATIC.glob("*.js")]
@@ -137,9 +137,9 @@ def test_no_file_names_an_absolute_address(serve):
 
 def test_an_address_without_its_slash():
     """
-    Relative addresses need a slash at the end of the page's address, so a redirect adds it.
+    If the page is requested without the slash at the end of its address, a redirect adds the slash.
 
-    The redirect is also relative, so it works behind any proxy.
+    Relative addresses need this slash. The redirect is relative, so it works behind any proxy.
     """
     for path in ("/jobs", "/my%20jobs"):
         app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
@@ -149,9 +149,9 @@ def test_an_address_without_its_slash():
 
 def test_the_applications_own_authentication(serve):
     """
-    `authorize` decides about each request. It may be async, and may raise an exception of the application.
+    The application's function `authorize` decides about each request. It may be async, and may raise an exception.
 
-    The user that it returns is recorded.
+    The user that it returns is recorded as the author of changes.
     """
 
     class Users(auth.AuthenticationBackend):
@@ -187,7 +187,7 @@ def test_the_applications_own_authentication(serve):
 
 def test_an_invalid_answer_of_authorize(serve):
     """
-    If `authorize` returns a value that is not a right, this is reported as an error of the program.
+    If `authorize` returns a value that is not a right, this is treated as an error in the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):
@@ -198,7 +198,7 @@ def test_other_origins(serve):
     """
     A page of another origin cannot write, whatever Host header a proxy sends.
 
-    The application's own page can write.
+    The application's own pages can write.
     """
     client = serve()
 
@@ -213,9 +213,9 @@ def test_other_origins(serve):
 
 def test_a_mounted_service_refuses_workers(serve):
     """
-    A mounted service refuses workers.
+    A mounted service refuses pull workers.
 
-    A lease belongs to one process, and an application may have several processes.
+    The reason is that a lease belongs to one process, and an application may have several processes.
     """
     answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
     assert answer.status_code == 404
@@ -224,9 +224,9 @@ def test_a_mounted_service_refuses_workers(serve):
 
 def test_the_jobs_of_an_integration():
     """
-    Each start of the application makes a new scheduler.
+    If the application starts again, it has a new scheduler.
 
-    The page shows the jobs of the current scheduler.
+    The page shows the jobs of the new scheduler.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(lifespan=jobs.lifespan, routes=[routing.Mount("/jobs", service.tickwheel_app(jobs))])
@@ -238,7 +238,7 @@ def test_the_jobs_of_an_integration():
 
 def test_an_object_without_a_scheduler():
     """
-    An object without a scheduler is refused when the application is made.
+    If an object has no scheduler, the page for it is refused when the application is made.
     """
     for wrong in (Scheduler("memory://"), "memory://", None):
         with pytest.raises(TypeError, match="pass an AsyncScheduler"):

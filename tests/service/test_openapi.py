@@ -1,7 +1,7 @@
 """
 The OpenAPI document compared with the service.
 
-Every request that the document allows gets an answer that it documents.
+Every request that the document allows gets an answer that the document describes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
 """
 Number of requests generated for each operation.
 
-`TICKWHEEL_EXAMPLES=2000` generates more than twenty thousand in all.
+With `TICKWHEEL_EXAMPLES=2000`, more than twenty thousand requests are generated in all.
 """
 
 BEYOND = {
@@ -50,13 +50,15 @@ BEYOND = {
     "pulls_extend": "note goes with progress alone",
 }
 """
-Operations that refuse with a 422 some requests that the document allows, each with a rule that OpenAPI cannot express.
+For some operations, a rule that OpenAPI cannot express. A valid request that violates this rule gets a 422.
 
-For no operation can OpenAPI express a limit of text in bytes, so no text of that length is generated.
+Limits on the number of bytes in a text are not listed, because no text of such a length is generated.
 """
 
 ACCEPTED = ["2xx", 404, 409, 412]
-"""Statuses that are accepted in addition, because a schema cannot list the existing jobs and generations."""
+"""Statuses that are accepted for valid requests.
+
+Some are errors, because a schema cannot say which jobs and generations exist."""
 
 CONFIG = f"""
 hooks = "schemathesis_hooks"
@@ -72,9 +74,7 @@ checks.positive_data_acceptance.expected-statuses = {[*ACCEPTED, 422]}
 
 def test_every_operation_with_an_instant_may_refuse_it(document):
     """
-    An instant that is too far ahead is refused.
-
-    So `BEYOND` lists each operation that takes an instant.
+    `BEYOND` lists each operation that takes an instant, because an instant that is too far ahead is refused.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     with_instants = {each["operationId"] for each in operations if _has_instant(document, each)}
@@ -84,7 +84,7 @@ def test_every_operation_with_an_instant_may_refuse_it(document):
 
 def _has_instant(document, operation):
     """
-    Return True if an input of *operation* has a date and time, directly or in a schema to which it refers.
+    Return True if a parameter or a body field of *operation* is a date and time.
     """
     waiting, seen = [operation.get("parameters", []), operation.get("requestBody", {})], set()
     while waiting:
@@ -133,9 +133,9 @@ def test_answers_as_documented(server, tmp_path):
 
 def test_every_operation_is_described(document):
     """
-    Every operation has a summary, a unique id, and answers.
+    Every operation has a summary, a unique id and documented answers.
 
-    Every reference resolves.
+    Every reference in the document can be resolved.
     """
     ids = []
     for methods in document["paths"].values():
@@ -157,9 +157,7 @@ def test_every_operation_is_described(document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_answers_have_no_more_than_is_documented(server, document):
     """
-    Every answer matches its schema.
-
-    It has no field that the schema lacks.
+    Every answer matches its schema and has no field that the schema lacks.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -205,9 +203,9 @@ LATER_RULES = {
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_rules_are_as_documented(server, document):
     """
-    A rule of each kind has its documented form in jobs, schedules and previews.
+    In jobs, schedules and previews, recurrence rules of all kinds have their documented form.
 
-    Together these rules use all fields.
+    The tested rules together use all fields.
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -247,9 +245,9 @@ def test_rules_are_as_documented(server, document):
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
 def test_outcomes_are_those_of_writes(server, document, tmp_path):
     """
-    The documented outcomes are exactly the outcomes of writes.
+    The document lists exactly the outcomes that a write can have.
 
-    An item of a batch may also be "refused".
+    The result of an item in a batch may also be "refused".
     """
     import jsonschema_rs  # noqa: PLC0415  where it is installed
 
@@ -291,7 +289,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
 
 def close(schema):
     """
-    Return a copy of *schema* in which an object may have only the fields that are listed.
+    Return a copy of *schema* in which objects may have only the listed fields.
     """
     if isinstance(schema, list):
         return [close(inner) for inner in schema]
@@ -303,7 +301,7 @@ def close(schema):
 
 def test_every_documented_address_is_there(server, document):
     """
-    Every documented method of every address is routed.
+    The service supports every documented method of every address.
 
     The addresses of the page itself are not part of the API.
     """
@@ -330,9 +328,9 @@ def test_rules_of_bodies_are_described(document):
 
 def test_fields_of_bodies_have_defaults_in_words(document):
     """
-    A default is named only in the description.
+    Default values are named only in descriptions.
 
-    If the schema had the default, generated clients would send the field.
+    If a schema had a default value, generated clients would send the field.
     """
     schemas = document["components"]["schemas"]
     bodies = [schema for name, schema in schemas.items() if name.endswith(("Body", "Item"))]
@@ -362,9 +360,7 @@ def test_every_operation_has_examples(document):
 
 def test_bounds_are_those_of_the_service(server, document):
     """
-    The schema refuses an empty cursor and a step of more than a hundred years.
-
-    So does the service.
+    The schema and the service both refuse an empty cursor, and a step of more than a hundred years.
     """
     fields = {
         field["name"]: field["schema"]

@@ -13,9 +13,9 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_pause_and_resume(server):
     """
-    A paused job is pending, and is listed as paused with author and reason.
+    A paused job stays pending, and is listed as paused, with the author and the reason.
 
-    It keeps its generation when it is resumed.
+    The resumed job has the same generation as before.
     """
     created = server.job("PUT", "paused/job", FAR)
     answer = server.job("POST", "paused/job", {"note": "moving"}, action=":pause")
@@ -35,9 +35,9 @@ def test_pause_and_resume(server):
 
 def test_figures(server):
     """
-    Paused jobs are counted in the stats and metrics.
+    The stats and metrics contain the number of paused jobs.
 
-    A paused schedule shows its pause.
+    The list of recurring jobs shows that a job is paused.
     """
     server.job("PUT", "paused/schedule", {"cron": "0 9 * * *", "target": "log"})
     server.job("POST", "paused/schedule", {}, action=":pause")
@@ -50,7 +50,7 @@ def test_figures(server):
 
 def test_refused(server):
     """
-    A pause is refused for an unknown job, another generation, a note that is too long, or an invalid flag.
+    A pause is refused if the job is unknown or has another generation, or if the request has an invalid field.
     """
     for action in (":pause", ":resume"):
         body = {} if action == ":pause" else None
@@ -70,7 +70,7 @@ def test_refused(server):
 
 def test_a_batch(server):
     """
-    A batch pauses and resumes jobs in the order of its items, each with its own result.
+    A batch pauses and resumes jobs in the order of its items. Each item has its own result.
     """
     items = [
         {"do": "set", "key": "batch/a", **FAR},
@@ -88,9 +88,9 @@ def test_a_batch(server):
 @pytest.mark.parametrize("comment", ["the night shift", ""])
 def test_the_name_of_a_token(start, tmp_path, comment):
     """
-    The author of a pause is its token's comment in the token file.
+    The author of a pause is the comment beside the token in the token file.
 
-    If there is no comment, the author is the beginning of the token's hash.
+    If the token has no comment, the author is the beginning of the token's hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

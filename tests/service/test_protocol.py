@@ -16,7 +16,7 @@ FAR = {"delay": 3600, "target": "log"}
 @pytest.fixture
 def kept(server):
     """
-    Return the key of a job that the test may not change.
+    Return the key of a job that the tests must leave unchanged.
     """
     before = server.job("PUT", "kept", FAR).json["job"]
     yield "kept"
@@ -31,9 +31,7 @@ def check_problem(answer, status: int, name: str) -> None:
 
 def exchange(server, data: bytes) -> bytes:
     """
-    Send *data* unchanged and close the sending side.
-
-    Return the whole answer.
+    Send *data* unchanged, close the sending side, and return the whole answer.
     """
     answer = b""
     with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
@@ -68,9 +66,9 @@ def test_bytes_that_are_not_http(server, data):
 
 def test_requests_in_one_piece(server):
     """
-    Requests that arrive together are answered in order.
+    If several requests arrive together, they are answered in order.
 
-    The answer to a HEAD has no body. After `Connection: close` no request is answered.
+    The answer to a HEAD has no body. Requests after `Connection: close` are not answered.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -105,9 +103,9 @@ def test_requests_in_one_piece(server):
 
 def test_requests_in_one_packet_have_separate_callers(server):
     """
-    Each of several requests in one packet has its own caller and trace.
+    If several requests arrive in one packet, each has its own caller and trace.
 
-    This holds even if it waited for the previous request.
+    This holds even if a request has waited for the previous one.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'
@@ -130,7 +128,7 @@ def test_requests_in_one_packet_have_separate_callers(server):
 
 def test_an_answer_in_one_piece(server):
     """
-    An answer is sent in one piece, so one read returns all of it.
+    A whole answer is sent at once, so that the client needs only one read.
     """
     with socket.create_connection((server.host, server.port), timeout=30) as connection:
         for _ in range(50):
@@ -155,7 +153,7 @@ def test_foreign_host_header(server, host):
     """
     A Host header with an unknown name is refused.
 
-    An attacker's DNS could point that name at the service.
+    Otherwise an attacker's DNS could point this name at the service.
     """
     check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
 
@@ -175,9 +173,9 @@ def test_foreign_origin(server, kept, origin):
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
 def test_one_host_header(server, hosts, path):
     """
-    A request without a Host header, or with several, leads to a 400.
+    A request without a Host header, or with several Host headers, gets a 400.
 
-    A proxy may have used a different Host header.
+    With several, a proxy may have used a different one than the service.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -197,9 +195,9 @@ def test_http_1_0_has_no_host_header(server):
 @pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
 def test_one_header_of_a_kind(server, name):
     """
-    If a header may occur once, a request that repeats it is refused.
+    If a header may occur only once, a request that repeats it is refused.
 
-    A proxy may have used the other value.
+    A proxy may have used a different value than the service.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")
@@ -209,9 +207,7 @@ def test_one_header_of_a_kind(server, name):
 
 def test_the_head_of_a_stream(server):
     """
-    A HEAD request for the stream gets the headers of the stream.
-
-    Then the answer ends.
+    A HEAD request for the stream gets the headers of the stream, and then the answer ends.
     """
     answer = server.ask("HEAD", "/v1/live")
     assert (answer.status, answer.body) == (200, b"")

@@ -1,7 +1,7 @@
 """
 Three nodes on one PostgreSQL behind nginx, as in `deploy/`.
 
-They have one address, which works while nodes start and stop.
+The nodes have one address, which works while nodes start and stop.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not inst
 
 def test_nodes_come_and_go(nodes, proxy, until):
     """
-    While jobs are set, one node is killed and another node is stopped.
+    While jobs are being set, one node is killed and another node is stopped.
 
-    Each request to set a job is answered, and each job fires.
+    Each request to set a job is answered, and each of these jobs fires.
     """
     for number in range(90):
         if number == 30:
@@ -42,9 +42,9 @@ def test_nodes_come_and_go(nodes, proxy, until):
 
 def test_which_requests_pass_the_proxy(proxy):
     """
-    A live stream passes the proxy without delay, and a large batch passes in one piece.
+    The live stream passes the proxy without delay, and a large batch passes in one piece.
 
-    The metrics of single nodes do not pass.
+    Requests for the metrics of a single node do not pass.
     """
     with proxy("GET", "/v1/live") as stream:
         assert stream.readline().startswith(b"event: ")
@@ -60,9 +60,7 @@ def test_which_requests_pass_the_proxy(proxy):
 
 def test_pull_workers(proxy):
     """
-    Workers behind the proxy lease, extend and acknowledge at any node.
-
-    Each job runs once.
+    Behind the proxy, workers can lease, extend and acknowledge jobs at any node, and each job runs once.
     """
     for number in range(24):
         body = {"delay": 0, "target": "pull", "handler": "images"}
@@ -82,7 +80,7 @@ def test_pull_workers(proxy):
 
 def test_a_repeated_request(nodes, proxy):
     """
-    If a request is repeated with one idempotency key, every node gives the same answer, even while a node is killed.
+    If a request is repeated with its idempotency key, every node gives the same answer, even while a node is killed.
     """
     requests = [
         ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),
@@ -104,7 +102,7 @@ def test_a_repeated_request(nodes, proxy):
 
 
 ELSEWHERE = ("/v1/live", "/metrics")
-"""The paths that `test_which_requests_pass_the_proxy` requests."""
+"""Paths that `test_every_operation_at_every_node` omits, because `test_which_requests_pass_the_proxy` requests them."""
 
 
 def operations_of(document):
@@ -122,7 +120,7 @@ def operations_of(document):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_operation_at_every_node(nodes, proxy, start_node, fault):
     """
-    Every node gives the same answer to each operation, while one node is killed and started again.
+    Every node gives the same answer to each operation, even while one node is killed and started again.
     """
     with proxy("GET", "/openapi.json") as answer:
         operations = list(operations_of(json.load(answer)))

@@ -1,7 +1,7 @@
 """
 The rules for a load balancer in `docs/production.md`.
 
-They are tested with the nginx of `deploy/` and faulty nodes.
+They are tested with the nginx configuration of `deploy/` and with faulty nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGE = ServiceOptions().batch_bytes_max
 
 class Node(http.server.BaseHTTPRequestHandler):
     """
-    A node that records each request, and fails if the test requests it.
+    A node that records each request, and that fails when the test says so.
     """
 
     protocol_version = "HTTP/1.1"
@@ -38,9 +38,9 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         """
-        Record the request.
+        Record the request, and then answer it or fail.
 
-        Then fail, or answer it. The stream is answered in two parts.
+        The stream is answered in two parts.
         """
         test = self.server.test
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -63,7 +63,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         """
-        Write nothing.
+        Suppress the log of the server.
         """
 
 
@@ -101,7 +101,7 @@ def failing():
 @pytest.fixture
 def proxy(deployment, failing, tmp_path, own_certificate, until):
     """
-    Return nginx in front of the nodes.
+    Return a running nginx that forwards requests to the nodes.
     """
     with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, failing.ports(), "")) as proxy:
         until(proxy.is_ready)
@@ -113,7 +113,7 @@ def proxy(deployment, failing, tmp_path, own_certificate, until):
 @pytest.mark.parametrize("fault", ["silent", 503])
 def test_which_requests_go_to_the_next_node(failing, proxy, method, fault):
     """
-    If a node closes without an answer or has no store, the next node gets the request.
+    If a node closes the connection without an answer, or has no store, the next node gets the request.
 
     A `POST` or `PATCH` is never sent to another node.
     """
@@ -127,7 +127,7 @@ def test_which_requests_go_to_the_next_node(failing, proxy, method, fault):
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_node_that_is_gone(failing, proxy, method):
     """
-    If a node does not listen, the next node gets the request, whatever its method.
+    If a node does not accept connections, the next node gets the request, whatever its method.
     """
     failing.servers[0].shutdown()
     failing.servers[0].server_close()
@@ -139,9 +139,9 @@ def test_a_node_that_is_gone(failing, proxy, method):
 
 def test_which_requests_pass_the_proxy(failing, proxy):
     """
-    The host name, a batch of the maximum size and a stream pass the proxy without delay.
+    A batch of the maximum size passes the proxy with its original Host header. A stream passes without delay.
 
-    Paths of single nodes do not pass.
+    Requests for paths of a single node do not pass.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200
@@ -160,9 +160,9 @@ def test_which_requests_pass_the_proxy(failing, proxy):
 
 def test_the_limits_of_the_proxy(deployment):
     """
-    The proxy waits longer than a worker's longest poll.
+    The proxy waits longer for an answer than the longest poll of a worker takes.
 
-    The documentation names the same limits.
+    The documentation states the same limits.
     """
     (wait_s,) = re.findall(r"proxy_read_timeout (\d+)s", deployment.SITE)
     (size,) = re.findall(r"client_max_body_size (\d+)m", deployment.SITE)

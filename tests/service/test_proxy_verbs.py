@@ -39,9 +39,9 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A sync or async scheduler with the same calls.
+    A sync or async scheduler that the tests can call in the same way.
 
-    It records the names of the attributes that are used.
+    It records the names of the attributes that the tests use.
     """
 
     def __init__(self, scheduler, run, used, until):
@@ -88,7 +88,7 @@ def leased(client, key):
 
 def has_ended(client, fire_id):
     """
-    Return True if the lease *fire_id* can no longer be extended.
+    Return True if the lease with the id *fire_id* can no longer be extended.
     """
     try:
         client.extend(fire_id)
@@ -99,7 +99,7 @@ def has_ended(client, fire_id):
 
 def keys_of(client, key, count=3):
     """
-    Set *count* jobs for later, and return their keys.
+    Set *count* jobs that are due later, and return their keys.
     """
     keys = [f"{key}/{number}" for number in range(count)]
     assert outcomes(client.set_many([SetRequest(each, **FAR) for each in keys])) == {Outcome.CREATED}
@@ -123,7 +123,7 @@ def sets(client, key, _open):
 
 def sets_many(client, key, _open):
     """
-    Set, move, find, count and cancel many jobs, each with one call for all.
+    Set, move, find, count and cancel many jobs, with one call for all of them.
     """
     keys = keys_of(client, key)
     assert outcomes(client.move_many(keys, delay=7200)) == {Outcome.MOVED}
@@ -155,7 +155,7 @@ def pauses(client, key, _open):
 
 def recurs(client, key, _open):
     """
-    Declare a series, backfill it and skip a run.
+    Set a recurring job, backfill it and skip its next run.
     """
     declared = client.declare([Schedule(key, **SERIES)], key)
     assert declared.outcomes == {key: Outcome.CREATED}
@@ -171,7 +171,7 @@ def works(client, key, _open):
     """
     Extend, acknowledge, reject and release leases.
 
-    A lease that has ended raises a `LeaseEndedError`.
+    For a lease that has ended, each call raises a `LeaseEndedError`.
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until
@@ -190,7 +190,7 @@ def works(client, key, _open):
 
 def stops(client, key, _open):
     """
-    Ask a running job to stop.
+    Cancel a running job, so that its worker is asked to stop.
     """
     lease = leased(client, key)
     assert client.cancel(key).outcome is Outcome.TOO_LATE
@@ -203,7 +203,7 @@ def stops(client, key, _open):
 
 def dies(client, key, _open):
     """
-    Find a dead letter and replay it.
+    Make a job a dead letter, find it and replay it.
     """
     client.nack(leased(client, key).fire_id, is_dead=True, error="broken")
     assert client.get(key).state is State.DEAD
@@ -219,7 +219,7 @@ def looks(client, _key, _open):
     """
     Read figures, shards and nodes.
 
-    Check that verbs that only a node has are refused.
+    Check that a client refuses the verbs that work only in a node.
     """
     assert client.stats()["owner"] in {node.owner for node in client.nodes()}
     assert [shard.number for shard in client.shards()] == list(range(6))
@@ -278,7 +278,7 @@ def url(proxy, monkeypatch):
 @pytest.fixture
 def opened(url, until):
     """
-    Return a function that opens a client of either kind, and the set of the attributes that were used.
+    Return a function that opens a sync or async client, and the set of attribute names that the tests have used.
     """
     used = set()
 
@@ -300,7 +300,7 @@ def carried(url, capsys, tmp_path):
     """
     Return a function that exports a job to a file, cancels the job and imports it again.
 
-    Each step is a command.
+    It uses the command line for each step.
     """
     file = tmp_path / "jobs.jsonl"
 
@@ -322,10 +322,10 @@ def carried(url, capsys, tmp_path):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
-    Each verb has the same answer as with a single node.
+    Each verb has the same result as with a single node.
 
-    The test tries each verb before a node is killed, while that node is down, and after its restart. Jobs that a
-    handler pulls at that time run once, except those that were running when the node was killed.
+    The test tries each verb before a node is killed, while that node is down, and after its restart. During this time,
+    a handler also pulls jobs. Each of these jobs runs once, except jobs that were running when the node was killed.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)

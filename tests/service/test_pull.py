@@ -29,7 +29,7 @@ def put(server, key, queue, **more):
 
 def pull(server, action, **body):
     """
-    Send a worker's request.
+    Send a worker's request for *action*.
     """
     return server.ask("POST", f"/v1/pull:{action}", body)
 
@@ -42,7 +42,7 @@ def lease(server, queue, **more):
 
 def polling(server, queue, wait=60):
     """
-    Return a connection on which the long poll of a worker waits.
+    Return a connection on which a worker's long poll is waiting.
     """
     connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
     body = json.dumps({"queue": queue, "wait": wait})
@@ -52,9 +52,9 @@ def polling(server, queue, wait=60):
 
 def test_life_of_a_lease(server):
     """
-    A job is leased, extended, acknowledged and acknowledged again.
+    A job is leased, extended and acknowledged, and then no longer exists.
 
-    Then the job no longer exists.
+    The acknowledgement may be repeated.
     """
     fire_id = put(server, "life", "life", payload={"n": 1}, retry={"attempts": 2})
     (found,) = lease(server, "life", seconds=30)
@@ -71,7 +71,7 @@ def test_life_of_a_lease(server):
 
 def test_progress(server):
     """
-    A worker's progress is shown with the firings and in the fleet, until the firing ends.
+    The progress that a worker reports is shown with the firing and in the fleet, until the firing ends.
     """
     fire_id = put(server, "far", "far")
     lease(server, "far", seconds=60)
@@ -93,9 +93,9 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    A late acknowledgement is refused, and the answer has the outcome of the firing.
+    An acknowledgement that comes too late is refused, and the answer has the outcome of the firing.
 
-    The next attempt has another fire id.
+    The next attempt has a different fire id.
     """
     fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
     assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]
@@ -111,7 +111,7 @@ def test_a_late_acknowledgement(server):
 
 def test_the_same_lease_again(server):
     """
-    If the answer to a lease request was lost, a repeat with the same Idempotency-Key returns the same firings.
+    If the answer to a lease request is lost, a repeat with the same Idempotency-Key returns the same leases.
     """
     fire_id = put(server, "twice", "twice")
     body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
@@ -122,7 +122,7 @@ def test_the_same_lease_again(server):
 
 def test_a_worker_that_goes_away(server):
     """
-    If a worker disconnects while it waits, the next worker gets the job, as its first attempt.
+    If a worker disconnects while it waits for a job, the next worker gets the job, which has used no attempt.
     """
     for _ in range(20):
         polling(server, "gone").close()
@@ -132,9 +132,9 @@ def test_a_worker_that_goes_away(server):
 
 def test_too_many_workers_wait(start):
     """
-    If too many workers wait, a further worker is asked to come back later.
+    If too many workers are waiting, the next worker is asked to come back later.
 
-    The waiting workers are served.
+    The waiting workers still get jobs.
     """
     server = start()
     waiting, answers = [], selectors.DefaultSelector()
@@ -162,7 +162,7 @@ def test_too_many_workers_wait(start):
 
 def test_a_stop_answers_waiting_workers(start, until):
     """
-    If SIGTERM comes while workers wait, each worker gets an empty answer at once, and the process exits cleanly.
+    If SIGTERM arrives while workers wait, each worker gets an empty answer at once, and the process exits cleanly.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]
@@ -177,9 +177,7 @@ def test_a_stop_answers_waiting_workers(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends when the service is stopped or killed.
-
-    The job fires again as the next attempt.
+    A lease ends when the service is stopped or killed, and the job then fires again as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")
@@ -198,9 +196,7 @@ def test_a_lease_and_a_restart(start):
 
 def test_jobs_without_a_worker_delay_no_others(server):
     """
-    Jobs that wait for a worker use no attempt.
-
-    They do not delay other jobs.
+    Jobs that wait for a worker use no attempt and do not delay other jobs.
     """
     items = [{"do": "set", "key": f"idle/{n}", "delay": 0, "target": "pull", "handler": "idle"} for n in range(2000)]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
@@ -213,9 +209,9 @@ def test_jobs_without_a_worker_delay_no_others(server):
 
 def test_the_example_of_a_worker(server):
     """
-    The example worker, which uses only the standard library, runs its jobs.
+    The example of a worker, which uses only the standard library, runs its jobs.
 
-    It rejects impossible jobs as dead.
+    It rejects a job that can never succeed, so that the job is dead at once.
     """
     environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
     command = [sys.executable, str(WORKER), "example", "3"]

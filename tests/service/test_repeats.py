@@ -1,5 +1,5 @@
 """
-A request that is repeated with its idempotency key is executed once, whichever node gets it.
+If a request is repeated with its idempotency key, it is not executed again, whichever node gets the repeat.
 
 The repeat gets the first answer.
 """
@@ -51,7 +51,7 @@ REQUESTS = [
     ("POST", "/v1/scopes:pause", {"scope": "log"}),
     ("POST", "/v1/scopes:resume", {"scope": "log"}),
 ]
-"""All operations that write jobs."""
+"""Requests for all operations that write jobs."""
 
 
 async def ask(service, method, path, body=None, key=None):
@@ -76,9 +76,9 @@ async def ask(service, method, path, body=None, key=None):
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def make(request, tmp_path):
     """
-    Return a function that makes another node on one store.
+    Return a function that makes a scheduler for another node on the same store.
 
-    With a store in memory, the services share one node.
+    With a store in memory, it always returns the same scheduler.
     """
     kind = request.param
     if kind == "memory":
@@ -97,9 +97,7 @@ def make(request, tmp_path):
 @contextlib.asynccontextmanager
 async def services(*schedulers):
     """
-    Serve each of *schedulers*.
-
-    The services are stopped at the end.
+    Serve each of *schedulers*, and stop the services at the end.
     """
     try:
         yield [Service(scheduler, ServiceOptions()) for scheduler in schedulers]
@@ -123,7 +121,7 @@ async def jobs_of(service):
 
 def test_each_request_repeated_at_another_node(make):
     """
-    If a request is repeated at another node, or after a restart, it changes nothing and gets the first answer.
+    If a request is repeated at another node or after a restart, the repeat changes nothing and gets the first answer.
     """
 
     async def main():
@@ -158,7 +156,9 @@ def test_a_request_at_two_nodes_at_once(make):
 
 def test_another_request_at_another_node(make):
     """
-    If a key is used again with another request, every node refuses this, and still answers the first request.
+    If an idempotency key is used again for a different request, every node refuses this request.
+
+    A repeat of the first request still gets its answer.
     """
 
     async def main():
@@ -184,7 +184,7 @@ def test_another_request_at_another_node(make):
 
 class DoomedStore:
     """
-    The store of a node that dies after a number of commits.
+    A store whose node dies after a given number of commits.
 
     The last commit takes effect, but its answer is lost.
     """
@@ -213,9 +213,9 @@ class DoomedStore:
 @pytest.mark.parametrize("commits", [1, 2, 3])
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
-    If a node dies after any part of a request, another node completes the request and gives the same answer.
+    If a node dies between two commits of a request, another node completes the request and gives the same answer.
 
-    As many generations are given out as without a crash, so no write was done twice.
+    The number of generations used shows that no write was executed twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
@@ -244,9 +244,9 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
 
 def test_a_store_that_keeps_no_answers(caplog):
     """
-    If a store cannot keep answers, its service logs this.
+    If a store cannot keep answers, the service logs this.
 
-    Idempotency keys are then valid only within the service's process.
+    Idempotency keys then work only for repeats in the same process.
     """
 
     class Bare:

@@ -1,5 +1,5 @@
 """
-Recurring jobs, counts of due jobs, shards, and MessagePack.
+Recurring jobs, numbers of due jobs, shards, and MessagePack.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def times(document):
 
 def test_schedules(server):
     """
-    Exactly the recurring jobs are listed with their next runs, page by page.
+    The list of schedules has exactly the recurring jobs, with their next runs, page by page.
 
-    They can be found by key.
+    It can be restricted to keys with a prefix.
     """
     for number in range(5):
         server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
@@ -59,9 +59,9 @@ def test_schedules(server):
 
 def test_a_page_has_a_limited_number_of_runs(server):
     """
-    If many runs are requested for each job, a page has fewer jobs.
+    If many runs are requested for each job, a page contains fewer jobs.
 
-    Its cursor leads to the other jobs.
+    The cursor of the page leads to the remaining jobs.
     """
     for number in range(12):
         server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
@@ -78,9 +78,9 @@ def test_a_page_has_a_limited_number_of_runs(server):
 
 def test_runs_that_are_not_found(server):
     """
-    If exclusions remove more runs than a request may search, a job's list of runs ends early.
+    If exclusions remove nearly all runs of a rule, the search for runs stops at a limit.
 
-    A preview that needs more runs is refused.
+    In a list of schedules, the job then has fewer runs. A preview is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -98,7 +98,7 @@ def test_runs_that_are_not_found(server):
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
 def test_runs_are_computed_outside_the_loop(monkeypatch, path):
     """
-    Runs are computed outside the thread that serves the other requests.
+    Runs are computed in a different thread than the one that serves requests.
     """
     threads = []
 
@@ -146,9 +146,9 @@ def test_runs_are_computed_outside_the_loop(monkeypatch, path):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    The next runs of a rule can be read without storing anything.
+    The next runs of a rule can be computed without storing a job.
 
-    The test uses future years whose days are the same weekdays.
+    The test uses future years whose dates fall on the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -167,7 +167,7 @@ def test_when_a_rule_would_fire(server, query, runs):
 )
 def test_invalid_rules(server, query):
     """
-    If a rule is unreadable or missing, the error names it.
+    If a rule cannot be read, or is missing, the error says so.
     """
     answer = server.ask("GET", f"/v1/schedules:next?{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -175,9 +175,9 @@ def test_invalid_rules(server, query):
 
 def test_the_least_interval(server, start):
     """
-    An interval that is short enough to keep the service busy all the time is refused, even in a batch.
+    An interval that would keep the service busy all the time is refused, even in a batch.
 
-    The operator can allow it.
+    An option of the service allows shorter intervals.
     """
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -195,7 +195,7 @@ def test_the_least_interval(server, start):
 
 def test_the_least_interval_of_a_line(start):
     """
-    A cron line whose runs are closer together than the minimum interval is refused, too, when a job is set or changed.
+    If a cron line would fire more often than the minimum interval allows, a request to set or change a job is refused.
     """
     server = start("--every-min", "30s")
     for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
@@ -210,9 +210,9 @@ def test_the_least_interval_of_a_line(start):
 
 def test_a_list_of_recurring_jobs(server):
     """
-    The list can be restricted to recurring jobs.
+    A list of jobs can be restricted to recurring jobs.
 
-    A value other than true and false is refused.
+    The only accepted values of this filter are true and false.
     """
     server.job("PUT", "l/back", {"every": 60, "target": "log"})
     server.job("PUT", "l/once", {"delay": 60, "target": "log"})
@@ -226,7 +226,7 @@ def test_a_list_of_recurring_jobs(server):
 
 def test_counts_and_shards(server):
     """
-    Due jobs are counted in steps of any length.
+    The numbers of due jobs are counted for steps of any length.
 
     Each shard has an owner.
     """
@@ -244,7 +244,7 @@ def test_counts_and_shards(server):
 
 def packed(server, document, accept=PACKED, kind=PACKED):
     """
-    Send a batch in MessagePack.
+    Send *document* as a batch in MessagePack.
     """
     data = msgspec.msgpack.encode(document) if not isinstance(document, bytes) else document
     return server.ask("POST", "/v1/jobs:batch", raw=data, headers={"content-type": kind, "accept": accept})
@@ -296,9 +296,9 @@ def test_invalid_messagepack(server, body, status):
 @pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}, DEEP])
 def test_payloads_that_json_cannot_carry(server, payload):
     """
-    MessagePack values without a JSON form, or nested too deeply, are refused.
+    A MessagePack value that JSON cannot represent, or that is nested too deeply, is refused.
 
-    The other items of the batch are not affected.
+    Other items of the batch are not affected.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]
@@ -307,9 +307,9 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all`, the whole batch is refused if one request to set a job is invalid.
+    With `refuse_all`, one invalid item is enough to refuse the whole batch.
 
-    With `with_jobs`, each result has its job.
+    With `with_jobs`, each result contains its job.
     """
     items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})
@@ -326,9 +326,9 @@ def test_batches_that_refuse_all(server):
 
 def test_skip(server):
     """
-    Each request to skip omits the next run of a recurring job.
+    Each request to skip cancels one more run of a recurring job.
 
-    A skip of a one-time job is refused.
+    For a one-time job, the request is refused.
     """
     server.job("PUT", "skipped", {"every": 3600, "target": "log"})
     runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]
@@ -345,9 +345,9 @@ def test_skip(server):
 
 def test_backfill(server):
     """
-    The runs of a past range are set as separate jobs.
+    A backfill sets a separate job for each run in a past range.
 
-    An invalid range and a one-time job are refused.
+    An invalid range or a one-time job is refused.
     """
     server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"})
     address, body = (

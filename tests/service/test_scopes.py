@@ -11,9 +11,7 @@ from tickwheel.scheduler import Scheduler, UnsupportedError
 
 def test_pause_and_resume(server, until):
     """
-    Until it is resumed, a paused scope is listed and counted.
-
-    It is shown with its author, its reason and its jobs.
+    A paused scope is listed with its author, its reason and its number of jobs, until it is resumed.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": "pull:scoped", "note": "moving"})
     assert answer.status == 200
@@ -41,7 +39,7 @@ def test_pause_and_resume(server, until):
 @pytest.mark.parametrize("scope", ["", "nobody", "handler:", 5, None, "handler:" + "x" * 3_000])
 def test_refused(server, scope):
     """
-    An invalid scope, or a scope of an unknown target, is refused.
+    A pause of an invalid scope, or of a scope with an unknown target, is refused.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": scope})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
@@ -50,9 +48,9 @@ def test_refused(server, scope):
 
 def test_client(server, until):
     """
-    A scheduler on the service has the same verbs.
+    A scheduler on the service can pause and resume scopes.
 
-    The service determines the author of a pause.
+    The service decides who is recorded as the author.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -1,5 +1,5 @@
 """
-The life of a server: start, stop, restart, and starts that fail.
+Starts, stops and restarts of a server, and starts that fail.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_refusal(answer, code: int, *parts: str) -> None:
 
 def test_the_start_prints_an_address_and_a_command(start):
     """
-    The server prints the page's address, and a curl command for a job three seconds ahead.
+    The server prints the address of the page, and a curl command that sets a job for three seconds later.
 
     When this job fires, the server prints the firing.
     """
@@ -71,7 +71,7 @@ def test_the_start_prints_an_address_and_a_command(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stops_in_time(start, number):
     """
-    A stop ends within its limit and with exit code 0, even if a page is live and idle connections are open.
+    A stop ends within its time limit and with exit code 0, even if a page and idle connections are open.
     """
     server = start()
     live = socket.create_connection((server.host, server.port))
@@ -88,9 +88,9 @@ def test_stops_in_time(start, number):
 
 def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
-    If a handler does not end, the stop does not wait for it.
+    If a handler does not end within the time limit, the stop does not wait for it any longer.
 
-    The handler's job still exists after the next start.
+    After the next start, the handler's job still exists.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")
@@ -106,9 +106,9 @@ def test_stops_in_time_while_a_handler_runs(start, tmp_path):
 
 def test_a_stop_lets_handlers_end(start, tmp_path):
     """
-    A handler that runs when the stop begins may take as long as `--stop-timeout`.
+    A stop waits up to `--stop-timeout` for a running handler.
 
-    Its job is then done.
+    If the handler ends in this time, its job is done.
     """
     (tmp_path / "slow.py").write_text(SLOW.replace("wait(60)", "wait(0.5)"))
     server = start("--handlers", "slow", "--stop-timeout", "1m", environment={"TICKWHEEL_STOP_TIMEOUT": "0"})
@@ -121,9 +121,7 @@ def test_a_stop_lets_handlers_end(start, tmp_path):
 
 def test_jobs_survive_a_restart(start):
     """
-    Jobs that were set before a stop are unchanged after the next start.
-
-    They fire.
+    Jobs that were set before a stop are unchanged after the next start, and fire.
     """
     server = start()
     far = server.job("PUT", "far", {"delay": 3600, "target": "log", "payload": [1]}).json["job"]
@@ -148,7 +146,7 @@ def test_jobs_survive_a_kill(start):
 
 def test_second_server_on_the_same_file(start, tmp_path):
     """
-    If another server fires from the file, the start fails with one line.
+    If another server already fires the jobs of the file, the start fails with a message of one line.
 
     The first server continues.
     """
@@ -159,9 +157,9 @@ def test_second_server_on_the_same_file(start, tmp_path):
 
 def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     """
-    A service whose file was moved away is not ready.
+    If the file of a service is moved away, the service is not ready.
 
-    Once the file is back, it is ready and fires again.
+    When the file is back, the service is ready and fires again.
     """
     server = start("--store", "sqlite:///gone.db")
     path = tmp_path / "gone.db"
@@ -183,7 +181,7 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
 
 def test_port_in_use(start, tmp_path):
     """
-    If a port is in use, the start fails with one line that names the port.
+    If the port is in use, the start fails with a message of one line that names the port.
     """
     server = start()
     check_refusal(
@@ -194,7 +192,7 @@ def test_port_in_use(start, tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "no.such.host.invalid", "192.0.2.1"])  # noqa: S104  it is to be refused
 def test_public_address_without_a_token(tmp_path, host):
     """
-    If other machines can reach an address, the start fails without a token.
+    If other machines can reach the address, the start fails unless there is a token.
     """
     check_refusal(serve(tmp_path, "--host", host), 10, repr(host), "token")
     assert not (tmp_path / "tickwheel.db").exists()
@@ -212,14 +210,16 @@ def test_public_address_without_a_token(tmp_path, host):
 )
 def test_invalid_address_of_traces(tmp_path, url):
     """
-    If the page could not link to the given address of traces, the start fails with one line that names the address.
+    If the page could not link to the given address of a trace viewer, the start fails.
+
+    The message has one line and names the address.
     """
     check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
 
 def test_the_page_gets_the_address_of_traces(start):
     """
-    The page's stream contains the address of traces.
+    The page's stream contains the address of the trace viewer.
     """
     url = "https://traces.example.com/{trace_id}"
     with start("--trace-url", url).live() as live:
@@ -229,9 +229,7 @@ def test_the_page_gets_the_address_of_traces(start):
 
 def test_an_address_of_another_machine(tmp_path, monkeypatch):
     """
-    Even with a token, the system refuses to listen on an address of another machine.
-
-    This is reported in one line.
+    If the address belongs to another machine, the start fails with a message of one line, even with a token.
     """
     monkeypatch.setenv("TICKWHEEL_WRITE_TOKEN", "secret")
     answer = serve(tmp_path, "--host", "192.0.2.1")
@@ -245,7 +243,7 @@ def test_an_address_of_another_machine(tmp_path, monkeypatch):
 )
 def test_a_file_that_is_not_a_database(tmp_path, content):
     """
-    If the file is not a store, the start fails with one line that names the file.
+    If the file is not a store, the start fails with a message of one line that names the file.
 
     The file stays unchanged.
     """
@@ -256,7 +254,7 @@ def test_a_file_that_is_not_a_database(tmp_path, content):
 
 def test_a_store_in_a_missing_folder(tmp_path):
     """
-    If the store cannot be created, the start fails with one line.
+    If the store cannot be created, the start fails with a message of one line.
     """
     check_refusal(serve(tmp_path, "--store", "sqlite:///none/tickwheel.db"), 7, "none/tickwheel.db")
 
@@ -264,7 +262,7 @@ def test_a_store_in_a_missing_folder(tmp_path):
 @pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
 def test_a_url_that_names_no_store(tmp_path, store):
     """
-    If a URL names no store, the start fails with one line.
+    If a URL does not name a store, the start fails with a message of one line.
     """
     answer = serve(tmp_path, "--store", store)
     check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
@@ -326,9 +324,7 @@ def test_tokens(start):
 )
 def test_bad_token_file(tmp_path, content, part):
     """
-    If the token file is unreadable, the start fails.
-
-    No part of the file is shown.
+    If the token file is unreadable, the start fails with a message that shows no part of the file.
     """
     if content is not None:
         (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
@@ -339,7 +335,7 @@ def test_bad_token_file(tmp_path, content, part):
 
 def test_the_timeout_of_all_handlers(start, tmp_path):
     """
-    `--handler-timeout` is the timeout of all handlers that have no timeout of their own.
+    `--handler-timeout` is the timeout of all handlers that do not set their own.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow", "--handler-timeout", "200ms")
@@ -368,7 +364,9 @@ def register(scheduler):
 
 def test_a_log_in_json(tmp_path):
     """
-    With `--log-json`, each line of stderr is one document: the start, the target `log`, warnings, errors and the end.
+    With `--log-json`, each line of stderr is a JSON document.
+
+    This includes the start, the output of the target `log`, warnings, errors and the end.
     """
     (tmp_path / "trouble.py").write_text(TROUBLE)
     with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:
@@ -402,7 +400,7 @@ def test_a_log_in_json(tmp_path):
 
 def test_json_refusal(tmp_path):
     """
-    An error before the server starts is a document, too, with the exit code.
+    With `--log-json`, an error before the server starts is also a JSON document, and contains the exit code.
     """
     answer = serve(tmp_path, "--log-json", "--host", "::")
     (line,) = answer.stderr.splitlines()

@@ -21,7 +21,7 @@ from tickwheel.service.strict_json import LEVELS_MAX, Body, decode, decoded  # n
 
 class Tea(Body):
     """
-    A type of body with a number, an instant and a value of any type.
+    A type of request body with a number, an instant and a value of any type.
     """
 
     delay: float = 0.0
@@ -36,7 +36,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
     """
     Return a body that is nested *levels* deep.
 
-    The object that contains the payload is one of these levels.
+    The object around the payload counts as the first level.
     """
     return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
 
@@ -64,7 +64,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
 )
 def test_malformed(body):
     """
-    Any violation of strict JSON is reported as a malformed body.
+    Every violation of strict JSON is reported as a malformed body.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -86,7 +86,9 @@ def test_malformed(body):
 )
 def test_repeated_name(body):
     """
-    If a name occurs twice in an object, the error has the name, at any depth and in any spelling.
+    If a name occurs twice in an object, the error contains the name.
+
+    This holds at any depth and for any spelling of the name.
     """
     with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)
@@ -140,7 +142,7 @@ def test_depth_is_counted_outside_of_strings():
 
 def test_the_levels_of_large_bodies_are_counted():
     """
-    A body of megabytes is refused or accepted by the same rules as a short body.
+    Nesting is limited by the same rules in a body of several megabytes as in a short body.
     """
     half = 4_000_000
     deep = (b'{"items":' + b"[" * 2 * half, b"[" * half + b"]" * half)
@@ -155,9 +157,7 @@ def test_the_levels_of_large_bodies_are_counted():
 
 def test_a_large_body_leaves_the_loop():
     """
-    A body of some hundred kilobytes is decoded in a thread.
-
-    A small body is decoded on the loop.
+    A body of several hundred kilobytes is decoded in a thread, and a small body on the event loop.
     """
     threads = []
 
@@ -173,7 +173,7 @@ def test_a_large_body_leaves_the_loop():
 
 def test_a_huge_value_is_shortened():
     """
-    A huge wrong value is shortened in the answer.
+    If a huge value has the wrong type, the answer shows only its beginning.
     """
     with pytest.raises(ProblemError) as caught:
         decode(b'{"delay":"' + b"x" * 1_000_000 + b'"}', DECODER)

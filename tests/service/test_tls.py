@@ -1,7 +1,5 @@
 """
-HTTPS with a private certificate.
-
-Also certificates that cannot be used.
+HTTPS with a private certificate, and certificates that cannot be used.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ def test_https(certificate, start, monkeypatch):
 
 def test_certificates_that_cannot_be_used(certificate, tmp_path):
     """
-    At the start, a missing or invalid file, another certificate's key, and a key with a password are refused.
+    The start fails if a certificate file is missing or invalid, or its key belongs to another certificate.
 
-    The error names the file.
+    It also fails if the key has a password. The error names the file.
     """
     cert, key = certificate()
     _, other = certificate()

@@ -1,5 +1,5 @@
 """
-Tokens that expire, and tokens that are restricted to one prefix.
+Tokens that expire, and tokens that are restricted to keys with one prefix.
 
 The tests show what these tokens allow, and how refusals are recorded.
 """
@@ -22,14 +22,14 @@ WRITE, TEAM, READER, TRICK, OLD, PULL = (name * 10 for name in ("rite", "team", 
 NOW, FAR = ({"delay": delay, "target": "log"} for delay in (0, 3600))
 KEYS = ("team/1", "team/2", "team", "teal/1", "other", "a", "a:run")
 NARROWED = {"jobs_list", "schedules_list", "schedules_next", "incidents_list", "figures_get_firings"}
-"""Lists that show only its own jobs to a token with a prefix."""
+"""Operations that return a list. For a token with a prefix, the list contains only keys with this prefix."""
 OPEN = {"figures_healthz", "figures_readyz"}
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, server):
     """
-    Return a server with tokens: for all keys, for `team/`, and for `a:run`.
+    Return a server with tokens for all keys, for the prefix `team/` and for the prefix `a:run`.
 
     One further token has expired.
     """
@@ -68,9 +68,9 @@ def ask(server, path: str, body=None, token: str = TEAM, method: str | None = No
 
 def test_every_operation_outside_the_prefix(document, bodies, guarded):
     """
-    With a token for a prefix, every operation on a key outside the prefix is refused.
+    With a token for one prefix, every operation on a key without this prefix is refused.
 
-    Lists are not refused but narrowed.
+    A request for a list is accepted, but the list has only keys with the prefix.
     """
     statuses = {}
     for path, methods in document["paths"].items():
@@ -93,9 +93,9 @@ def test_every_operation_outside_the_prefix(document, bodies, guarded):
 
 def test_operations_within_the_prefix(guarded, until):
     """
-    A token for a prefix allows every operation on keys with that prefix.
+    A token for one prefix allows every operation on keys with this prefix, and a read token allows only reads.
 
-    A read token allows only reads. Each change is recorded with the name of its token.
+    Each change is recorded with the name of its token.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -115,7 +115,7 @@ def test_operations_within_the_prefix(guarded, until):
 
 def test_lists(guarded):
     """
-    Lists have only keys with the token's prefix, whatever prefix and cursor are requested.
+    With a token for one prefix, a list has only keys with this prefix, whatever prefix and cursor are requested.
     """
 
     def keys(query: str) -> list[str]:
@@ -142,9 +142,9 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    A token for a prefix sees only firings of its keys, however many other firings there are.
+    With a token for one prefix, only firings of keys with this prefix are shown, however many others there are.
 
-    It sees no figures about all jobs.
+    No figures about all jobs are shown.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -178,9 +178,9 @@ def test_firings(guarded, until):
 
 def test_dead_letters(guarded, until):
     """
-    No search, filter or fingerprint finds dead letters with other keys.
+    With a token for one prefix, no search, filter or fingerprint finds dead letters of other keys.
 
-    The counts of incidents do not include them.
+    The counts of incidents do not include these letters.
     """
     body = {"delay": 0, "target": "webhook", "handler": "http://127.0.0.1:1/", "retry": {"attempts": 1}}
     for key in ("other/dead", "team/dead"):
@@ -201,10 +201,10 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
     """
-    An act on a scope or node may have the name of a key.
+    A scope can have the same name as a job's key. The history of the key then also lists pauses of the scope.
 
-    With a token for a prefix, the key's history omits such acts. The token allows reading neither the log of acts nor
-    the minutes.
+    With a token for one prefix, the history omits these pauses. Such a token cannot read the log of acts or the figures
+    by minute.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
@@ -221,9 +221,9 @@ def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
 
 def test_batches(guarded):
     """
-    If a single key of a batch is outside the prefix, the whole batch is refused before anything is done.
+    If any key of a batch lacks the token's prefix, the whole batch is refused before any item is executed.
 
-    A filter is refused, because it could match any key.
+    A filter in a batch is always refused, because it could match any key.
     """
     inside = {"do": "set", "key": "team/batch", **FAR}
     for item in (
@@ -243,7 +243,7 @@ def test_batches(guarded):
 
 def test_a_key_that_ends_like_an_action(guarded):
     """
-    The prefix is compared with the key, not with the address.
+    The token's prefix is compared with the key of a job, not with the address of the request.
 
     A token for `a:run` allows the key "a:run", but not the action "run" on the key `a`.
     """
@@ -254,7 +254,7 @@ def test_a_key_that_ends_like_an_action(guarded):
 
 def test_a_kept_answer_belongs_to_its_token(guarded):
     """
-    If another token has used an Idempotency-Key, a request with this key does not get the other token's answer.
+    If another token has used the same Idempotency-Key, a request does not get the answer to that token's request.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
@@ -263,9 +263,9 @@ def test_a_kept_answer_belongs_to_its_token(guarded):
 
 def test_expired(guarded):
     """
-    An expired token is refused as expired.
+    An expired token is refused with the reason that it has expired.
 
-    The refusal is counted and logged under the name of the token. No log shows a token.
+    The refusal is counted and logged under the name of the token. No log shows the token itself.
     """
     answer = guarded.job("GET", "team/1", headers=bearer(OLD))
     assert answer.status == 401
@@ -290,7 +290,7 @@ def test_expired(guarded):
 
 def test_open_requests_end_with_their_token():
     """
-    A live stream, and the request of a waiting worker, end exactly when their token expires.
+    When a token expires, its live streams and its waiting requests for jobs end at once.
     """
     token = Token(Access.WRITE, digest_of(WRITE), until=time.time() + 4)
 
@@ -343,9 +343,9 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
 
 def test_a_line_of_a_token_file():
     """
-    A line of a token file has all properties of a token, but not the secret.
+    A token's line in the token file has all properties of the token, but not its secret.
 
-    The line is parsed to the same properties again.
+    The same properties are read from the line again.
     """
     tokens = (
         Token(Access.READ, "0" * 64),
@@ -384,7 +384,7 @@ def test_bad_lines(tmp_path, rest):
 
 def test_a_token_twice(tmp_path):
     """
-    A token that is listed twice is refused, because it is not clear which line would count.
+    If a token is listed twice, the file is refused, because it is not clear which line applies.
     """
     (tmp_path / "tokens").write_text(f"read {'0' * 64}\nwrite {'0' * 64} prefix=a\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -393,7 +393,9 @@ def test_a_token_twice(tmp_path):
 
 def test_rejections_are_logged_seldom(caplog):
     """
-    If many requests are refused for the same reason, one line is logged in ten seconds, with the number of refusals.
+    If many requests are refused for the same reason, only one line is logged every ten seconds.
+
+    This line has the number of refusals.
     """
     now = [100.0]
     rejections = Rejections(lambda: now[0])

@@ -1,7 +1,7 @@
 """
-Write the schedules that the tests import with APScheduler 4 itself: `python write.py KIND > KIND.sql`.
+Write schedules with APScheduler 4 itself, for the tests of the import: `python write.py KIND > KIND.sql`.
 
-It needs `apscheduler==4.0.0a6`, `sqlalchemy[asyncio]<2.1`, `sniffio`, `cbor2` and `anyio<4.9`, which cannot be
+The script needs `apscheduler==4.0.0a6`, `sqlalchemy[asyncio]<2.1`, `sniffio`, `cbor2` and `anyio<4.9`. They cannot be
 installed beside the APScheduler 3 of the other tests.
 """
 
@@ -27,9 +27,9 @@ from sqlalchemy import create_engine
 BERLIN = ZoneInfo("Europe/Berlin")
 END = datetime(2112, 1, 1, tzinfo=BERLIN)
 """
-A fixed end, because stored dates cannot be relative.
+End of the schedules: later than the date of any test run, but within a century.
 
-It is later than any clock, and within a century.
+It is fixed because the stored dates cannot be relative.
 """
 SERIALIZERS = {"cbor": CBORSerializer, "json": JSONSerializer, "pickle": PickleSerializer}
 
@@ -40,7 +40,7 @@ def _cron(**fields):
 
 async def write(url, kind):
     """
-    Add a schedule of each form.
+    Add one schedule of each kind to the database.
     """
     store = SQLAlchemyDataStore(create_engine(url), serializer=SERIALIZERS[kind]())
     async with AsyncScheduler(store) as scheduler:

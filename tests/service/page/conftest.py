@@ -47,9 +47,7 @@ class Page:
 
     def wait_for(self, is_right: Callable[[], Any]) -> Any:
         """
-        Wait until *is_right* returns a true value while the page changes.
-
-        Return that value.
+        Call *is_right* repeatedly until it returns a true value, and return this value.
         """
         from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
@@ -77,7 +75,7 @@ class Page:
 
     def fill(self, selector: str, value: str) -> None:
         """
-        Set the field of *selector* to *value*, like a user who types or chooses a value.
+        Set the field that matches *selector* to *value*, like a user who types or chooses a value.
         """
         script = """
         const field = document.querySelector(arguments[0]);
@@ -88,7 +86,7 @@ class Page:
 
     def click(self, selector: str, text: str | None = None) -> None:
         """
-        Click the element of *selector* as soon as it exists.
+        Click the element that matches *selector*, as soon as it exists.
 
         If *text* is given, the element must have exactly this text.
         """
@@ -104,7 +102,7 @@ class Page:
 
     def hold(self, path: str) -> None:
         """
-        Hold back the next answer whose address contains *path*, until `let_go` is called.
+        Keep the next answer whose address contains *path* from the page, until `let_go` is called.
         """
         self.run(HOLD, path)
 

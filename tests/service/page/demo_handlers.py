@@ -11,14 +11,14 @@ from typing import Any
 from tickwheel.scheduler import StoreError
 
 AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
-"""While this file exists, the store does not answer."""
+"""Path of a file. While this file exists, the store does not answer."""
 
 
 def register(scheduler: Any) -> None:
     """
-    Register a handler that works and one that fails.
+    Register one handler that works and one that fails.
 
-    While `AWAY` exists, the store cannot be read.
+    Also make all reads of the store fail while the file `AWAY` exists.
     """
 
     @scheduler.handler("mail")

@@ -13,9 +13,9 @@ FOCUS = "return document.activeElement.textContent"
 
 def test_a_backfill(server, page):
     """
-    The first press of the button counts the runs in a range. The second press sets and lists them.
+    The first press of the backfill button counts the runs in a range.
 
-    If the range changes, the runs are counted again.
+    The second press sets a job for each run, and lists these jobs. If the range changes, the runs are counted again.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -40,9 +40,9 @@ def test_a_backfill(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    While the page counts runs, the button keeps the focus and ignores presses.
+    A backfill can be done with the keyboard.
 
-    The next press sets the counted jobs.
+    While the page counts the runs, the button keeps the focus and ignores presses. The next press sets the jobs.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -69,9 +69,9 @@ def test_with_the_keyboard(server, page):
 
 def test_invalid_ranges(server, page):
     """
-    A range in the future is refused, and the page shows the remedy.
+    A backfill of a future range is refused, and the page says which range is allowed.
 
-    The page offers no backfill for a one-time job.
+    For a one-time job, the page offers no backfill.
     """
     server.job("PUT", "past/again", {"every": 600, "target": "log"})
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})

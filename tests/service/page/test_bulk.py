@@ -20,9 +20,9 @@ def choose(page, state, verb):
 
 def test_change_of_all_found_jobs(server, page):
     """
-    The first press counts the found jobs.
+    The first press of the button counts the jobs that the search has found.
 
-    The second press moves, pauses, resumes or cancels them.
+    The second press moves, pauses, resumes or cancels these jobs.
     """
     for number in range(3):
         server.job("PUT", f"many/{number}", {"delay": 3600 + number, "target": "log"})
@@ -112,7 +112,7 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    A bulk change shows a note and has one entry in the log.
+    After a bulk change, the page shows a note with an Undo button, and the log of acts has one entry.
 
     Undo affects only jobs that have not run or changed since the bulk change.
     """
@@ -152,7 +152,7 @@ def test_undo_and_note(server, page):
 
 def test_many_are_confirmed(server, page):
     """
-    A change of more than 100 jobs must be confirmed: the user types the number of jobs.
+    For a change of more than 100 jobs, the user must confirm by typing the number of jobs.
     """
     items = [{"do": "set", "key": f"crowd/{number:03}", "delay": 3600, "target": "log"} for number in range(101)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

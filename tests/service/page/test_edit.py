@@ -1,5 +1,5 @@
 """
-Changes of a job on the page, in its own form.
+Changes of a single job in its form on the page.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 def opened(server: Any, page: Any, key: str) -> None:
     """
-    Open the job *key* in the form in which it can be changed.
+    Open the form in which the job *key* can be changed.
     """
     page.browser.get("about:blank")
     page.browser.get(f"http://{server.host}:{server.port}/#job/{key}")
@@ -19,7 +19,7 @@ def opened(server: Any, page: Any, key: str) -> None:
 
 def test_payload(server, page):
     """
-    A changed payload is saved to the last digit, and the due time stays.
+    If the payload is changed, every digit of it is saved, and the due time stays the same.
 
     Undo restores the old payload.
     """
@@ -43,7 +43,9 @@ def test_payload(server, page):
 
 def test_a_job_that_waits_for_a_retry(server, page):
     """
-    A failed job keeps its attempts and its error when it is changed, and when the change is undone.
+    If a failed job is changed while it waits for a retry, it keeps its number of attempts and its error.
+
+    It also keeps them if the change is undone.
     """
     server.job("PUT", "edited", {"delay": 0, "handler": "fails", "retry": {"attempts": 9, "base_s": 3600}})
     page.open(server)
@@ -64,7 +66,7 @@ def test_a_job_that_waits_for_a_retry(server, page):
 
 def test_undone_rule(server, page):
     """
-    Undo of a changed rule restores its grace, its phase and its next run.
+    If the rule of a job was changed, Undo restores the job's grace, phase and next run.
     """
     body = {"every": 600, "misfire": "skip", "misfire_grace": 90, "max_runs": 5, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -85,9 +87,9 @@ def test_undone_rule(server, page):
 
 def test_rule(server, page):
     """
-    A recurring job gets another cron line and zone, which determine its new due time.
+    If the cron line and zone of a recurring job are changed, its due time follows the new rule.
 
-    If the old line and zone are restored, the old due time is restored, too.
+    If the old line and zone are restored, the job gets its old due time back.
     """
     body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -128,9 +130,9 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    An end, policies and exclusions are added to a rule and removed again.
+    An end, policies and exclusions can be added to a rule and removed from it.
 
-    All other fields stay, including the due time.
+    All other fields stay the same, including the due time.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -167,9 +169,9 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    The grace, and the zone of an interval's exclusions, can be set and removed.
+    The grace of an interval can be set and removed, and the zone of its exclusions can be changed.
 
-    The phase stays.
+    The phase of the interval stays the same.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]
@@ -194,7 +196,9 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    If a paused job is changed, and the change is undone, the job's pause and due time stay.
+    If a paused job is changed, it stays paused and keeps its due time.
+
+    This also holds if the change is undone.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

@@ -23,9 +23,9 @@ def store(postgres_url):
 
 def test_two_nodes(store, start, page):
     """
-    Each node has a lane in the view, whichever node serves the page.
+    Each node has a row (a lane) in the view, whichever node serves the page.
 
-    The lane of a killed node turns red before the node's leases expire, and the other node takes over.
+    The row of a killed node turns red before the node's leases expire. Then the other node takes over its shards.
     """
     first, second = start("--store", store), start("--store", store)
     page.browser.get(f"http://{first.host}:{first.port}/#fleet")
@@ -72,20 +72,20 @@ return getComputedStyle([...document.querySelectorAll("#lanes .lane")]
 
 def lanes(page) -> dict[str, list[int]]:
     """
-    Return the shard numbers shown in each owner's lane.
+    Return the shard numbers that are shown for each owner.
     """
     return dict(page.run(LANES))
 
 
 def lane(page, owner: str, part: str) -> str:
     """
-    Return the text of one *part* of the lane of *owner*.
+    Return the text of one *part* of the row of *owner*.
     """
     return page.run(PART, owner, part)
 
 
 def state(page, owner: str) -> str:
     """
-    Return the state shown in the lane of *owner*.
+    Return the state that is shown for *owner*.
     """
     return lane(page, owner, ".state")

@@ -23,7 +23,7 @@ return [[1, 2, 3], [3, 4], [8, 9]].map((numbers) => {
 
 def test_a_gap_of_the_stream(start, page):
     """
-    If a stream begins after the last known firing, the page shows the period in which firings were missed.
+    If the stream was interrupted and firings were missed, the page shows the period of the missed firings.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -38,7 +38,7 @@ def letters(server):
     """
     Return the keys of three dead letters, the latest first.
 
-    This is not the order of the keys.
+    Sorted by time, the letters have a different order than sorted by key.
     """
     keys = ["latest/1", "latest/3", "latest/2"]
     with server.live() as live:

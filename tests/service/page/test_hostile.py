@@ -1,7 +1,7 @@
 """
-Fifty attempts to run a script, through every stored field that the page shows.
+Attempts to run a script through every stored field that the page shows.
 
-No script runs.
+There are fifty attempts, and all must fail.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PAYLOADS = [
 @pytest.fixture(scope="module")
 def hostile(server):
     """
-    Return a server whose jobs carry the payloads as keys, payloads, handler names and errors.
+    Return a server whose jobs have scripts in their keys, payloads, handler names and errors.
     """
     for text in PAYLOADS:
         far = server.job(
@@ -96,9 +96,7 @@ return row.querySelector(".key").textContent;
 @pytest.mark.parametrize("state", ["pending", "dead"])
 def test_no_script_runs(hostile, page, state):
     """
-    All payloads are shown as text, in the lists and in each opened job.
-
-    No script has run.
+    The scripts are shown as text in the lists and in each opened job, and none of them runs.
     """
     page.open(hostile)
     page.find("#search select").send_keys(state)
@@ -125,7 +123,7 @@ def test_no_script_runs(hostile, page, state):
 )
 def test_no_script_runs_in_the_other_views(hostile, page, view, shown, prefix):
     """
-    The lists of dead letters and of schedules also show payloads as text.
+    The lists of dead letters and of schedules show the scripts as text, and none of them runs.
     """
     if view == "schedules":
         for text in PAYLOADS:

@@ -42,9 +42,9 @@ def open_dead(page, server) -> None:
 
 def test_a_trial_replay_of_three_letters(server, page, letters):
     """
-    An incident shows its error, the lines that raised it, its number of letters, and times.
+    An incident shows its error, the code that raised it, and its number of dead letters.
 
-    After three letters were replayed, the outcome is shown.
+    If the user replays three letters on trial, the page shows the outcome of these replays.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")

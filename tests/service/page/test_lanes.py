@@ -1,5 +1,5 @@
 """
-The view of handlers and queues: rows, reasons, and pauses from the list.
+The view of handlers and queues: its rows, the reasons why jobs wait, and its buttons for pauses.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def cell(page, name):
 @pytest.mark.usefixtures("orphans")
 def test_a_queue_without_a_worker(server, page):
     """
-    A list longer than a page can be extended by a button, until all jobs are shown.
+    The view shows a queue whose jobs wait for a worker, and a button extends the list of these jobs.
 
-    It stays extended.
+    The list can be extended until it shows all jobs, and then stays extended.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))
@@ -62,9 +62,9 @@ def test_a_queue_without_a_worker(server, page):
 @pytest.mark.usefixtures("orphans")
 def test_pause_from_the_list(server, page):
     """
-    A press on a row selects the row's lane in the form.
+    A button in the row of a queue opens the form that pauses the queue.
 
-    A paused row becomes drained, and can be resumed there.
+    The row then shows that the queue is paused and that no job runs. Another button in the row resumes the queue.
     """
     page.open(server)
     page.click("#views a", "Handlers and queues")

@@ -1,7 +1,7 @@
 """
-A list longer than one answer can be extended by a button, up to a limit.
+A list that is longer than one answer of the API can be extended by a button, up to a limit.
 
-It stays extended.
+The list stays extended when it is refreshed.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    Sorted by due time, the list ends after a thousand jobs.
+    Sorted by due time, the list can be extended to a thousand jobs.
 
-    Sorted by key, it shows all jobs.
+    Sorted by key, it can be extended to all jobs.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

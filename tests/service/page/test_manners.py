@@ -95,9 +95,9 @@ def test_skip_to_the_jobs(server, page):
 
 def test_only_the_first_of_many_firings_are_marked(start, page):
     """
-    Of many firings in a second, the first ten are shown at once and marked as new.
+    If many firings arrive within a second, the first ten are shown at once and marked as new.
 
-    The other firings follow without a mark.
+    The remaining firings are shown later, without a mark.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -131,7 +131,7 @@ def test_one_message_for_an_unreachable_store(start, page, tmp_path):
 
 def test_tokens(start, page):
     """
-    A wrong token is refused, and the page shows the reason.
+    If the token is wrong, the page shows the reason for the refusal.
 
     With a read-only token, the page says that it cannot write.
     """
@@ -157,7 +157,7 @@ def test_tokens(start, page):
 
 def test_undo_stays(server, page):
     """
-    A note with an undo stays while the pointer or the focus is on it.
+    A note with an Undo button does not disappear while the pointer or the focus is on the button.
     """
     server.job("PUT", "undone", FAR)
     page.open(server)
@@ -184,9 +184,9 @@ def test_undo_stays(server, page):
 
 def test_notes_before_a_dialog(server, page):
     """
-    A refusal is announced, and stays visible above every dialog.
+    If a change is refused, the error is announced to screen readers and is visible above every dialog.
 
-    The refusal is visible above the open job, above a dialog that is opened later, and after that dialog is closed.
+    It stays visible when another dialog is opened and closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
@@ -222,7 +222,9 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    The list of recent acts can undo an act once, even after the note about this act has disappeared.
+    The list of recent acts can undo an act after the note about this act has disappeared.
+
+    An act can be undone once.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)
@@ -243,9 +245,9 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    Typing in the palette finds a view, or a job by the beginning of its key.
+    The palette finds views, and jobs by the beginning of their keys.
 
-    A screen reader announces the choice.
+    A screen reader announces the selected result.
     """
     server.job("PUT", "palette/one", FAR)
     server.job("PUT", "palette/two", FAR)
@@ -281,7 +283,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    If arrow keys are pressed before there are results, they do not change which of the later results is chosen.
+    If the user presses arrow keys before there are results, the first result is still the selected one.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)
@@ -304,7 +306,7 @@ def test_arrows_before_anything_is_found(server, page):
 
 def test_each_figure_names_its_processes_and_period(server, page):
     """
-    Visible text beside each figure says whether it counts this process or all processes, and for which period.
+    A text beside each figure says for which period it counts, and whether it counts one process or all processes.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))
@@ -324,7 +326,7 @@ def test_each_figure_names_its_processes_and_period(server, page):
 
 def test_the_files_of_the_page_are_small(server, page):
     """
-    All files of the page together have less than 200 kB.
+    All files of the page together are smaller than 200 kB.
     """
     page.open(server)
     first = page.run(SIZE)
@@ -335,7 +337,9 @@ def test_the_files_of_the_page_are_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""By view with a separate module, an element that exists once the module is loaded."""
+"""Selectors of elements that exist once the module of a view is loaded, by the name of the view.
+
+Only views with their own JavaScript module are listed."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [

@@ -1,5 +1,5 @@
 """
-The page inside another application, under a prefix and next to that application's own files.
+The page inside another application, under a path prefix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=I
 
 def test_a_page_under_a_prefix(page):
     """
-    Under a prefix the page is live, shows jobs and changes them, even after its stream has ended.
+    Under a path prefix, the page is live, shows jobs and changes them, even after its stream was interrupted.
 
     The server can be stopped while the page is open.
     """

@@ -1,8 +1,8 @@
 """
-An operator has questions at 3 a.m. The page answers each question at most two clicks after it was opened.
+The questions of an operator at 3 a.m. The page must answer each question within two clicks after it is opened.
 
-Two nodes fire the jobs of one PostgreSQL. One of them is killed, then the store takes no writes, then the store stops.
-The figures of the previous hour show late jobs of one handler on one node, and slow commits in the last minutes.
+Two nodes fire the jobs of one PostgreSQL. One node is killed, then the store refuses writes, then the store stops.
+The figures of the last hour show late jobs of one handler on one node, and slow commits in the last minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WEBHOOK = "hook=webhook:?allow=127.0.0.1&failures_max=1"
 MINUTES = 55
 SLOW_MINUTES = 8
 OTHER = "host-b:7:before"
-"""A node that has fired jobs within the last hour."""
+"""The name of a node that has fired jobs within the last hour."""
 
 HOUR = """
 return [...document.querySelectorAll("#hour table")].map((table) =>
@@ -84,7 +84,7 @@ def postgres_server(make_postgres):
 @pytest.fixture
 def store(postgres_server):
     """
-    Return the URL of a store that has figures of the last hour.
+    Return the URL of a store that contains figures of the last hour.
     """
     url = f"{postgres_server.url('postgres')}&shards=4&lease_s={LEASE_S}"
     kept = make_store(url)
@@ -113,9 +113,9 @@ def store(postgres_server):
 
 def lane(name, bucket):
     """
-    Return the figures of a lane with 50 starts.
+    Return the figures of a handler or queue that has started 50 jobs.
 
-    The lateness of all of them is in *bucket*.
+    The lateness of all of them is counted in *bucket*.
     """
     lateness = [0] * BUCKETS
     lateness[bucket] = 50
@@ -127,7 +127,7 @@ def nodes(store, start):
     """
     Return two nodes that own shards.
 
-    Some of their jobs wait, some fail and some are paused.
+    Some of their jobs are waiting, some have failed, and some are paused.
     """
     both = [start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS)]
     both.append(start("--store", store, "--handlers", "service_handlers", "--target", WEBHOOK, environment=HANDLERS))
@@ -160,7 +160,7 @@ def test_twelve_questions(nodes, page, postgres_server, until):
     """
     Each question is answered within two clicks.
 
-    The questions are about the last hour, waiting jobs, and each incident.
+    The questions are about the last hour, about waiting jobs, about a lost node and about faults of the store.
     """
     first, second = nodes
     operator = Operator(page, first)
@@ -272,9 +272,9 @@ def open_hour(operator):
 
 def _let_write(server, *, is_allowed):
     """
-    Let the database accept or refuse writes on new connections.
+    Allow or forbid writes to the database for new connections.
 
-    End all existing connections.
+    All existing connections are closed.
     """
     setting = "off" if is_allowed else "on"
     server.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {setting}", "template1")

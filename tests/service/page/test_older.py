@@ -1,7 +1,7 @@
 """
-The past in the river (the page's picture of time) is complete.
+The river, the page's picture of time, shows the past completely.
 
-Firings whose dots were removed are still drawn and counted.
+It still draws and counts firings whose dots were removed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_all_firings_are_counted(server, page):
 
 def test_dead_firings_without_dots_are_drawn(server, page):
     """
-    If a few dead firings among many successful ones have no dot any more, they are drawn in their own colour.
+    Dead firings are drawn in their own colour after their dots were removed, even among many successful firings.
     """
     page.open(server)
     script = """
@@ -87,7 +87,7 @@ def test_the_time_of_the_first_dead_firing(server, page):
 
 def test_a_long_run(server, page):
     """
-    If a firing ends long after its dot was removed, it is counted once, with its outcome.
+    If a firing ends long after its dot was removed, it is still counted once, with its outcome.
     """
     page.open(server)
     script = """
@@ -104,9 +104,9 @@ def test_a_long_run(server, page):
 
 def test_the_oldest_firings_are_removed(server, page):
     """
-    Firings older than the past in the river are removed when later firings arrive.
+    Firings that are too old for the river are removed when newer firings arrive.
 
-    They are not counted with the later ones.
+    They are then no longer counted.
     """
     page.open(server)
     script = """
@@ -120,9 +120,9 @@ def test_the_oldest_firings_are_removed(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    If a report is repeated, only its new firings are drawn.
+    If a node reports firings a second time, they are not drawn again.
 
-    The report of a dead node adds no firing.
+    Firings that a dead node has reported are not drawn.
     """
     script = """
     const { othersOf } = await import("/static/others.js?apart");

@@ -1,5 +1,5 @@
 """
-The acts of a user on the page: see, search, move, cancel, undo, run now, replay.
+A user sees, searches, moves, cancels, runs and replays jobs on the page, and undoes changes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_cancel_and_undo(server, page):
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     """
-    If a recurring job is cancelled, and undo restores it, it keeps its rule, its phase and its next run.
+    If the cancel of a recurring job is undone, the job has its old rule, phase and next run.
     """
     before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
     if "every" in rule:  # its start is in the past, so it runs at once, and later in the phase of its start
@@ -99,9 +99,9 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
 
 def test_progress_and_stop(server, page, tmp_path):
     """
-    The dialog of a running job shows the job's progress as it changes.
+    While a job runs, its dialog shows its current progress.
 
-    The job can be stopped after a confirmation.
+    The user can stop the job after a confirmation.
     """
     go_on = tmp_path / "go on"
     server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
@@ -119,7 +119,7 @@ def test_progress_and_stop(server, page, tmp_path):
 
 def test_stop_all_found_jobs(server, page, tmp_path):
     """
-    The first press counts the running jobs that a search finds. The second press stops them.
+    The first press of the button counts the running jobs that a search has found. The second press stops them.
 
     No other bulk change is offered for running jobs.
     """
@@ -140,9 +140,9 @@ def test_stop_all_found_jobs(server, page, tmp_path):
 
 def test_move(server, page):
     """
-    A job is moved by a delay from now.
+    The user can move a job so that it is due after a given delay from now.
 
-    Undo moves it back.
+    Undo restores the old due time.
     """
     before = server.job("PUT", "moved", FAR).json["job"]
     page.open(server)
@@ -163,7 +163,7 @@ def test_pause(server, page):
     """
     A paused job is shown with the reason of its pause: in the list, in its dialog and among the pauses.
 
-    It can be resumed in each place.
+    In each of these places, a button resumes it.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -185,9 +185,9 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    The top of the page shows paused scopes with their reason and number of waiting jobs.
+    Paused scopes are shown at the top of the page, with their reason and number of waiting jobs.
 
-    They can be resumed there.
+    A button there resumes a scope.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
@@ -203,9 +203,7 @@ def test_scopes(server, page):
 
 def test_a_job_that_has_changed_is_left_alone(server, page):
     """
-    A change of a generation that is no longer current is refused.
-
-    The page shows the refusal.
+    If a job was changed after the page has read it, the page cannot change it, and shows the refusal.
     """
     server.job("PUT", "changed", FAR)
     page.open(server)
@@ -252,9 +250,9 @@ def test_replay(server, page):
 
 def test_search_among_very_many(server, page):
     """
-    If a search cannot scan all jobs, the page shows the key up to which it has searched.
+    If there are too many jobs for one search, the page shows the key up to which it has searched.
 
-    The user can continue the search.
+    The user can continue the search from there.
     """
     items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
     server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
@@ -294,7 +292,7 @@ def test_search(server, page):
 
 def test_strips_count_and_list(server, page):
     """
-    The strips show a burst of due jobs.
+    The strips (rows of cells, one for each period) show how many jobs are due in each period.
 
     A press on a cell, or Enter, lists the jobs that the cell counts.
     """
@@ -318,9 +316,9 @@ def test_strips_count_and_list(server, page):
 
 def test_due_range(server, page):
     """
-    The list and its bulk changes can be restricted to a typed range of due times.
+    The user can type a range of due times, which restricts the list and its bulk changes.
 
-    The page's address restores this range.
+    The range is part of the page's address and is restored from it.
     """
     for year in (2061, 2062, 2063):
         server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
@@ -374,7 +372,7 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    If a job is opened at the moment when another job is closed, the new job is shown and stays open.
+    If a job is opened at the moment when another job is closed, the opened job is shown and stays open.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)
@@ -463,7 +461,7 @@ def test_nothing_overflows_sideways(server, page, scheme, width):
 
 def test_contrast(server, page):
     """
-    Every text has a contrast of at least 4.5 to 1 with its background, in light and dark colours.
+    The contrast of every text with its background is at least 4.5 to 1, in light and dark colours.
     """
     page.open(server)
     for scheme in ("light", "dark"):

@@ -23,9 +23,9 @@ TRIES = [
 
 def test_history(server, page):
     """
-    The dialog of a job shows every attempt with error, traceback and trace.
+    The dialog of a job shows each attempt with its error, its traceback and a link to its trace.
 
-    It includes attempts of earlier generations.
+    It also shows attempts of earlier generations.
     """
     page.open(server)
     for lives in (1, 2, 3):
@@ -44,9 +44,9 @@ def test_history(server, page):
 
 def test_long_history(start, page):
     """
-    A history that is longer than one answer can be shown completely.
+    A history that is longer than one answer of the API can be shown completely.
 
-    Each press shows one more page.
+    Each press of a button adds one answer's records.
     """
     server = start("--history-per-key", "1000")
     server.job("PUT", "busy", {"every": "1d", "target": "log"})
@@ -90,9 +90,9 @@ def test_the_history_of_a_recurring_job(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    Changes made on the page are in the history of every job.
+    If a user changes a one-time job on the page, the job's history shows the change.
 
-    If a program changes a one-time job, the page shows only the time of the change.
+    If a program changes such a job, the page shows only the time of the change.
     """
     server.job("PUT", "once", {"delay": 3600, "target": "log"})
     server.job("PATCH", "once", {"delay": 1800})
@@ -154,7 +154,7 @@ def _ended(records):
 
 def test_a_result(server, page):
     """
-    A handler's last note is shown under its run.
+    The last progress note of a handler is shown with the run as its result.
     """
     page.open(server)
     server.job("PUT", "report", {"every": 1, "handler": "notes", "payload": "1,204 rows"})

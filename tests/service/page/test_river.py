@@ -1,7 +1,7 @@
 """
-The river of time shows firings as dots, and the number of due jobs by its width.
+The river of time shows firings as dots. Its width shows the number of due jobs.
 
-Spans of time can be selected in it.
+The user can select spans of time in it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ window.fetch = (path, options) =>
 
 def attribute(page, name: str) -> str:
     """
-    Return the value of an attribute of the river, for example its accessible text.
+    Return an attribute of the river, for example its accessible text.
     """
     return page.find("#river").get_attribute(name) or ""
 
@@ -192,9 +192,9 @@ def test_drag(server, page):
 @pytest.mark.usefixtures("soon")
 def test_keys(page):
     """
-    With the keyboard, a span of the future is selected, extended, announced and opened.
+    With the keyboard, the user can select and extend a span of future time, and open it.
 
-    The jobs in the span are listed next to the form for bulk changes. This form counts them.
+    Its jobs are announced, listed and counted in the form for bulk changes.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
@@ -236,9 +236,9 @@ def test_only_jobs_in_the_span_are_changed(server, page, verb):
 
 def test_the_past(server, page, letter):
     """
-    A span in the past shows its firings.
+    If the user selects a span of the past, the page shows its number of firings.
 
-    Enter lists the dead letters of that span, which can be replayed.
+    Enter lists the dead letters of this span, which can then be replayed.
     """
     page.open(server)
     river = page.find("#river")
@@ -259,7 +259,7 @@ def test_less_motion(server, page):
     """
     The river moves in every frame.
 
-    For a user who prefers less motion, it moves once a second.
+    If the user prefers reduced motion, it moves once a second.
     """
 
     def pictures() -> tuple[int, float]:
@@ -285,9 +285,9 @@ def test_less_motion(server, page):
 
 def test_the_river_rests_while_nothing_moves(start, page):
     """
-    The river is not drawn while nothing in it moves.
+    While nothing in the river moves, it is not drawn again.
 
-    It moves again once a job is near.
+    It moves again when a job will soon be due.
     """
     server = start()
     added = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_DEPLOYS})

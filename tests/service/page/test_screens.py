@@ -117,7 +117,7 @@ def screen(page, scheme, width) -> Iterator[None]:
     """
     Set the browser to a screen width and a colour scheme.
 
-    Except for screenshots, motion is reduced to save CPU.
+    Motion is reduced to save CPU, except when screenshots are taken.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -165,7 +165,7 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
     """
     The view exists and fits its screen.
 
-    Its screenshot in the documents has a small file and the right size in pixels.
+    The documents contain a screenshot of it, which has the right size in pixels and a small file.
     """
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
@@ -200,9 +200,9 @@ def test_the_view_is_accessible(demo, empty, page, view, scheme, width):  # noqa
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    One of two nodes on PostgreSQL is killed.
+    If one of two nodes on PostgreSQL is killed, its row is red until its leases expire.
 
-    Its lane is red while its leases last. The view fits its screen, and axe finds no barrier.
+    The view fits its screen, and axe finds no barrier.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
@@ -231,9 +231,7 @@ def test_the_fleet(postgres_url, start, page, tmp_path):
 
 def test_every_view_is_shown_here(server, page):
     """
-    There is a screenshot of every view to which the page links.
-
-    The document shows each of these screenshots.
+    The document on the page's views has a screenshot of every view to which the page links.
     """
     page.open(server)
     assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
@@ -279,7 +277,7 @@ def _show(page: Any, server: Any, address: str, found: str, key: str | None) -> 
 
 def _node(start: Any, url: str, folder: Path) -> Any:
     """
-    Start a node on PostgreSQL, with *url* in the environment so that no picture shows it.
+    Start a node on PostgreSQL, with *url* in the environment, so that no screenshot shows the URL.
     """
     store = urlsplit(url)
     place = {f"PG{name.upper()}": value for name, value in parse_qsl(store.query)}
@@ -294,9 +292,9 @@ def _nodes(server: Any) -> Any:
 
 def _keep_busy(server: Any) -> None:
     """
-    Set jobs that fire for some minutes, one of which fails.
+    Set jobs that fire during the next minutes, one of which fails.
 
-    Set also some jobs that are due much later.
+    Also set some jobs that are due much later.
     """
     draw = random.Random(4)
     items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]
@@ -331,7 +329,7 @@ def _check_picture(path: Path, size: dict[str, int]) -> None:
 
 def _picture(browser: Any) -> bytes:
     """
-    Return a screenshot of the visible part, compressed as much as zlib can.
+    Return a screenshot of the visible part of the page, with maximum compression.
     """
     data = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
     place, parts, pixels = 8, [data[:8]], b""

@@ -1,7 +1,5 @@
 """
-The page on a slow connection.
-
-Also the page in a time zone that differs from the zone of its jobs.
+The page on a slow connection, and in a time zone that differs from the zone of its jobs.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ def slow_line(page):
 @pytest.mark.usefixtures("slow_line")
 def test_first_rows(server, page):
     """
-    The first rows need three round trips.
+    The first rows of the list appear after at most three round trips.
 
-    They have few enough bytes to appear within three seconds on a quiet machine.
+    The files and data that they need are small enough to arrive within three seconds.
     """
     items = [{"do": "set", "key": f"slow/{n}", "delay": 3600, "target": "log"} for n in range(JOBS)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

@@ -1,7 +1,7 @@
 """
 Rows do not move while the pointer or the focus is on their list.
 
-Changes that would move rows wait until both pointer and focus have left the list.
+Changes that would move rows are shown after both the pointer and the focus have left the list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JUMP = """
     chart.replaceChildren();
     return [row.getBoundingClientRect().top - there];
 """
-"""Script that returns how many pixels the first firing moves when the lateness chart above it is redrawn."""
+"""A script that measures by how many pixels the first firing moves when the lateness chart above it is redrawn."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def point(page, selector: str) -> None:
 
 def note_of_new_rows(page, selector: str) -> str | None:
     """
-    Return the note of a list about held-back rows, or None.
+    Return the note above a list that says how many new rows are not shown yet, or None.
     """
     return page.run(NEWS, selector)
 
@@ -55,9 +55,9 @@ def note_of_new_rows(page, selector: str) -> str | None:
 @pytest.mark.usefixtures("calm")
 def test_under_the_pointer(server, page):
     """
-    Rows under the pointer keep their place and show current values.
+    While the pointer is on a list, its rows keep their place and show current values.
 
-    New rows are counted, and are shown when the pointer leaves the list.
+    New rows are only counted, and are shown after the pointer has left the list.
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
@@ -75,7 +75,7 @@ def test_under_the_pointer(server, page):
 @pytest.mark.usefixtures("calm")
 def test_with_the_focus(server, page):
     """
-    A row with the focus keeps its place until the focus leaves the row.
+    While a row has the focus, it keeps its place.
 
     A new search is still answered at once.
     """
@@ -94,9 +94,9 @@ def test_with_the_focus(server, page):
 
 def test_the_first_firing(server, page):
     """
-    When the first firing arrives, the lateness chart is drawn above the list.
+    The first firing makes the page draw the lateness chart above the list.
 
-    The row of the firing still keeps its place.
+    If the pointer is on the row of the firing, this row keeps its place.
     """
     page.open(server)
     server.job("PUT", "alone", {"delay": 0, "handler": "works"})
@@ -106,9 +106,9 @@ def test_the_first_firing(server, page):
 
 def test_firings(server, page):
     """
-    While the pointer is on the list of firings, or the list is held, new firings are counted.
+    While the pointer is on the list of firings, new firings are only counted, and are shown later.
 
-    They are shown afterwards.
+    The same happens while the user holds the list with a button.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})
@@ -130,9 +130,9 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    While the pointer is on the dead letters, a new letter waits.
+    While the pointer is on the list of dead letters, a new letter is only counted.
 
-    A letter that the user removes there disappears at once.
+    If the user removes a letter there, it disappears at once.
     """
 
     def die(key: str) -> None:

@@ -1,5 +1,5 @@
 """
-The page with an expired token, and with a token that is restricted to keys with one prefix.
+The page with an expired token, and with a token that is valid only for keys with one prefix.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def sign_in(service, page):
 
 def refused(server, reason):
     """
-    Return the number of requests that were refused for that *reason*.
+    Return the number of requests that were refused for *reason*.
     """
     text = server.ask("GET", "/metrics", headers={"authorization": f"Bearer {ALL}"}).body.decode()
     return float(text.partition(f'tickwheel_rejections_total{{reason="{reason}"}} ')[2].split()[0])
@@ -88,7 +88,7 @@ def test_expired(page, sign_in):
 @pytest.mark.usefixtures("sign_in")
 def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
     """
-    A token for one prefix is not used in a view of all jobs, even if the page asks for a token there.
+    In a view of all jobs, the page does not send a token that is valid only for one prefix.
     """
     server = service[0]
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
@@ -101,7 +101,9 @@ def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
 
 def test_a_restriction_that_is_reported_late(service, page, sign_in):
     """
-    If the stream reports late that the token is restricted, the page then shows the overview in place of all jobs.
+    A view of all jobs was opened with a token that is valid only for one prefix.
+
+    When the stream reports this restriction, the page shows the overview in place of the view.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
@@ -119,7 +121,7 @@ def test_a_token_for_one_prefix(service, page, sign_in):
     """
     With a token for one prefix, the page shows and changes only jobs with this prefix.
 
-    It says so, and requests nothing else.
+    The page says that other jobs are not shown, and sends no request that the service would refuse.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):
@@ -173,7 +175,7 @@ def test_a_token_for_one_prefix(service, page, sign_in):
 
 def test_a_read_token_for_one_prefix(service, page, sign_in):
     """
-    A read token for one prefix cannot change jobs with that prefix.
+    With a read token for one prefix, the page shows no controls that write.
     """
     server, put = service
     assert put("team/tea", FAR).status == 201

@@ -1,7 +1,7 @@
 """
-The part of the river before its dots: the figures of all nodes, by minute and by quarter of an hour.
+The past in the river, for which there are no dots: the figures of all nodes, by minute or quarter of an hour.
 
-Events are marked there.
+Events such as the death of a node are marked there.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def lane(fired, failed, dead):
 @pytest.fixture
 def kept(start, tmp_path):
     """
-    Return a server whose store has figures of two nodes.
+    Return a server whose store contains figures of two nodes.
 
-    The figures are from half an hour and thirty hours ago, with the death of a node.
+    The figures are half an hour and thirty hours old, and one node has died.
     """
     store = make_store(f"sqlite:///{tmp_path}/tickwheel.db")
     scheduler = Scheduler(store)
@@ -75,9 +75,9 @@ def kept(start, tmp_path):
 
 def test_two_days(kept, page):
     """
-    Keys, wheel and pinch zoom the past out to two days, with the figures of all nodes.
+    With the keyboard, the mouse wheel or a pinch, the user can zoom out to the last two days.
 
-    The death of a node is shown as a mark and as text.
+    The river then shows the figures of all nodes. The death of a node is shown as a mark and as text.
     """
 
     def label() -> str:

@@ -1,7 +1,7 @@
 """
-The other views: dead letters, schedules, fleet and wheel.
+The views of dead letters, schedules, the fleet and the wheel.
 
-All views are also tested with a read token.
+All views are also opened with a read token.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def open_view(page, server, name: str) -> None:
 
 def test_replay_from_the_letters(server, page, letters):
     """
-    The tab counts the dead letters, and the list shows their errors.
+    The tab of the dead letters shows their number, and the list shows their errors.
 
-    A replayed letter fails and becomes a dead letter again.
+    If a letter is replayed and fails, it is a dead letter again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -100,7 +100,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    If an old answer arrives after a newer one, it does not bring back letters that were removed.
+    If an old answer arrives after a newer one, letters that were removed since do not appear again.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -167,9 +167,9 @@ def test_the_wheel_turns(server, page):
 
 def test_a_far_job_is_in_an_outer_ring(server, page):
     """
-    A job of next year is in an outer ring.
+    A job that is due next year is shown in an outer ring of the wheel.
 
-    The slot shows a span of time and leads to the job. The table leads to the job, too.
+    Its slot shows a span of time. The slot and the table both link to the job.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -189,9 +189,9 @@ def test_a_far_job_is_in_an_outer_ring(server, page):
 
 def test_each_view_has_an_address(server, page):
     """
-    Each view has an address. The address works with the browser's Back button, and the view can be reached by keyboard.
+    Each view has an address, which works with the browser's Back button. Each view can be opened with the keyboard.
 
-    The other views are hidden.
+    Only one view is visible at a time.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -217,7 +217,9 @@ def test_an_address_without_a_view(server, page, name):
 
 def test_no_outline_around_the_page(server, page):
     """
-    If a deep link moves the focus to an element, the page itself gets no outline, even for keyboard users.
+    If the address of a view moves the focus to the page's content, no outline is drawn around it.
+
+    This holds even for users who use the keyboard.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -230,9 +232,9 @@ def test_no_outline_around_the_page(server, page):
 
 def test_each_job_has_an_address(server, page):
     """
-    Every job has an address, whatever its key. The address works with Back.
+    Every job has an address, whatever its key, and the address works with the browser's Back button.
 
-    Closing the job restores the view's address.
+    If the job is closed, the address is again that of the view.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
