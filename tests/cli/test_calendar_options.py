@@ -11,7 +11,7 @@ from years import YEAR
 
 def test_the_options_on_the_command_line(run):
     """
-    The options work with `set`, `change`, `schedule next`, `schedule list`, `export` and `import`.
+    The options for calendar rules work with `set`, `change`, `schedule next`, `schedule list`, `export` and `import`.
     """
     run(
         "set",

@@ -49,7 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    A service on SQLite is killed, paused and disconnected, and its jobs are refused by their receiver.
+    A service on SQLite is killed, paused, or cut off from its receiver.
 
     No job is lost, runs twice or runs early.
     """

@@ -82,7 +82,7 @@ def test_the_author_of_a_pause(run):
 
 def test_backfill(run):
     """
-    A backfill first counts the runs of an hour, and then sets them in two parts.
+    A backfill first counts the runs of an hour, and then sets a job for each run, in two parts.
 
     If the backfill is repeated, no job is set twice.
     """

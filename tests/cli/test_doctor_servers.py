@@ -24,9 +24,9 @@ ROWS = 12_000
 
 def found(url):
     """
-    Return the doctor's findings about the server of *url*.
+    Return the doctor's findings about the server of *url*, by the name of the check.
 
-    They are pairs, by the name of the check: whether the check has passed, and its text.
+    Each finding is a pair: whether the check has passed, and its text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor.server_findings(url)}
 

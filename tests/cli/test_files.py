@@ -87,9 +87,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_retried_is_exported_with_its_full_time():
     """
-    If a run waits for a retry, the job is exported with the full time until a run expires.
-
-    The time that the attempts have already used is not subtracted.
+    If a run waits for a retry, the job is exported with its whole time to expiry, not with the time that is left.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)

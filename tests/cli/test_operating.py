@@ -286,7 +286,7 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
 
 def findings_of(answer):
     """
-    Return whether each check has passed, and the text of the check.
+    Return whether each check has passed and its text, by the name of the check.
     """
     return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
 

@@ -28,16 +28,16 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return True if *instant* is in or after the hour that Berlin's clocks skip.
+    Return True if *instant* is in the hour after Berlin's clocks are set forward.
 
-    APScheduler and Celery may fire there for times that do not exist.
+    In this hour, APScheduler and Celery may run schedules for times that the clocks skip.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
 
 def is_lost(instant):
     """
-    Return True if *instant* is in the first hour of the day after the clocks change, where APScheduler 3 omits runs.
+    Return True if *instant* is in the first hour of the day after the change, in which APScheduler 3 omits runs.
     """
     return timedelta(hours=22) <= instant - change_day(instant) < timedelta(hours=23)
 

@@ -91,7 +91,9 @@ def test_the_variables_of_kubernetes(deploy, capsys):
 
 def test_compose(deploy):
     """
-    The compose file names an image that can be built, the right addresses and files for nginx, and all variables.
+    In the compose file, the image of a node can be built, and all variables are listed.
+
+    Nginx finds the nodes and its certificate.
     """
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]

@@ -100,7 +100,7 @@ def test_the_unit_is_hardened(unit):
 
 def test_the_unit_starts_serve(unit):
     """
-    The unit starts `tickwheel serve` with existing options, on loopback.
+    The unit starts `tickwheel serve` with existing options, on the loopback address.
     """
     words = unit["Service"]["ExecStart"].split()
     assert Path(words[0]).name == "tickwheel"

@@ -146,7 +146,7 @@ class Jobs(TransactionTestCase):
 
     def test_another_scheduler_for_a_test(self) -> None:
         """
-        `using` gives the handlers to another scheduler, for a test.
+        In a test, `using` replaces the scheduler by another one, which gets the handlers.
 
         The handlers then run in the thread that moves the clock.
         """
@@ -274,7 +274,7 @@ class Jobs(TransactionTestCase):
 
     def test_options_of_the_url(self) -> None:
         """
-        The setting `QUERY` has the options that are usually part of a store's URL.
+        The setting `QUERY` sets the options that are usually part of a store's URL.
         """
         other = type(jobs)()
         query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}

@@ -113,7 +113,7 @@ class Tasks(TransactionTestCase):
 
     def test_an_async_task_on_its_queue(self) -> None:
         """
-        Each queue is a handler, and a task may be async.
+        A queue of tasks is a handler of the scheduler, and a task may be async.
         """
         result = send.enqueue(["ada"])
         assert self.scheduler.list().jobs[0].handler == "django.tasks/mail"

@@ -39,7 +39,7 @@ def with_handler(jobs):
     """
     Register a handler.
 
-    Return a list that gets the names that the handler is called with, and an event that is set by a call.
+    Return a list, to which each call of the handler appends a name, and an event that a call sets.
     """
     greeted, called = [], threading.Event()
 
@@ -212,7 +212,9 @@ RULES = {
 
 def refusals(client):
     """
-    Send each of `RULES`, and return the different pairs of a status and whether the answer names the right field.
+    Send each of `RULES` to the application, and check the detail of the answers.
+
+    Return the different pairs of the status and whether the answer names the invalid field.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())

@@ -26,7 +26,7 @@ app = create_app()
 with app.app_context():
     jobs.scheduler.declare([Schedule("report", every="1d", handler="report")], manifest="shop")
 """
-"""An application that opens the store when it is loaded. With `--preload`, this is before the fork."""
+"""The code of an application that opens the store when it is loaded. With `--preload`, this is before the fork."""
 
 
 @pytest.mark.needs("os.fork")

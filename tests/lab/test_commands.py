@@ -40,7 +40,7 @@ def generated(run: Run) -> None:
 
 def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     """
-    Every design of a wheel that replays a generated trace has the same counts.
+    If all designs of wheels replay the same generated trace, their counts are equal.
     """
     generated(run)
     answer = run("replay", "trace.csv.gz", "--json")

@@ -165,7 +165,7 @@ def test_only_wheels_cascade(comparison: Comparison) -> None:
 
 def test_the_figures_are_json(comparison: Comparison) -> None:
     """
-    A comparison can be written as one JSON document, with the machine and a row for each case.
+    A comparison can be written as one JSON document, with a description of the machine and a row for each case.
     """
     document = json.loads(comparison.as_json())
     assert document["trace"] == "connections"

@@ -77,7 +77,9 @@ def test_a_request_without_an_answer_counts() -> None:
 
 def test_ranks() -> None:
     """
-    A percentile is the smallest value for which the given share of the values is not larger.
+    The 90th percentile of a thousand values is the 900th of them in ascending order.
+
+    If there are no values, all percentiles are zero.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)

@@ -76,7 +76,7 @@ def test_facts() -> None:
 
 def test_delays_too_short_for_a_tick() -> None:
     """
-    If the finest tick is coarse compared with the delays, the reasons for the advice do not claim the opposite.
+    If the finest tick is coarse compared with the delays, the advice does not call it fine enough.
     """
     advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
     assert advice.reasons == (

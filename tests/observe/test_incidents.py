@@ -634,7 +634,9 @@ def test_only_times_are_shortened():
 @all_incidents
 def test_the_alert_fires_and_no_other(records, name):
     """
-    Until long after the incident has ended, the alerts for its cause fire, and no unexpected alert fires.
+    The alerts for the cause of the incident fire.
+
+    From the beginning of the incident until long after its end, no unexpected alert fires.
     """
     record = records[name].result()
     fired = [labels for labels, _ in record.firings()]

@@ -200,9 +200,9 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker is exported with its queue, with its due time.
+    A job that waits for a worker is counted for its queue, and its due time is exported with the queue.
 
-    The next due time that is exported is that of the first job that can be fired.
+    It does not count for the next due time of the scheduler.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -237,9 +237,9 @@ def test_a_job_without_a_worker_in_its_own_millisecond():
 
 def test_jobs_that_wait_beside_a_pull_queue():
     """
-    If a handler runs as many jobs as it may, its overdue job is the next due job.
+    An overdue job may wait because its handler already runs as many jobs as it may. Its due time is the next due time.
 
-    An earlier job in a pull queue does not count.
+    A job in a pull queue does not count, even if it is due earlier.
     """
     begun, end = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:

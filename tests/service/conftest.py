@@ -71,7 +71,7 @@ class Live:
 
 class Server:
     """
-    One `tickwheel serve`, and a client for it.
+    A running `tickwheel serve`, with methods that send requests to it.
     """
 
     def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
@@ -210,7 +210,7 @@ def start(tmp_path) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def deployment() -> Any:
     """
-    Return the module that reads `deploy/`.
+    Return the module that reads the files in `deploy/`.
     """
     pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
     import deployment  # noqa: PLC0415  it needs PyYAML

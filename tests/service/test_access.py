@@ -29,7 +29,9 @@ def guarded(tmp_path_factory, server):
 
 def status_of(server, method: str, path: str, body, token: str | None) -> int:
     """
-    Return only the status of the answer, because the live stream does not end.
+    Send a request, and return only the status of the answer.
+
+    The body is not read, because the live stream does not end.
     """
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     if path != "/v1/live":
@@ -42,9 +44,9 @@ def status_of(server, method: str, path: str, body, token: str | None) -> int:
 
 def test_every_operation_with_every_token(document, bodies, guarded):
     """
-    Without a valid token every operation returns 401.
+    Without a valid token, every operation returns a 401.
 
-    With a read token, writes and internals return 403. All other requests succeed.
+    With a read token, operations that write or that are internal return a 403. All other requests succeed.
     """
     table = {}
     for path, methods in document["paths"].items():

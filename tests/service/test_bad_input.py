@@ -17,7 +17,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def check_problem(answer, status, name, *parts):
     """
-    Check that *answer* is the problem *name*.
+    Check that *answer* is a problem document of the type *name*.
 
     It must have a remedy, and its detail must contain all *parts*.
     """

@@ -32,7 +32,7 @@ FAR = {"do": "set", "delay": 3600, "target": "log"}
 
 def instant_of(text: str) -> datetime:
     """
-    Return the instant that an answer of the API contains as *text*.
+    Return the instant that the API has written as *text*.
     """
     return datetime.fromisoformat(text)
 
@@ -149,9 +149,9 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A dry run counts the jobs of a bulk change. The change is then made in parts, which a cursor connects.
+    A dry run counts the jobs of a bulk change. The change is then made in parts.
 
-    If all parts are sent again, no job is changed a second time.
+    The answer to each part has the cursor of the next part. If all parts are sent again, no job changes a second time.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")

@@ -58,7 +58,8 @@ def test_tasks(client, until):
     """
     A task of a client pulls jobs from the queue with the task's name.
 
-    The errors that a task raises have their usual effect. A payload that does not fit the task uses no attempt.
+    An error that the task raises has the same effect as in any scheduler. A payload that does not fit the task uses no
+    attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []

@@ -32,9 +32,7 @@ def end_of(child: int) -> int:
 
 def test_a_fork_while_a_thread_asks(client):
     """
-    A thread of the parent is about to send a request at the moment of the fork.
-
-    The child can still use its client.
+    If a thread of the parent is about to send a request at the moment of a fork, the child can still use its client.
     """
     transport = client._core._transport
     client.set("forked", delay=3600, target="log")

@@ -63,7 +63,7 @@ await client.DELETE("/v1/jobs/{key}", where);
 """
 TOKEN = "w" * 40
 MODULES = Path(sys.prefix, "clients", "node_modules")
-"""Folder of the Node.js modules, which make installs if npm is available."""
+"""Folder of the Node.js modules, which `make` installs if npm is available."""
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_the_records_of_a_dead_job(server):
     """
     The history of a dead job has both attempts with their errors, the newest first.
 
-    The next page begins before the number of the last record.
+    A further page begins before a given record number.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")

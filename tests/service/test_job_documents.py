@@ -66,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_field_of_a_set_that_is_a_column_is_exported():
     """
-    Each column that a request can set under the same name is in the export.
+    The export contains every column that a request can set by a field of the same name.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

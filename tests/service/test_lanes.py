@@ -22,7 +22,7 @@ def state(lane, **fields):
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows for one node per report, by the name of the lane.
+    Return the rows that the service computes from *reports* (one for each node), by the name of the lane.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -30,7 +30,7 @@ def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
 
 def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
     """
-    Return the rows for *nodes*, by the name of the lane.
+    Return the rows that the service computes from *nodes*, by the name of the lane.
     """
     return {row.lane: row for row in service_lanes.rows_of(nodes, minutes, aside, pauses, due or {}, now=now)}
 
@@ -176,7 +176,7 @@ def test_receivers(target, receiver, lane):
 
 def test_figures_of_firings():
     """
-    The figures of firings are the sums over the minutes of all nodes.
+    The figures of firings are the sums of the figures by minute of all nodes.
     """
     lateness = (1, 0, 4, *(0,) * (BUCKETS - 3))
     lane = LaneMinute("handler:mail", 5, 2, 1, lateness=lateness, late_max_ms=12.0)

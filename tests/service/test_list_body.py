@@ -182,7 +182,9 @@ def test_large_bodies_leave_the_loop(monkeypatch):
 )
 def test_a_payload_that_is_encoded_beforehand(payload, remedy):
     """
-    A payload that was encoded when the batch was decoded is accepted or refused by the same rules as any payload.
+    In a large batch, payloads are encoded in advance.
+
+    They are accepted or refused by the same rules as any other payload.
     """
     body = msgspec.json.encode({"items": [item(0, payload=payload)]}) + PAD
     encoded = asyncio.run(BATCH.decoded(body, 2 * ITEM_MAX)).items[0].payload

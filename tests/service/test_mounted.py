@@ -187,7 +187,7 @@ def test_the_applications_own_authentication(serve):
 
 def test_an_invalid_answer_of_authorize(serve):
     """
-    If `authorize` returns a value that is not a right, this is treated as an error in the program.
+    If `authorize` returns anything but "write", "read" or None, this is treated as an error in the program.
     """
     for answer in (True, 1, "admin", ""):
         with pytest.raises(ValueError, match="return 'write', 'read' or None"):
@@ -238,7 +238,7 @@ def test_the_jobs_of_an_integration():
 
 def test_an_object_without_a_scheduler():
     """
-    If an object has no scheduler, the page for it is refused when the application is made.
+    If the object for which the page is made is not an `AsyncScheduler`, an error is raised.
     """
     for wrong in (Scheduler("memory://"), "memory://", None):
         with pytest.raises(TypeError, match="pass an AsyncScheduler"):

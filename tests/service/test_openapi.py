@@ -50,7 +50,7 @@ BEYOND = {
     "pulls_extend": "note goes with progress alone",
 }
 """
-For some operations, a rule that OpenAPI cannot express. A valid request that violates this rule gets a 422.
+Rules that OpenAPI cannot express, by operation. A request that violates such a rule may be refused with a 422.
 
 Limits on the number of bytes in a text are not listed, because no text of such a length is generated.
 """

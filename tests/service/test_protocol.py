@@ -151,9 +151,7 @@ def test_truncated_body(server):
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
 def test_foreign_host_header(server, host):
     """
-    A Host header with an unknown name is refused.
-
-    Otherwise an attacker's DNS could point this name at the service.
+    A Host header with an unknown name is refused, because an attacker's DNS could point this name at the service.
     """
     check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
 

@@ -98,7 +98,7 @@ def test_runs_that_are_not_found(server):
 @pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
 def test_runs_are_computed_outside_the_loop(monkeypatch, path):
     """
-    Runs are computed in a different thread than the one that serves requests.
+    Runs are computed in a different thread from the one that serves requests.
     """
     threads = []
 
@@ -167,7 +167,7 @@ def test_when_a_rule_would_fire(server, query, runs):
 )
 def test_invalid_rules(server, query):
     """
-    If a rule cannot be read, or is missing, the error says so.
+    If a rule cannot be read, or is missing, the answer is a 422.
     """
     answer = server.ask("GET", f"/v1/schedules:next?{query}")
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")

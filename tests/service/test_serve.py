@@ -335,7 +335,7 @@ def test_bad_token_file(tmp_path, content, part):
 
 def test_the_timeout_of_all_handlers(start, tmp_path):
     """
-    `--handler-timeout` is the timeout of all handlers that do not set their own.
+    `--handler-timeout` is the timeout of all handlers that have no timeout of their own.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow", "--handler-timeout", "200ms")

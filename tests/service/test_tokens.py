@@ -311,7 +311,7 @@ def test_open_requests_end_with_their_token():
 
 async def answer_of(service: Service, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """
-    Return the status and body of the answer.
+    Send a request, and return the status and body of the answer.
 
     The client stays connected.
     """

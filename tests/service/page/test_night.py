@@ -36,7 +36,9 @@ return [...document.querySelectorAll("#hour table")].map((table) =>
 
 class Operator:
     """
-    Opens the page again for each question, and counts the clicks until the question is answered.
+    A user who opens the page again for each question.
+
+    The clicks until the question is answered are counted.
     """
 
     def __init__(self, page, server):

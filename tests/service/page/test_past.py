@@ -23,7 +23,7 @@ TRIES = [
 
 def test_history(server, page):
     """
-    The dialog of a job shows each attempt with its error, its traceback and a link to its trace.
+    The dialog of a job shows each attempt with its error, its traceback and the id of its trace.
 
     It also shows attempts of earlier generations.
     """

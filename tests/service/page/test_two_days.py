@@ -1,5 +1,5 @@
 """
-The past in the river, for which there are no dots: the figures of all nodes, by minute or quarter of an hour.
+The earlier part of the river, which has no dots: the figures of all nodes, by minute or by quarter of an hour.
 
 Events such as the death of a node are marked there.
 """

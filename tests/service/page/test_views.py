@@ -136,9 +136,7 @@ def test_schedules(server, page):
 
 def test_fleet_of_one(server, page):
     """
-    The fleet view shows the shard of a SQLite file in its owner's lane.
-
-    It shows the speed of the store's commits.
+    The fleet view shows the shard of a SQLite file in the row of its owner, and the speed of the store's commits.
     """
     open_view(page, server, "fleet")
     page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
