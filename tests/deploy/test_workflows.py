@@ -120,9 +120,9 @@ def test_no_secret_and_no_needless_right(name):
 
 def test_all_tests_run_each_night_and_before_a_release():
     """
-    A push runs the quick tests.
+    A push runs only the quick tests, and a release runs all tests.
 
-    The nightly run and a release run all tests, the proofs and the tests with shifted dates.
+    The nightly run also runs the proofs and the tests with shifted dates.
     """
     assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
     assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
