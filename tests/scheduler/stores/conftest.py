@@ -1,5 +1,5 @@
 """
-Fixtures of the tests of stores: stores on one SQLite file, or in one database.
+Fixtures of the tests of stores: several store objects on one SQLite file or in one database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE 
 @pytest.fixture
 def rows_read(monkeypatch):
     """
-    Return a function whose list gets the number of jobs read, for each later commit of a cursor's transaction.
+    Return a function that starts to record the jobs that queries read.
+
+    The function returns a list. Each transaction of a cursor then adds the number of jobs read so far in its session.
     """
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -73,9 +75,9 @@ def clock():
 @pytest.fixture
 def weighed(monkeypatch):
     """
-    Return a list to which each commit appends its weight.
+    Return a list to which each commit of a SQLite store appends its weight, which counts towards the next checkpoint.
 
-    Stores that get an owner from now on start no checkpoint thread.
+    Stores that become owners during the test start no checkpoint thread.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)
@@ -135,9 +137,9 @@ NOBODY = 65534
 @pytest.fixture
 def own_as_nobody():
     """
-    Return a function that lets an unprivileged user open a file and set a thousand jobs in it.
+    Return a function that runs a process of an unprivileged user.
 
-    The function returns the output of the user's process.
+    The process opens a file and sets a thousand jobs in it. The function returns the output of the process.
     """
 
     def own(path):

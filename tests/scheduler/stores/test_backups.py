@@ -44,7 +44,9 @@ def busy(url):
 
 def restored(url, before):
     """
-    Fire a job of a restored store, and check that the store has all jobs that were acknowledged *before* the backup.
+    Check that a restored store has all jobs in *before*, and fires a new job. Return the generation of the new job.
+
+    *before* has the generations of the jobs that were acknowledged before the backup.
     """
     is_fired = threading.Event()
     with Scheduler(url) as scheduler:

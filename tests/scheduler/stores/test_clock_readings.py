@@ -23,7 +23,7 @@ def instants_us():
     """
     Return instants in microseconds.
 
-    The first are just before, at and after the middle and the end of a millisecond. The others are random.
+    The first instants are close to the start, the middle or the end of a millisecond. The rest are random.
     """
     dice = random.Random(1)
     edges = [EPOCH_US + 1_000 * n + fraction for n in range(100) for fraction in FRACTIONS]
@@ -36,7 +36,7 @@ class Readings:
 
     def wall_ns(self):
         """
-        Return the wall time in nanoseconds, rounded up to the last nanosecond of its microsecond.
+        Return the wall time as the last nanosecond of the current microsecond.
         """
         return self.us * 1000 + 999
 

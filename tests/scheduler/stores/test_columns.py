@@ -1,7 +1,5 @@
 """
-One list declares the columns of a job.
-
-The statements are made from this list.
+One list declares the columns of a job, and all SQL statements take the columns from this list.
 """
 
 from __future__ import annotations
@@ -48,7 +46,9 @@ def names_columns(statement):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_statements_do_not_name_columns(path):
     """
-    A statement that lists columns of a job uses a macro, or has a comment with the reason for not using one.
+    No SQL statement lists columns of a job one by one, unless a comment in the statement gives the reason.
+
+    Other statements use a macro in place of the list.
     """
     statements = STATEMENT.findall(path.read_text("utf-8"))
     assert statements
@@ -57,7 +57,7 @@ def test_statements_do_not_name_columns(path):
 
 def test_lists_of_columns_are_found():
     """
-    The check in the test above recognises a list of columns in every form that occurs in statements.
+    The check in the test above detects a list of columns in every form that occurs in statements.
     """
     for text in (
         "SELECT key, generation, due_at, payload FROM tickwheel_job",
@@ -103,9 +103,9 @@ def test_no_macro_is_left():
 
 def test_tables_have_the_columns_and_defaults():
     """
-    A row inserted with only the columns of a plain job gets the defaults in all other columns.
-
     The tables have exactly the declared columns.
+
+    If a row is inserted with the columns of a plain job alone, the other columns get their defaults.
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _schema.migrate(connection, "url")
@@ -133,7 +133,9 @@ def test_tables_of_postgres_have_the_columns(postgres, database, open_database):
 
 def test_every_field_is_a_column_but_two():
     """
-    All fields of `Job` but two are columns, in the same order, with the defaults of a plain job.
+    Each field of `Job` except two is a column, and the columns have the order of the fields.
+
+    The default of a column is the value of the field in a plain job.
     """
     assert [field.name for field in fields(model.Job)] == [*columns.NAMES, *columns.UNSTORED]
     assert {*columns.PLAIN, *columns.DEFAULTS} == {*columns.NAMES}
@@ -144,9 +146,9 @@ def test_every_field_is_a_column_but_two():
 @pytest.mark.parametrize("column", columns.ALL, ids=lambda column: column.name)
 def test_a_row_holds_every_value(column):
     """
-    A job with a non-default value in one column is read back from its row unchanged.
+    A job is read back from its row unchanged, whichever column has a value other than its default.
 
-    A job counts as plain only if every plain job has the same value in that column.
+    The job then counts as plain only if plain jobs may differ in this column.
     """
     own = {
         "state": model.State.RUNNING,
@@ -214,7 +216,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 @pytest.mark.parametrize("name", ["set_new", "set_one"])
 def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    Each statement for plain set requests reads exactly the columns that such a request may have.
+    Each statement for plain set requests writes exactly the columns that a plain set request may fill.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -223,7 +225,9 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_that_asks_for_more_is_not_plain(field):
     """
-    A set request counts as plain only if none of its other fields has an effect on a key without a job.
+    A set request is plain if its options would have no effect on a key without a job.
+
+    Any other option makes the request not plain.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

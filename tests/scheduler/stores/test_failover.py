@@ -1,5 +1,5 @@
 """
-After a failover to a standby that lagged behind, no number that was given out before is used again.
+After a failover to a standby that lagged behind, no generation or epoch is given out twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.jobs import model
 from tickwheel.stores import open_store
 
 LOST = 80
-"""Number of writes that the standby lacks: more than a sequence logs in advance."""
+"""Number of writes that the standby lacks. It exceeds the numbers that a PostgreSQL sequence logs in advance."""
 
 
 class RedisPair:
@@ -73,9 +73,9 @@ def write(store, name, count, until):
 
 def test_no_number_is_given_out_twice(pair, until):
     """
-    Generations and epochs that only a lost primary knew are not given out again.
+    Generations and epochs that only the lost primary knew are not given out again.
 
-    The leases of the lost primary have ended.
+    Leases that only the lost primary knew are no longer valid.
     """
     store = open_store(f"{pair.url}shards=3")
     epochs = [lease.epoch for lease in store.acquire("first")]

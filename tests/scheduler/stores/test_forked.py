@@ -1,5 +1,5 @@
 """
-A scheduler opened before a fork: the child can neither use nor harm its parent's store.
+A scheduler is opened before a fork, and the child process can neither use nor harm the store of its parent.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def url(request, tmp_path):
 @pytest.mark.parametrize("story", [REFUSED, STOPPED, ENDED, DROPPED], ids=["refused", "stopped", "ended", "dropped"])
 def test_a_child_leaves_the_parents_connections_alone(url, state, story):
     """
-    Calls in the child raise an error.
+    In a forked child, calls on the parent's scheduler raise an error.
 
-    A stop, an exit or a garbage collection in the child does not affect the parent's connections.
+    If the child stops the scheduler, exits or deletes it, the parent's connections still work.
     """
     command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
@@ -142,9 +142,9 @@ scheduler.stop()
 
 def test_a_fork_while_another_thread_starts():
     """
-    During the fork, another thread of the parent holds a lock.
+    A fork takes place while another thread of the parent holds a lock of the scheduler.
 
-    A stop in the child does not wait for that lock.
+    Stopping the scheduler in the child does not wait for that lock.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)

@@ -82,9 +82,9 @@ def where(leases, store):
 
 def test_jobs_stay_where_they_are(make):
     """
-    A store has the largest number of shards that was ever requested.
+    A store keeps the largest number of shards that was ever requested.
 
-    Jobs that already wait stay in their shards, and new jobs use all shards.
+    Pending jobs stay in their shards, and new jobs use all shards.
     """
     store = make(3)
     jobs = set_jobs(store, "old")
@@ -204,7 +204,7 @@ def test_a_node_is_killed_while_the_store_grows(make, address, until):
 
 def test_a_store_that_has_grown_can_be_moved(make, tmp_path):
     """
-    A migration also moves jobs that are in another shard than new jobs with their keys would be.
+    A migration also moves jobs that were set before the store got more shards, and so are still in their old shards.
     """
     jobs = set_jobs(make(3), "old")
     source, target = make(8), make_store(f"sqlite:///{tmp_path}/jobs.db")

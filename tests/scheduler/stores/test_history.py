@@ -115,7 +115,9 @@ def test_a_success_costs_no_statement(tmp_path):
 
 def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatch):
     """
-    In PostgreSQL a batch takes one statement more if it has any records for the history, whatever their number.
+    A batch of acknowledgements without history records runs no statement on PostgreSQL's history table.
+
+    A batch with history records runs one such statement, however many records it has.
     """
     psycopg = pytest.importorskip("psycopg")
     statements, execute, send = [], psycopg.Connection.execute, Prepared.send

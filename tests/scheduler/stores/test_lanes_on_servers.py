@@ -104,9 +104,9 @@ def test_explained_by_another_node(server_url, make, until):
 
 def test_takeovers_beside_a_crowd(server_url, make, record, until):
     """
-    One lane is full.
+    If one lane is full, a second node that takes over some shards still runs the jobs of other lanes.
 
-    Its jobs and those of other lanes run at a node that takes over some shards, and later at the last remaining node.
+    After the first node stops, the second node runs all jobs of the full lane.
     """
     go_on, nodes = threading.Event(), []
 

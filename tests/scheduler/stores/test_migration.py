@@ -132,16 +132,16 @@ def fill_paused(store):
 
 def is_due(job):
     """
-    Return True if `fire` fires *job*.
+    Return True if the function `fire` would fire *job*.
     """
     return job.due_at < FAR and job.pause is None
 
 
 def owned(store, owner="filler"):
     """
-    Return the leases on all shards.
+    Acquire the leases on all shards for *owner*, and return them.
 
-    The leases of a killed owner must expire first.
+    The function waits until the leases of a killed owner have expired.
     """
     shards = {store.shard_of(str(i)) for i in range(2_000)}
     give_up = time.monotonic() + PATIENCE_S
@@ -218,9 +218,9 @@ def test_all_is_moved(stores):
 )
 def test_manifests_are_moved(stores):
     """
-    Jobs arrive in their manifests.
+    Jobs that belong to a manifest still belong to it after the move.
 
-    The target copies the records of manifests that it lacks from the source.
+    If the target has no record of a manifest, the migration copies the record from the source.
     """
     source, target, *urls = stores
     series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
@@ -272,9 +272,9 @@ def test_more_shards(new_url, kind):
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
     """
-    After a kill at any step, both stores fire jobs before the migration is resumed.
+    A migration is killed at a step. Before the migration is resumed, both stores fire their due jobs.
 
-    Each job fires once, and the jobs that have not fired are moved.
+    Each due job fires exactly once, and all other jobs are moved.
     """
     source, target, *urls = stores
     before = fill(source)
@@ -293,7 +293,9 @@ def test_killed_between_steps(stores, step):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_pauses_outlast_every_break(stores):
     """
-    A migration that is interrupted after each step in turn and restarted moves all pauses with time, author and reason.
+    A migration moves all pauses with their time, author and reason.
+
+    In the test, the migration is interrupted after each step, and restarted each time.
     """
     source, target, _, _ = stores
     before = {key: as_moved(job) for key, job in fill_paused(source).items()}
@@ -322,7 +324,9 @@ def test_a_half_moved_job_of_an_earlier_version(stores):
 
 class Parking:
     """
-    A store that changes its writes as a test requires, once a migration starts to park (reserve) jobs.
+    Wraps a store, and changes each batch of writes by which a migration parks (reserves) jobs.
+
+    The test gives the function that changes a write.
     """
 
     def __init__(self, store, change):
@@ -334,7 +338,7 @@ class Parking:
 
     def apply(self, writes):
         """
-        Apply the changed form of *writes*.
+        Apply *writes*, changed if they park jobs.
         """
         is_parking = any(isinstance(write, model.Begin) for write in writes)
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
@@ -554,9 +558,9 @@ def test_one_store_under_two_names(stores):
 
 def test_another_migration_is_left_alone(stores, new_url):
     """
-    Jobs on their way to a third store are reported.
+    A migration reports jobs that an unfinished migration to a third store has begun to move, and leaves them alone.
 
-    They wait until their own migration continues.
+    These jobs are moved when the first migration is resumed.
     """
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))

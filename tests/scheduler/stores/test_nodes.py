@@ -206,7 +206,7 @@ def set_clock_back(request, address):
 
 def test_a_clock_that_was_set_back(make, until, set_clock_back):
     """
-    If the server's clock is set back, a lease granted before still expires within its length.
+    If the server's clock is set back, a lease that was granted before still expires after at most its length.
 
     A living node keeps its lease.
     """
@@ -248,7 +248,7 @@ def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
 
 def test_a_set_after_the_lease_has_expired(make, until):
     """
-    If a node whose lease has expired without its knowledge sets a job, the shard's new owner learns of the job.
+    If a node sets a job after its lease has expired unnoticed, the new owner of the shard learns of the job.
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")

@@ -1,5 +1,5 @@
 """
-Stored answers to repeatable requests expire.
+The stored answers of requests with an idempotency key expire.
 
 Expired answers are deleted a few at a time.
 """

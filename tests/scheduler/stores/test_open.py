@@ -14,7 +14,7 @@ from tickwheel.stores.sqlite import SqliteStore
 
 def test_memory():
     """
-    memory:// is an open store in memory.
+    The URL memory:// opens a store in memory.
     """
     store = open_store("memory://")
     assert isinstance(store, MemoryStore)
@@ -94,7 +94,7 @@ def test_sqlite_options(tmp_path):
 )
 def test_wrong_urls(url, message, tmp_path, monkeypatch):
     """
-    For a URL that names no store, the error has the fault and the remedy.
+    If a URL does not name a store, the error states the fault and the remedy.
 
     No file is created.
     """

@@ -20,7 +20,9 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 NUMBERS = itertools.count()
 PATIENCE_S = 300.0
 INSTANTS, JOBS_EACH = 50, 50
-"""Numbers for four races of 2,500 jobs in each store that other processes can reach."""
+"""Number of due times in each race, and number of jobs with each due time.
+
+A store that several processes can share runs four races of 2,500 jobs."""
 
 
 @pytest.fixture
@@ -137,7 +139,9 @@ def test_race(url, owner, begin, is_same, is_busy):
 
 def is_overtaken(times, key, generation, facts):
     """
-    Return True if the older generation of *key* started after its withdrawal or replacement was answered.
+    Return True if an old generation of *key* started although the caller's answer excluded this.
+
+    *facts* has the caller's answer and its time, and *times* has the start times by key and generation.
     """
     outcome, _, answered_at = facts
     started = times.get((key, generation), [])
@@ -149,7 +153,7 @@ def is_overtaken(times, key, generation, facts):
 @pytest.fixture
 def begin():
     """
-    Return a function that starts a process. The process waits for its plan.
+    Return a function that starts a child process, which waits for a list of steps on its standard input.
 
     The fixture stops the process at the end.
     """
@@ -172,7 +176,7 @@ def begin():
 
 def end_child(child, steps):
     """
-    Send its plan to the child process, and return the answers of the child.
+    Send the list *steps* to the child process, wait until the process ends, and return its answers.
     """
     told, _ = child.communicate(json.dumps(steps) + "\n", timeout=PATIENCE_S)
     assert child.returncode == 0

@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 class PooledTests:
     """
-    Makes stores, each in its own database, whose connections all share two sessions of the server.
+    Makes stores, each in its own database. The connections of all stores share two sessions of the server.
     """
 
     shards = 1
@@ -98,9 +98,9 @@ def test_a_pooler_that_drops_settings(make_pgbouncer, database):
 
 def test_settings_come_with_each_transaction(pooler, database):
     """
-    The settings of a session apply only within each transaction.
+    With `pooler=transaction`, the store's settings apply within each of its transactions.
 
-    No setting remains for the pooler's next client.
+    No setting is left in the session for the pooler's next client.
     """
     store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")

@@ -1,5 +1,5 @@
 """
-The lists of begun jobs on PostgreSQL.
+The lists of claimed jobs that each owner keeps in PostgreSQL.
 
 With these lists, a takeover finds the running jobs and reads no other job.
 """
@@ -53,7 +53,7 @@ def expire(postgres, database):
 
 def unlisted(postgres, database):
     """
-    Return the keys of the running jobs that are in no list.
+    Return the keys of the running jobs that no list of claimed jobs contains.
     """
     found = "SELECT key FROM tickwheel_job WHERE state = 1 AND key NOT IN (SELECT unnest(keys) FROM tickwheel_begun)"
     return postgres.execute(found, database)
@@ -127,9 +127,9 @@ def test_released_jobs_are_found(postgres, database):
 
 def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database):
     """
-    If a running job is locked during a takeover, it is listed as the new owner's.
+    If a running job is locked during a takeover, the takeover adds the job to the new owner's list of claimed jobs.
 
-    So the owner after that recovers it.
+    The next takeover then recovers the job.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as first, closing(open_store(url)) as second, closing(open_store(url)) as third:
@@ -151,7 +151,9 @@ def test_jobs_that_stay_locked_are_found_by_the_next_takeover(postgres, database
 @pytest.mark.parametrize("seed", range(3))
 def test_every_running_job_is_listed(postgres, database, monkeypatch, seed):
     """
-    Every running job is in a list, even if claims, acknowledgements and cancels fail or have an unknown outcome.
+    Every running job is in a list of claimed jobs, even if claims, acknowledgements and cancels fail.
+
+    This also holds if the outcome of such a write is unknown.
     """
     chance = random.Random(seed)
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
@@ -200,7 +202,7 @@ def lists(clock):
 
 def write(lists, begun=(), ended=()):
     """
-    Record a transaction in *lists*, and return its slot.
+    Record a transaction in *lists*, and return the number of the list that it used.
     """
     with lists.writing() as entry:
         entry.begun, entry.ended = begun, ended
@@ -209,7 +211,7 @@ def write(lists, begun=(), ended=()):
 
 def fail(lists, begun):
     """
-    Record a transaction with an unknown outcome in *lists*, and return its slot.
+    Record a transaction with an unknown outcome in *lists*, and return the number of the list that it used.
     """
     with suppress(OSError), lists.writing() as entry:
         entry.begun = begun
@@ -219,7 +221,7 @@ def fail(lists, begun):
 
 def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
     """
-    A slot is not used for another transaction while one of its jobs runs.
+    A list of claimed jobs is reused for another transaction once all its jobs have ended, and not before.
     """
     assert write(lists, [1, 2]) == 0
     assert write(lists, [3], [1]) == 1
@@ -231,9 +233,9 @@ def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
 
 def test_a_rejected_claim_frees_its_slot(lists):
     """
-    If a claim is rejected, its slot is free at once.
+    If a claim is rejected, the list that was meant for it is free at once.
 
-    The job stays in the slot that listed it before.
+    The job stays in the list that already contained it.
     """
     assert write(lists, [1]) == 0
     assert fail(lists, ()) == 1
@@ -243,9 +245,9 @@ def test_a_rejected_claim_frees_its_slot(lists):
 
 def test_an_unknown_claim_is_listed_until_the_server_is_asked(lists, clock):
     """
-    A claim has an unknown outcome.
+    If a claim has an unknown outcome, its jobs stay in a list of claimed jobs.
 
-    After a minute the server is asked, and jobs that do not run leave their slot.
+    After a minute, the server is asked which of these jobs run. Jobs that do not run are removed from the list.
     """
     assert fail(lists, [1, 2]) == 0
     assert lists.doubtful() == {}
@@ -260,9 +262,9 @@ def test_an_unknown_claim_is_listed_until_the_server_is_asked(lists, clock):
 
 def test_withdrawn_jobs_are_noticed(lists):
     """
-    If many slots are in use, the server is asked which jobs run.
+    If many lists of claimed jobs are in use, the server is asked which jobs run.
 
-    A slot whose jobs have all ended is used again.
+    A list whose jobs have all ended is then reused.
     """
     slots = [write(lists, [generation]) for generation in range(32)]
     asked = lists.doubtful()
@@ -274,7 +276,7 @@ def test_withdrawn_jobs_are_noticed(lists):
 
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
-    If a slot gets new jobs while the server is asked about the slot's old jobs, the slot keeps the new jobs.
+    If a list of claimed jobs gets new jobs while the server is asked about its old jobs, the list keeps the new jobs.
 
     This holds even if old and new jobs have the same generation.
     """

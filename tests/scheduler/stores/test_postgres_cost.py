@@ -148,9 +148,7 @@ def test_statements_are_planned_only_at_first(postgres, database):
 )
 def test_a_repeated_page_goes_by_an_index(postgres, database, rows_read, filters):
     """
-    Each filter of a list has an index.
-
-    A query for a list still uses this index after many executions.
+    A query for a page of jobs uses the index of its filter, even after many executions.
     """
     with filled(postgres, database), closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         read = rows_read()
@@ -254,7 +252,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
 )
 def test_statistics_of_another_moment(session, statement, state, past):
     """
-    Bulk writes find each job by its index position, even if the server's statistics are older than the jobs.
+    Bulk writes find each job through an index, even if the server's statistics are older than the jobs.
     """
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
     if statement in {"begin_jobs", "end_jobs"}:

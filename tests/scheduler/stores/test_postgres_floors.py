@@ -1,5 +1,5 @@
 """
-Low watermarks. Earlier scans have shown that no pending job is due before the watermark.
+Low watermarks on PostgreSQL. A watermark is a time before which no pending job of a shard is due.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def of(floors, *shards):
 
 def learn(floors, *firsts):
     """
-    Record in *floors* a scan of everything up to now.
+    Record a finished scan in *floors*.
 
-    The scan found these due times as the first pending ones.
+    *firsts* has the first pending due time that the scan found in each shard.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 
@@ -69,7 +69,7 @@ def test_lowered(floors):
 
 def test_forgotten(floors, clock):
     """
-    After a minute, or if anything is uncertain, the watermarks are forgotten and a scan starts from the beginning.
+    The watermarks are forgotten after a minute, and after an error. The next scan then reads from the beginning.
     """
     learn(floors, (0, 5))
     clock.advance(50)

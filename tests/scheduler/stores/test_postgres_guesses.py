@@ -59,7 +59,7 @@ def set_all(store, keys):
 
 def test_a_right_guess(make):
     """
-    If the guess is right, every field of a new job is stored as in the answer.
+    If the guess is right, the stored job equals the job in the answer, in every field.
     """
     store = make()
     answers = store.apply([model.Set(job) for job in JOBS])
@@ -210,7 +210,7 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    For a plain set request, the answer and the table have the fields that the rules give a new job.
+    The answer to a plain set request, and the stored job, are those that the rules of all stores prescribe.
 
     This holds even if the due time is relative.
     """
@@ -228,9 +228,9 @@ def test_plain_sets_are_answered_by_the_rules(make, counted_from):
 
 def made_of(store, epoch):
     """
-    Make jobs of all kinds that a move or a cancel may meet, and return their keys.
+    Set jobs in every state in which a move or a cancel may find them.
 
-    The first jobs are plain.
+    Return the keys of the plain jobs, and the keys of the other jobs.
     """
     plain = [
         model.Job("plain", 0, 100),
@@ -309,9 +309,9 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
 
 def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
-    A move may have to wait for another write, whose generation was drawn after the generation of the move.
+    If a move waits for another write to the same job, that write may get a higher generation than the move drew.
 
-    The move then gets a new generation.
+    The move then draws a new generation.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         store.acquire("owner")
@@ -334,7 +334,9 @@ def test_a_move_keeps_the_order_of_generations(postgres, database):
 
 def names_of(monkeypatch):
     """
-    Return a list to which the name of each statement that is a whole transaction is added.
+    Return a list of statement names.
+
+    Each statement that forms a whole transaction appends its name to the list.
     """
     names, execute = [], Prepared.execute
 
@@ -365,7 +367,7 @@ def unlisted(postgres, database):
 
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
-    A batch of set requests is one statement, and so is a batch of acknowledgements and claims.
+    A batch of set requests is one statement. A batch of acknowledgements and claims is also one statement.
 
     The stored counts match the jobs.
     """
@@ -432,7 +434,7 @@ def test_a_firing_after_a_takeover_is_refused(postgres, database):
 
 def test_counts_of_sessions_are_gathered(postgres, database):
     """
-    At the next renewal, the counts of the sessions are added to the shared rows.
+    Each session counts jobs in rows of its own. At the next renewal, these counts are added to the shared rows.
 
     The totals stay the same.
     """

@@ -32,7 +32,7 @@ COUNTED = "UPDATE tickwheel_count SET pending = pending + 1 WHERE slot = 0"
 @pytest.fixture
 def asked(monkeypatch):
     """
-    Return a counter of statements by name, and of the rows that searches for jobs returned.
+    Return a counter of executed statements by name. Its item "rows" counts the rows that searches for jobs returned.
 
     The store searches more often than by default.
     """
@@ -102,7 +102,9 @@ def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
 @pytest.fixture
 def changes(postgres, database):
     """
-    Return a check that a call changes the version of a store if the call changes any job or scope.
+    Return a function that makes a call on a store.
+
+    The function checks that the store's version changes exactly if the call changes a job or a paused scope.
     """
 
     def check(store, call, *, is_change=True):

@@ -102,9 +102,9 @@ def test_owners_of_other_shards_do_not_scan(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_an_owner_reads(make, postgres, database, sent, is_heard):
     """
-    An owner reads a payload that names one of its shards, or unroutable jobs.
+    An owner acts on a payload that names one of its shards, or that announces unroutable jobs.
 
-    It also reads the empty payload of older nodes.
+    It also acts on the empty payload of older nodes.
     """
     store = make("&shards=1")
     store.acquire("owner")
@@ -254,9 +254,9 @@ builtins.kept = Closing()
 
 def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
-    At the end of the interpreter, daemon threads have ended.
+    A close at the end of the interpreter, for example in a destructor, does not wait for the listening thread.
 
-    A close then, for example in a destructor, does not wait for the listening thread.
+    Daemon threads no longer run at that time.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)

@@ -227,9 +227,9 @@ def test_lost_connections(postgres, open_database, until):
 
 def test_lost_connections_that_waited(postgres, open_database):
     """
-    If the server has ended all idle sessions, the first call fails and closes all these sessions.
+    If the server has ended all idle sessions, the first call fails and closes all of them.
 
-    So no other call fails.
+    Later calls open new sessions and succeed.
     """
     store = open_database()
     with ExitStack() as lent:
@@ -271,7 +271,7 @@ def test_crash_of_the_server(postgres, open_database, until):
 
 def test_a_claim_between_two_leases(postgres, database, open_database):
     """
-    If an attempt begins after its owner's lease has expired, and before the next lease, the next owner recovers it.
+    An attempt may begin after the lease of its owner has expired. If another node then takes over, it recovers the job.
     """
     store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
@@ -336,9 +336,9 @@ def test_claims_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have expired can settle any number of retries of one job.
+    An owner whose lease may have expired can retry one job any number of times.
 
-    It leaves one note for each retry.
+    Each retry is recorded for the shard's owner as a change of the job.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
@@ -354,9 +354,9 @@ def test_retries_after_a_lease(open_database, monkeypatch):
 
 def test_what_a_server_may_lose(open_database, make_postgres):
     """
-    If a server waits for its disk, no acknowledged write is lost.
+    If a server flushes each commit to its disk, no acknowledged write is lost.
 
-    If the server does not wait, the store states the possible loss and the remedy.
+    Otherwise the store reports which writes may be lost, and names the remedy.
     """
     assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")

@@ -20,7 +20,7 @@ def test_session_options_of_the_url(postgres, database, open_database, until):
     """
     The session options in the URL apply, except for options that the store sets itself, such as `jit`.
 
-    Its tables are in the schema that `search_path` names, and owners are notified of writes to these tables.
+    The store's tables are in the schema that `search_path` names, and owners are notified of writes to these tables.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     plain = open_database()

@@ -48,9 +48,7 @@ SELECT i %% {shards}, i, i, 1, md5(i::text), {ever} FROM generate_series(%s::int
 
 def running(rows):
     """
-    Return the number of the last running job.
-
-    `fill` makes the jobs from 1 to this number run.
+    Return the number of running jobs in a store of *rows* jobs. The first jobs are the running ones.
     """
     return rows // 10
 
@@ -61,7 +59,7 @@ def key_of(number):
 
 def firing(first):
     """
-    Return the columns of a batch of jobs from number *first* on: shards, due times and generations.
+    Return the columns of a batch of jobs that begins with number *first*: their shards, due times and generations.
     """
     numbers = [i for i in range(first, first + 2 * BATCH) if i % 40 not in {1, 2, 3}][:BATCH]
     return [i % SHARDS for i in numbers], numbers, numbers
@@ -69,7 +67,7 @@ def firing(first):
 
 def values_of(rows):
     """
-    Return the parameter values of each statement on a store of *rows* rows.
+    Return the values of each statement's parameters for a store with *rows* rows.
     """
     middle = rows // 2
     shards, dues, generations = firing(middle)
@@ -334,9 +332,9 @@ def forget_statistics(connection, reltuples):
 
 def set_statistics(connection, state, rows):
     """
-    Bring the server into *state*, one of the `STATES`.
+    Give the server the statistics of *state*, one of `STATES`.
 
-    The states are set in order, and the rows exist from the first state on.
+    The function is called for the states in order. The first call also creates the rows.
     """
     if state == "small":
         fill(connection, 1, 100)
@@ -387,7 +385,7 @@ def cost_of(connection, text, values):
 
 def rows_in(plan):
     """
-    Return the number of rows that the nodes of a plan read.
+    Return the number of rows that all nodes of *plan* read together.
     """
     own = sum(plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter"))
     return own * plan["Actual Loops"] + sum(map(rows_in, plan.get("Plans", ())))
@@ -418,9 +416,9 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state, a statement touches at most three times as many pages as in its best state, plus a hundred.
+    In each state of the statistics, a statement touches few more pages than in its best state.
 
-    The same limit holds for the rows that it reads.
+    The limit is three times as many and a hundred more. A similar limit holds for the rows that the statement reads.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:
@@ -436,7 +434,9 @@ def test_statistics_change_no_cost(connection, rows):
 
 def is_dear(costs, margin):
     """
-    Return True if one of *costs* exceeds three times another one plus *margin*, in pages or in rows.
+    Return True if the highest of *costs* exceeds three times the lowest plus a margin.
+
+    Pages and rows are compared separately. The margin for rows is ten times *margin*.
     """
     pages, looked_at = zip(*costs, strict=True)
     return max(pages) > 3 * min(pages) + margin or max(looked_at) > 3 * min(looked_at) + 10 * margin

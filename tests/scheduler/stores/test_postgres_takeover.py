@@ -24,9 +24,9 @@ EVER = 2**63 - 1
 @pytest.fixture
 def left(postgres, database, open_database):
     """
-    Return two stores and a connection.
+    Return two stores and a connection that can lock rows.
 
-    The first store owned one shard, and left three running jobs and a note there.
+    The first store's lease on its only shard has expired. Three jobs run there, and a new job has been announced.
     """
     first, second = open_database("&shards=1"), open_database("&shards=1")
     (lease,) = first.acquire("first")
@@ -46,9 +46,9 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    If the rows of jobs are locked during a takeover, the first renewal after that recovers them.
+    If running jobs are locked during a takeover, the first renewal after the locks end recovers these jobs.
 
-    It also notifies the owner.
+    The renewal also notifies the new owner.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -77,7 +77,7 @@ def test_locked_jobs_are_rescued_later(left, paused):
 
 def test_locked_notes_are_left(left):
     """
-    If a former owner has locked some notes, the next owner does not wait for them.
+    Rows that announce changed jobs may be locked by a former owner. The next owner does not wait for these rows.
     """
     first, second, other = left
     other.execute("DELETE FROM tickwheel_note")
@@ -91,7 +91,9 @@ def test_locked_notes_are_left(left):
 
 def test_notes_of_one_scan_are_limited(open_database, monkeypatch):
     """
-    One scan reads a limited number of notes, and reports whether more notes remain.
+    One scan reads a limited number of the rows that announce changed jobs.
+
+    The scan reports whether more such rows remain.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -110,9 +112,9 @@ def test_notes_of_one_scan_are_limited(open_database, monkeypatch):
 
 def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
     """
-    Each scan also takes the newest notes of a shard.
+    Each scan also takes the newest announcements of changed jobs in a shard.
 
-    Otherwise a new note would wait behind a million old notes, which were written while the shard had no owner.
+    Otherwise a new one would wait behind a million old announcements, written while the shard had no owner.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -176,7 +178,7 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_without_a_subscription_keeps_its_leases(postgres, database, open_database):
     """
-    An owner that lost its subscription keeps its leases.
+    An owner that lost its subscription to notifications keeps its leases.
 
     After its next renewal, other nodes must wait until these leases expire.
     """
@@ -190,7 +192,7 @@ def test_an_owner_without_a_subscription_keeps_its_leases(postgres, database, op
 
 def test_a_takeover_deletes_few_of_many_notes(postgres, database, open_database):
     """
-    However many notes clients have left, a takeover deletes at most 10,000 of them in all shards together.
+    However many announcements of changed jobs clients have left, a takeover deletes at most 10,000 of them.
     """
     store = open_database("&shards=4&lease_s=60")
     notes = (

@@ -1,7 +1,7 @@
 """
-The driver waits with these functions.
+The functions with which the store waits for a connection of the PostgreSQL driver.
 
-They return a descriptor's events as numbers of `selectors`.
+They report events by the numbers of the module `selectors`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ends():
 
 def test_events(ready, ends):
     """
-    A wait returns those of the requested events that occurred, and 0 at the timeout.
+    A wait returns the requested events that have occurred, or 0 if none occurs before the timeout.
     """
     here, there = ends
     assert [ready(here.fileno(), events, 0.0) for events in (EVENT_READ, EVENT_WRITE, BOTH)] == [
@@ -58,7 +58,7 @@ def test_a_full_pipe_and_a_hang_up(ready, ends):
     """
     A descriptor with a full buffer is not writable.
 
-    For a hang-up, the wait returns the same events as a selector.
+    If the other end hangs up, the wait returns the same events as a selector.
     """
     here, there = ends
     here.setblocking(False)

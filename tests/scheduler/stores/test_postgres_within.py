@@ -135,9 +135,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(url, conn, make, record, when):
     """
-    A process killed before its commit leaves neither its order nor its job.
+    If a process is killed before it commits its transaction, neither the caller's row nor the job exists.
 
-    A process killed after the commit leaves both.
+    If the process is killed after the commit, both exist.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -192,7 +192,7 @@ def test_a_signal_in_the_middle_of_a_write(client, url, conn):
 
 class Shouting(psycopg.adapt.Loader):
     """
-    A loader that adds an exclamation mark to each text.
+    A loader of psycopg that adds an exclamation mark to each text.
     """
 
     def load(self, data):

@@ -1,5 +1,7 @@
 """
-Recurring jobs on server stores, by the servers' clocks: long, late and failed runs, and the end of a series.
+Recurring jobs on server stores: long, late and failed runs, and the end of a series.
+
+Due times are counted by the servers' clocks.
 """
 
 from __future__ import annotations
@@ -113,9 +115,9 @@ def test_skip_with_grace(server_url, make, events, until):
 
 def test_all_after_a_failed_run(server_url, make, events):
     """
-    With `all`, due times pass while an earlier run is retried.
+    With misfire="all", a series misses no due time while an earlier run is retried.
 
-    Each of them gets its own run, with its own due time.
+    Each due time that passes during the retry gets its own run.
     """
     scheduler = make(server_url)
     told, outcomes = events(scheduler), iter((ValueError("no"), None, None, None, None))

@@ -83,7 +83,7 @@ class TestPartitionedRedisStore(RedisTests, StoreSuite):
     partitions = 3
 
     test_pruned_by_number = None
-    """Disabled: each partition keeps its own share."""
+    """Disabled: each partition keeps its own number of history records."""
 
 
 class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
@@ -117,7 +117,7 @@ class TestSharedRedisStore(RedisTests, SharedStoreSuite):
 
 def test_unix_socket(redis_server):
     """
-    A URL can name the server's Unix socket.
+    A URL can name the Unix socket of the Redis server.
     """
     store = open_store(f"unix://{redis_server.folder}/socket?db=3")
     assert isinstance(store, RedisStore)
@@ -129,9 +129,7 @@ def test_unix_socket(redis_server):
 
 def test_dead_of_a_former_version(redis_server):
     """
-    A former version did not record the order of dead jobs.
-
-    Such jobs are listed, too.
+    Dead jobs of a former version, which did not record their order, are listed like all others.
     """
     store = open_store(redis_server.url("?prefix=former"))
     jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]

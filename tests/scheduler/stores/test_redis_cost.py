@@ -37,7 +37,7 @@ def store(server):
 
 def look(store, limit):
     """
-    Scan for changes and for at most *limit* due jobs, before the first far job.
+    Scan a store for changed jobs and for at most *limit* due jobs. The scan ends before the first far job.
     """
     return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
 
@@ -77,7 +77,7 @@ def test_commands_of_a_scan(server, store, call, commands):
 
 def test_commands_of_a_batch(server, store):
     """
-    A thousand jobs are set, begun and settled in a few commands, not in thousands.
+    Setting, claiming and settling a thousand jobs takes a few commands, not thousands.
     """
     (lease,) = store.renew("owner")
     writes = [model.Set(model.Job(f"job {i}", 0, i)) for i in range(1_000)]
@@ -93,7 +93,7 @@ def test_commands_of_a_batch(server, store):
 
 def test_a_success_costs_no_command_on_the_history(server):
     """
-    Settling a one-time job runs no command on the history.
+    Settling a one-time job without a history record runs no command on the history.
 
     Each record costs five commands.
     """
@@ -118,7 +118,7 @@ def test_memory_of_a_job(server, store):
     """
     A pending job with 100 bytes of payload uses at most 560 bytes of the server's memory.
 
-    All of this memory is freed in the end.
+    All of this memory is freed when the job has ended.
     """
 
     def used():

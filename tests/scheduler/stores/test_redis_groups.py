@@ -81,7 +81,7 @@ def test_another_store_object_finds_it_at_once(group, until):
 
 def test_a_slot_that_moves(cluster):
     """
-    While a slot moves, calls on its keys raise transient errors and are not executed.
+    While a cluster moves the store's hash slot to another node, calls raise transient errors and are not executed.
 
     Afterwards calls go to the slot's new node.
     """
@@ -106,9 +106,9 @@ def test_a_slot_that_moves(cluster):
 
 def test_news_from_another_process(cluster, until):
     """
-    If another process sets a job, the owner wakes up, both before and after the slot moves.
+    If another process sets a job, the owner wakes up, both before and after the store's hash slot moves.
 
-    Only the slot's master and replicas forward notifications.
+    Only the slot's master and its replicas forward notifications.
     """
     url = f"{cluster.url}prefix=news"
     owner, other = open_store(url), open_store(url)
@@ -198,7 +198,7 @@ def test_replicas_that_are_missing(make_redis):
 )
 def test_wrong_urls(url, message):
     """
-    The error for an invalid URL says what to write.
+    The error for an invalid URL says how to write the URL.
     """
     pytest.importorskip("redis")
     with pytest.raises(StoreError, match=message):
@@ -220,7 +220,7 @@ def test_no_host_answers():
 
 def test_no_sentinel_knows_it(make_redis):
     """
-    If no sentinel knows the service, the error has the service's name.
+    If no sentinel knows the service, the error names the service.
     """
     sentinel = make_redis("--sentinel")
     with pytest.raises(StoreError, match="no sentinel knows a master named 'nosuch'"):

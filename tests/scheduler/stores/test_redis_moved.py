@@ -18,9 +18,9 @@ def cluster(make_redis):
 
 def move_slot(cluster, load, until, *, is_slow):
     """
-    Move the store's slot to another master.
+    Move the store's hash slot to another master.
 
-    If *is_slow*, pause halfway until a call has failed.
+    If *is_slow* is True, pause halfway until a call has failed.
     """
     source = cluster.holder()
     target = next(node for node in cluster.masters() if node is not source)
@@ -35,11 +35,11 @@ def move_slot(cluster, load, until, *, is_slow):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     """
-    While the slot moves, no acknowledged write is lost, and no job fires early or after its cancel.
+    While the store's hash slot moves, no acknowledged write is lost, and no job fires early or after its cancel.
 
-    No attempt begins twice. Calls are refused as transient, with a known outcome. A generation runs again only if its
-    attempt could not be settled while the slot moved. As in a failover, the history records such an attempt as
-    interrupted.
+    Calls that are refused raise transient errors with a known outcome. No attempt begins twice.
+    If an attempt cannot be settled while the slot moves, the job runs again. The history then records the first attempt
+    as interrupted.
     """
     with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):

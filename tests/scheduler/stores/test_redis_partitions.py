@@ -47,9 +47,9 @@ def redis_url(redis_server):
 @pytest.fixture
 def cluster(make_redis):
     """
-    Return three masters without replicas. If one is down, two continue.
+    Return a cluster of three masters without replicas. If one master is down, the other two continue.
 
-    A master that was killed has kept all acknowledged writes.
+    After a kill and a restart, a master still has all acknowledged writes.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
@@ -61,9 +61,9 @@ def cluster(make_redis):
 @pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
 def test_tags_are_spread(prefix, total):
     """
-    Each range of a cluster's slots has one hash tag.
+    The hash tags of a store's partitions are spread over the slots of a cluster.
 
-    There are as many equal ranges as partitions.
+    If the slots are divided into as many equal ranges as there are partitions, each range has one tag.
     """
     tags = [Partition(number, total).tag(prefix) for number in range(total)]
     assert tags[0] == prefix
@@ -147,7 +147,9 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_generations_after_an_adoption(redis_url):
     """
-    After an adoption, a new generation is above all generations that any partition gave out before.
+    A migration may store a job with a high generation, which the other store gave out.
+
+    Later generations of all partitions are above it.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -181,7 +183,7 @@ def keys_of(store, number):
 
 def silent(make, store, url):
     """
-    Return the partitions in which a job of another process stays overdue for too long.
+    Return the partitions in which a job stays overdue for too long after another process has set it.
     """
     node = make(url)
     node.handler("h")(print)
@@ -207,7 +209,7 @@ def test_partitions_fire_in_time_and_share_no_generation(make, redis_url):
 
 def test_a_generation_that_two_partitions_give_is_detected(redis_url):
     """
-    The check of generations detects a store whose partitions give out the same generations.
+    The check of generations fails for a store in which two partitions give out the same generations.
     """
 
     def draw(self):
@@ -222,7 +224,7 @@ def test_a_generation_that_two_partitions_give_is_detected(redis_url):
 
 def test_a_partition_that_is_not_scanned_is_detected(make, redis_url):
     """
-    The check of late jobs detects a node that does not prefetch from one partition.
+    The check of late jobs fails for a node that does not prefetch from one partition.
     """
     store, own = open_store(redis_url), Prefetcher.own
     with mock.patch.object(
@@ -273,7 +275,9 @@ def test_history_is_pruned_in_each(redis_url):
 
 def test_a_partition_without_notifications(make, record, redis_url, monkeypatch):
     """
-    If only one partition sends no notifications, requests in this partition are found by polling.
+    If one partition sends no notifications, requests to stop its jobs are found by polling.
+
+    This holds even while another partition sends notifications.
     """
     monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
     monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))

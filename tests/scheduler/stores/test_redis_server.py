@@ -196,7 +196,7 @@ def test_lost_connections(redis_server, make, until):
 
 def test_replica(make_redis):
     """
-    A write to a replica raises a transient error, because the replica may be promoted.
+    A write to a replica raises a transient error, not a permanent one, because the replica may be promoted.
     """
     primary = make_redis()
     replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
@@ -356,9 +356,9 @@ def free_port():
 
 def refused_by(server):
     """
-    Return the error of a node that does not hold the store.
+    Return the error with which a node refuses a store that another node of the cluster holds.
 
-    If the node does not yet know the right node, raise its error.
+    If the node does not yet know the other node, its transient error is raised instead.
     """
     try:
         open_store(server.url()).close()

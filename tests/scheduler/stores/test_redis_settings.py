@@ -119,7 +119,7 @@ def test_rights_are_checked_first(make_redis):
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_eviction_is_refused(make_redis, policy):
     """
-    A server that may evict keys according to its settings is refused, with a remedy.
+    A server whose settings allow it to evict keys is refused, and the error names the remedy.
     """
     server = make_redis("--maxmemory-policy", policy)
     with pytest.raises(StoreError, match=f"has maxmemory-policy {policy}, .*: CONFIG SET maxmemory-policy noeviction"):

@@ -13,7 +13,9 @@ from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()
 DEFAULT = RetryPolicy(attempts=3)
-"""The retry policy of the tests: shards that change hands may cost an attempt, but a missing handler may not."""
+"""The retry policy of the tests.
+
+An attempt may be lost when a shard changes its owner, but not because a node lacks the handler."""
 
 
 @pytest.fixture(params=["postgres", "redis"])

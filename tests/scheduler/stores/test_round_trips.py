@@ -66,9 +66,9 @@ class Counted:
 
 def turn(store, heir, counted, turn, size):
     """
-    Take *size* jobs through all steps.
+    Take *size* jobs through all steps of their life, and count the round trips of each step.
 
-    *heir* takes them over while they run.
+    While a job runs, the store object *heir* takes over the shards.
     """
     leases = counted.call("take over", store.acquire, "store")
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -182,9 +182,9 @@ def partitions(redis_server):
 
 def test_partitions_are_queried_at_the_same_time(partitions):
     """
-    A partitioned store takes no more round trips in each partition than an unpartitioned store.
+    A partitioned store takes no more round trips in each partition than an unpartitioned store takes in total.
 
-    It renews and scans all partitions at the same time.
+    The store renews and scans all partitions at the same time.
     """
     line, url = partitions
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
@@ -228,7 +228,9 @@ def hold(partition, name, together):
 @pytest.fixture(params=["postgres", "redis", "partitions"])
 def far(request):
     """
-    Return a proxy to a store of each kind, the store's URL there, and a function that makes another proxy and URL.
+    Return two proxies to the server of a store, and the URLs by which the store is reached through each of them.
+
+    The fixture covers each kind of store.
     """
     if request.param == "partitions":
         line, url = request.getfixturevalue("partitions")

@@ -103,7 +103,7 @@ def test_migrates_forward(tables):
     """
     The tables of an older version are migrated in place, step by step, and keep their jobs.
 
-    A running program of the older version stops.
+    Afterwards the older version refuses to open them.
     """
     make(tables)
     newer = [*tables.migrations, *SECOND]
@@ -182,7 +182,9 @@ def test_tables_without_a_version_are_refused(tables, statement):
 
 def test_comments_and_spaces_are_free():
     """
-    The checksum depends on the statements alone, not on their formatting or on later steps.
+    The checksum of a version depends only on the statements up to this version.
+
+    It does not depend on comments and spaces, or on later migrations.
     """
     assert checksum_of(["CREATE TABLE a (\n    b text\n);\n"]) == checksum_of(["-- why\nCREATE TABLE a ( b text );"])
     assert checksum_of(["CREATE TABLE a (b text);"]) != checksum_of(["CREATE TABLE a (b text NOT NULL);"])
@@ -224,9 +226,7 @@ def test_a_node_continues_while_another_migrates(postgres, database):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_migrations_are_numbered_in_order(store):
     """
-    The n-th migration script has the number n.
-
-    So two changes with the same number are detected.
+    The n-th migration script has the number n, so that two changes with the same number are detected.
     """
     folder = files(f"tickwheel.stores.{store}") / "migrations"
     numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))

@@ -15,9 +15,9 @@ COUNT = 16
 
 def test_two_nodes_honour_the_pauses_of_a_third_process(server_url, make, events, until):
     """
-    If a third process pauses jobs by handler, by target and all together, neither node starts them.
+    A third process pauses jobs in three ways: those of a handler, those of a target, and all jobs.
 
-    They keep their attempts and fire later.
+    Neither node starts paused jobs. The jobs keep their attempts and fire after they are resumed.
     """
     client, stores = make(server_url), [FaultyStore(make_store(server_url)) for _ in range(2)]
     nodes = [make(store, options=SchedulerOptions(owner=f"node {n}")) for n, store in enumerate(stores)]

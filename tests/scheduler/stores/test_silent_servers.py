@@ -296,9 +296,7 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
 
 class Deaf:
     """
-    A subscription on which nothing arrives.
-
-    Its second check detects this.
+    A subscription on which nothing arrives. The second of its checks reports that it is silent.
     """
 
     def __init__(self):
@@ -393,7 +391,9 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
     """
-    If a client goes silent in a pipeline, and holds locks that leases need, the next renewals end its session.
+    A client's session goes silent in a pipeline, and holds locks that a node needs to renew its leases.
+
+    The node's next renewals end this session, and the node keeps its leases.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

@@ -44,9 +44,9 @@ def set_far(store, count, seed=1):
 
 def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
     """
-    A thousand moves or cancels log only a few more pages than setting a thousand jobs.
+    Moving or cancelling a thousand jobs logs only a few more pages than setting a thousand jobs.
 
-    The moved or cancelled jobs are spread over twenty thousand jobs.
+    This holds even if the moved or cancelled jobs are scattered among twenty thousand jobs.
     """
     jobs = set_far(store, 20_000)
     chosen = random.Random(2).sample(jobs, 2_000)
@@ -63,7 +63,7 @@ def test_no_query_finds_a_tombstone(store, clock):
     """
     No query finds a tombstone, before or after its slot is sorted.
 
-    Its key can be set again.
+    The key of the job that was moved or cancelled can be set again.
     """
     moved, cancelled, again = set_far(store, 3)
     answers = store.apply(

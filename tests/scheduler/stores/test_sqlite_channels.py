@@ -86,9 +86,9 @@ def test_a_datagram_without_the_secret_is_ignored(path, wait):
 
 def test_a_wait_is_ended_by_another_thread(wait):
     """
-    A token ends one wait, which is the current wait or, without one, the next wait.
+    A call of `wake` ends the current wait or, if no thread waits, the next wait.
 
-    A withdrawn token ends no wait.
+    After a call of `forget`, an earlier call of `wake` ends no wait.
     """
     waiting = threading.Thread(target=wait.wait, args=(3_600,))
     waiting.start()

@@ -20,7 +20,7 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 FAR = 10**9
 IN_A_SLOT = 4 * 10**12
-"""A due time in a slot that is also far by the clock (see `test_sqlite_far`)."""
+"""A due time that is far in the future by the real clock, so the job is stored in a slot (see `test_sqlite_far`)."""
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 EVER = 2**63 - 1
 
@@ -90,7 +90,7 @@ def test_future_jobs_cost_nothing(store, made, call, first):
     """
     With ten thousand future jobs, a call takes as many steps as with ten future jobs.
 
-    Only a lookup in a run of keys takes more.
+    Only the lookup of a key in a sorted run takes more steps.
     """
     store.count()
     add_far(store, 10, first)
@@ -101,7 +101,7 @@ def test_future_jobs_cost_nothing(store, made, call, first):
 
 def test_empty_shelves_cost_a_large_batch_nothing(store, made):
     """
-    A batch of new keys takes fewer steps while no job is dead, paused or set aside than with one of each.
+    A batch of new keys takes fewer steps if there are no dead, paused or unroutable jobs, whose keys it would look up.
     """
     keys = [f"k{number}" for number in range(200)]
     before = steps_of(made, lambda: store.apply([model.Cancel(key) for key in keys]))
@@ -113,7 +113,9 @@ def test_empty_shelves_cost_a_large_batch_nothing(store, made):
 @pytest.mark.parametrize("state", ["near", "far", "running", "dead", "paused", "aside"])
 def test_a_large_batch_finds_the_one_job_of_its_shelf(store, state):
     """
-    A batch that leaves out empty shelves finds a job that is alone on its shelf, whichever shelf that is.
+    A large batch looks up its keys only in partitions of the key table that are not empty.
+
+    It finds a job even if the job's key is the only one in its partition.
     """
     put(store, state, "one")
     answers = store.apply([model.Move(key, 5) for key in ["one", *(f"none {number}" for number in range(100))]])
@@ -125,7 +127,7 @@ def test_a_large_batch_finds_the_one_job_of_its_shelf(store, state):
 
 def put(store, state, key):
     """
-    Store one job in *state*, which determines the shelf of its key.
+    Store one job in *state*. The state determines the partition of the key table in which its key is stored.
     """
     epoch = store.renew("owner")[0].epoch
     (answer,) = store.apply([model.Set(model.Job(key, 0, FAR * 10_000 if state == "far" else 1))])
@@ -196,7 +198,7 @@ def fail_and_retry(store, first, _path):
 
 def replay(store, first, _path):
     """
-    Let *first* die, and replay it.
+    Let the job *first* become a dead letter, and replay it.
     """
     store.apply([model.Settle(first, 1, model.Settled.DEAD, 1, error="x")])
     store.apply([model.Replay(first.key, 3)])
@@ -224,7 +226,7 @@ def set_elsewhere(_store, _first, path):
 
 def change_hands(store, _first, _path):
     """
-    Let another owner recover the running jobs.
+    Let another owner take over the store and recover the running jobs.
     """
     store.release("owner")
     store.acquire("other")
@@ -260,9 +262,7 @@ def test_every_pending_job_is_found(store, tmp_path, call):
 
 def test_a_scan_costs_the_rows_that_it_passes(store, made):
     """
-    A scan passes over the jobs of a crowded lane.
-
-    Its steps depend on its row limit, not on the size of the lane.
+    The steps of a scan past the jobs of a crowded lane depend on its row limit, not on the size of the lane.
     """
     (lease,) = store.renew("owner")
     crowd = LaneSet(names=("handler:crowd",))
@@ -328,9 +328,9 @@ def anything(sql):
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
 def test_many_at_once(store, count):
     """
-    However many jobs one commit sets, plain or not, each job is stored as given.
+    However many jobs one commit sets, whether they are plain or not, each job is stored as given.
 
-    Each can be settled.
+    Each of these jobs can be settled.
     """
     plain = [model.Job(f"plain {i}", 0, 7_000 + i, b"[1]", "log", "h", first_set_at=5) for i in range(count)]
     others = [replace(job, key=f"other {i}", expires_at=job.due_at + 1, trace="t") for i, job in enumerate(plain)]
@@ -377,7 +377,7 @@ def test_adjacent_jobs_cost_less(store, made):
 
 def test_a_job_set_alone_takes_six_statements(store, made):
     """
-    A commit of one new job reads once, and writes the job, its key and the ledger.
+    A commit of one new job runs one query, and writes the job, its key and the row of stored counts.
     """
     set_one = partial(store.apply, [model.Set(model.Job("alone", 0, FAR))])
     verbs = [statement.split()[0] for statement in statements_of(made, set_one)]

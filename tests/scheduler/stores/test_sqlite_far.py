@@ -48,7 +48,7 @@ class CascadingStore(SqliteStore):
     """
     A store that sorts a few far jobs after every other commit, whether or not they are due soon.
 
-    It also removes some tombstones.
+    The store also removes a few tombstones at these times.
     """
 
     turn = 0
@@ -106,7 +106,7 @@ class TestCascadingStore(AllFar, StoreSuite):
 
 class TestSharedCascadingStore(AllFar, SharedStoreSuite):
     """
-    The contract suite on two store objects, both of which sort.
+    The contract suite on two store objects, both of which sort slots of far jobs.
     """
 
     make = CascadingStore
@@ -183,7 +183,9 @@ def test_the_owner_sorts_slots_that_come_near(store, clock):
 
 def test_sorted_jobs_are_not_passed_over(store, clock):
     """
-    If a job is sorted to a place before jobs that are already running or pending, the next scan finds it.
+    A slot of far jobs is sorted when its time comes near.
+
+    The next scan then finds its jobs, even if they are due before jobs that were already pending or running.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -266,9 +268,9 @@ def test_other_jobs_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    After a clock step, the near level (level 0) may contain far jobs, which stay there.
+    After a clock step, the near level (level 0) may contain jobs that are due far in the future. They stay there.
 
-    Each can be found, moved, cancelled and fired.
+    Each of these jobs can be found, moved, cancelled and fired.
     """
     path, now = tmp_path / "jobs.db", clock.wall_ns() // 1_000_000
     dice = random.Random(1)
@@ -305,9 +307,9 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
 
 def test_owner_is_killed_while_it_sorts(tmp_path):
     """
-    Every job exists exactly once.
+    If owners are killed while they sort far jobs, every job still exists exactly once.
 
-    In the test, owners sort and are killed while another process sets, moves and cancels jobs.
+    In the test, another process sets, moves and cancels jobs at the same time.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:

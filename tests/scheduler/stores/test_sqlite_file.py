@@ -137,7 +137,7 @@ def test_disk_full(open_file):
     """
     A full disk is a transient error, and the message says that the disk is full.
 
-    Nothing of the batch is stored, and writes succeed as soon as there is room.
+    No write of the batch is stored. Writes succeed as soon as there is room.
     """
     with noted_connections() as made:
         store = open_file()
@@ -213,7 +213,7 @@ def test_a_write_beside_a_connection_that_commits_without_pause(path, open_file)
     """
     If another connection commits one batch after the other, a write takes place in one of the short pauses.
 
-    SQLite itself polls up to 100 ms apart, and would meet such a pause of a millisecond only by chance.
+    The store polls for the lock more often than SQLite itself, which could miss pauses of a millisecond.
     """
     store, is_over, commits = open_file(busy_s=5.0), threading.Event(), []
     set_one(store)
@@ -242,9 +242,7 @@ def test_a_write_beside_a_connection_that_commits_without_pause(path, open_file)
 
 def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
-    If an owner's lock file was deleted, the owner gives up its shards.
-
-    Other processes can no longer see its lock.
+    If an owner's lock file was deleted, the owner releases its shards, because other processes cannot see its lock.
     """
     store = open_file()
     store.acquire("owner")

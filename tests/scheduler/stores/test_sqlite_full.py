@@ -70,7 +70,9 @@ BY_ANOTHER = """
 
 def run_on(disk, folder, program, sizes):
     """
-    Run *program* with a disk of *disk* bytes mounted at *folder*, pass it *sizes*, and return the lines that it prints.
+    Mount a disk of *disk* bytes at *folder*, and run *program* with the arguments *sizes*.
+
+    Return the lines that the program prints.
     """
     script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
     program = textwrap.dedent(program)
@@ -94,10 +96,10 @@ def run_on(disk, folder, program, sizes):
 )
 def test_full_disk(tmp_path, disk, sizes):
     """
-    On a full disk jobs can be cancelled, in reserved room.
+    On a full disk jobs can be cancelled, because the store has reserved room for this.
 
-    New jobs are refused until there is room again. This holds however many jobs were only in the log when the disk
-    became full.
+    New jobs are refused until there is room again. This holds even if many jobs were in the log, and not yet in the
+    database, when the disk became full.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first

@@ -57,7 +57,7 @@ LOSSES = {
 @pytest.fixture(params=LOSSES)
 def lose(request, path):
     """
-    Return a function that removes the file in one of several ways, and the words of the error that follows.
+    Return a function that makes the file disappear in one of several ways, and the error message that must follow.
     """
     part = {"log": "its -wal ", "index": "its -shm "}.get(request.param.split()[0], "")
     return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
@@ -121,9 +121,9 @@ def test_a_file_that_is_moved_back(path, until):
 
 def test_a_reader_makes_no_file(path, open_file, monkeypatch):
     """
-    A connection that opens just after the file was moved away creates no new file.
+    A connection may open the path just after the file was moved away. It then creates no new file.
 
-    A new file would lose the log.
+    With a new file in its place, the log of the moved file would be lost.
     """
     store = open_file()
     set_one(store, "kept")

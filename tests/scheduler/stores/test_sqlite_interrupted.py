@@ -21,9 +21,7 @@ from tickwheel.stores.sqlite import _file_lock, _schema
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
 def test_migration_whose_transaction_is_over(path, error):
     """
-    On a full disk, SQLite may end the transaction of a migration itself.
-
-    Even then the migration reports the original error.
+    If a migration fails and SQLite has already rolled back its transaction, as on a full disk, the error is unchanged.
     """
 
     class Ended(sqlite3.Connection):

@@ -1,5 +1,5 @@
 """
-The zeros behind the end of the log, which small commits overwrite.
+A SQLite store extends its log with zeros in advance, so that small commits do not have to extend the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def store(tmp_path):
 
 def test_small_commits_seldom_make_the_file_larger(store):
     """
-    200 commits of one job change the size of the log's file a few times.
+    200 commits of one job each change the size of the log file fewer than 20 times.
     """
     sizes = set()
     for number in range(200):
@@ -67,7 +67,7 @@ def test_a_large_commit_writes_no_zeros(store):
 
 def test_two_processes_keep_each_others_commits(store):
     """
-    The owner's zeros never replace what another process writes to the same log.
+    The zeros that the owner writes at the end of the log never replace a commit of another process.
     """
     with closing(SqliteStore(store.path)) as other:
         other.open()
@@ -79,7 +79,7 @@ def test_two_processes_keep_each_others_commits(store):
 
 def test_a_file_is_read_again_with_its_zeros(store, tmp_path):
     """
-    A file that is copied with its log, as a crash leaves both, has every job.
+    A database that is copied with its log, in the state that a crash would leave, contains every job.
     """
     for number in range(40):
         set_one(store, number)
@@ -97,7 +97,7 @@ def test_a_file_is_read_again_with_its_zeros(store, tmp_path):
 
 def test_a_log_that_cannot_be_opened_is_left(store, monkeypatch):
     """
-    A commit takes effect even if no zeros can be written.
+    If the log cannot be opened to extend it with zeros, commits still succeed.
     """
 
     def refuse(*_args, **_options):

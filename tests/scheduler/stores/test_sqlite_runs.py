@@ -46,9 +46,7 @@ while True:
 
 def small(monkeypatch, shelf, part):
     """
-    Lower the limits.
-
-    A key partition is full with *shelf* keys, and a slice of a merge has *part* keys.
+    Lower two limits. A partition of the key table is merged at *shelf* keys, and a slice of a merge has *part* keys.
     """
     monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
     monkeypatch.setattr(_runs, "_SLICE", part)
@@ -118,7 +116,7 @@ def merge_all(store):
 
 def runs(store):
     """
-    Return for each run the number of keys from which it was made.
+    Return the number of keys that each run was made from.
     """
     return sorted(size for _, size in rows(store.path, SQL["runs"]))
 
@@ -234,9 +232,9 @@ def test_shelf_stays_small(store, clock, monkeypatch):
 
 def test_stale_keys_go(store, clock, monkeypatch):
     """
-    A merge drops the keys of jobs that were moved or have finished.
+    A merge removes the keys of jobs that were moved or have finished.
 
-    It drops other stale keys once there are many.
+    If there are many such keys, renewals also remove them.
     """
     small(monkeypatch, 100, 50)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
@@ -345,9 +343,9 @@ def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
 
 def test_owner_is_killed_while_it_merges(tmp_path):
     """
-    Every job exists exactly once.
+    If owners are killed while they merge keys, every job still exists exactly once.
 
-    In the test, owners move keys and are killed while another process sets, moves and cancels jobs.
+    In the test, another process sets, moves and cancels jobs at the same time.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:
@@ -442,7 +440,7 @@ def test_a_job_set_alone_meets_its_key_in_a_run(store, monkeypatch):
 
 def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
     """
-    If a job gets another due time but keeps its number and slot, it is not found by its former key.
+    If a clock step changes the due time of a job, no query finds the job by its former entry in the key table.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS

@@ -95,9 +95,9 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    If an owner of another user was killed and left a reserve, the reserve is replaced.
+    If the reserve belongs to another user, it is replaced.
 
-    For another user's lock, the error names the lock and the remedy.
+    If the lock belongs to another user and cannot be written, the error names the lock and the remedy.
     """
     store = SqliteStore(path)
     store.open()

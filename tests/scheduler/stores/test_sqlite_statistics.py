@@ -18,7 +18,7 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 SMALL = re.compile(r"(SEARCH|SCAN) (l|g|tickwheel_(level|shelf|gone|ledger|scope|manifest))\b.*")
-"""Plan steps on tables that stay small, which may be scanned completely."""
+"""Steps of query plans on tables that stay small. Such tables may be scanned completely."""
 
 
 def statements():

@@ -139,9 +139,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash(path, conn, make, record, when):
     """
-    A process killed before its commit leaves neither its order nor its job.
+    If a process is killed before it commits its transaction, neither the caller's row nor the job exists.
 
-    A process killed after the commit leaves both.
+    If the process is killed after the commit, both exist.
     """
     killed = subprocess.run([sys.executable, "-c", CRASH, path, when], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
@@ -248,7 +248,7 @@ def test_a_stale_transaction(client, conn):
 
 def test_an_error_leaves_no_transaction(client, path):
     """
-    A failed write rolls back the transaction that it began, so it blocks no other writer.
+    If a write fails after it has begun a transaction, the transaction is rolled back, so other writers are not blocked.
     """
     with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)

@@ -112,7 +112,9 @@ def test_changed_in_part(any_url, make):
 
 def test_verbs_with_a_filter(server_url, make):
     """
-    Jobs that match a filter are counted, moved (in parts and all together), spread, paused, resumed, run and cancelled.
+    Verbs with a filter act on the matching jobs: count, move, spread, pause, resume, run and cancel.
+
+    A move can be done in several parts.
     """
     client = make(server_url)
     names = [f"job {n:02}" for n in range(24)]

@@ -1,5 +1,5 @@
 """
-Real brokers for tests that need one, in their own folders and on their own ports.
+Real brokers for the tests that need one. Each broker has its own folder and its own port.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
 
 def find(program, *places):
     """
-    Return the path of *program*, or skip the test with a visible reason.
+    Return the path of *program*. If the program is not installed, skip the test with a reason that names it.
     """
     found = next((str(path) for place in places for path in Path("/").glob(place)), None) or shutil.which(program)
     if found is None:
@@ -36,7 +36,7 @@ def find(program, *places):
 
 class Server:
     """
-    The process of a broker, which `with` starts and ends, even if the start fails.
+    The process of a broker. A `with` statement starts and ends it, and also ends it if the start fails.
     """
 
     def __init__(self, command, *, port, env=None, folder):
@@ -189,7 +189,7 @@ def loop():
 
 class Cut:
     """
-    The faults of a receiver. A proxy in front of a server causes them.
+    A receiver that can be made to fail: a proxy in front of a server causes the faults.
     """
 
     secret = PLAIN_SECRET
@@ -246,7 +246,7 @@ class Cut:
 @pytest.fixture(scope="session")
 def cut():
     """
-    Return the class `Cut`, because the test modules cannot import one another.
+    Return the class `Cut`. The test modules get it from this fixture, because they cannot import one another.
     """
     return Cut
 

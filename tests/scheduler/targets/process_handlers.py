@@ -25,7 +25,9 @@ def note(payload):
 
 def answer(payload, firing):
     """
-    Return the requested result at the first attempt.
+    At the first attempt, return the result that *payload* names.
+
+    Later attempts return an object that cannot be sent to another process.
     """
     if firing.attempt > 1 or payload == "nothing":
         return object()  # an object that cannot be sent to another process, and need not be

@@ -41,7 +41,7 @@ def channel(rabbitmq, loop):
 @pytest.fixture
 def receiver(rabbitmq, cut, channel, loop):
     """
-    Return a queue of the broker, which a target reaches through a proxy.
+    Return a receiver that is a new queue of the broker. Its target reaches the queue through a proxy.
     """
     name = f"queue-{next(NUMBERS)}"
     limits = {"x-max-length": LENGTH_MAX, "x-overflow": "reject-publish"}
@@ -49,7 +49,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
     class Receiver(cut):
         """
-        One queue.
+        A receiver that is one queue of the broker.
         """
 
         handler = name
@@ -283,7 +283,7 @@ def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
 
 def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
     """
-    While the broker blocks publishers, all jobs wait on one connection.
+    While the broker blocks publishers, all jobs wait, and the target keeps a single connection.
 
     Afterwards each message arrives exactly once.
     """

@@ -89,7 +89,7 @@ def test_one_attempt_probes_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, another wait begins. Its length depends on the length of the outage.
+    If the probe fails, the breaker opens for another wait. The longer the outage has lasted, the longer is this wait.
 
     No second event is published.
     """
@@ -149,7 +149,7 @@ def test_receivers_are_separate_and_bounded():
     """
     A failing receiver does not delay messages to other receivers.
 
-    The memory for receivers is bounded.
+    The number of receivers with a breaker in memory is bounded.
     """
     bench = Bench()
     bench.fail(3)
@@ -247,7 +247,7 @@ def test_refusals_do_not_open_the_breaker(server, make, events):
 @pytest.mark.parametrize("options", [{"failures_max": 0}, {"open_s": -1}, {"timeout_s": 0}])
 def test_bad_options(options):
     """
-    Limits must be positive.
+    A limit of a breaker that is not positive is refused.
     """
     with pytest.raises(InvalidJobError, match=r"pass (an integer in 1|seconds, more than 0)"):
         WebhookTarget(**options)

@@ -26,7 +26,7 @@ TARGETS = {
     "dramatiq": ("dramatiq+redis://127.0.0.1:1/0",),
     "taskiq": (),
 }
-"""The targets of each extra; their port has no listener."""
+"""The URLs of the targets of each extra. No process listens on the port in these URLs."""
 SEND = """
 import asyncio, sys
 
@@ -88,9 +88,9 @@ def test_no_extra_is_left_out():
 @pytest.mark.parametrize("extra", TARGETS)
 def test_alone(extras, extra, tmp_path):
     """
-    With only this extra installed, the target can send a message.
+    With only this extra installed, the target tries to send a message.
 
-    It gets as far as connecting to a port without a listener.
+    The attempt fails only because no process listens on the port.
     """
     installed = pip("install", "--quiet", "--target", str(tmp_path), *extras[extra])
     assert installed.returncode == 0, installed.stderr

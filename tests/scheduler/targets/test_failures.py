@@ -23,7 +23,7 @@ SUITES = {
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
 """
-Targets whose connection waits for the answer.
+Targets that wait for a late answer on the open connection, and so send the message only once.
 
 The libraries of the other targets have their own timeouts.
 """
@@ -45,7 +45,7 @@ def table():
 
 def flags(target):
     """
-    Return the options of the test suite of *target*.
+    Return the options that the test suite of *target* sets.
     """
     file, name = SUITES[target]
     tree = ast.parse((HERE / file).read_text("utf-8"))
@@ -77,9 +77,9 @@ def test_each_target_is_there(table):
 @pytest.mark.parametrize("target", SUITES)
 def test_the_table_agrees_with_the_suites(table, target):
     """
-    A repeated message arrives twice unless the receiver recognises it.
+    The table agrees with the options of each target's test suite.
 
-    A message that is too large becomes a dead letter.
+    The options show whether repeated messages are recognised, and whether a large message becomes a dead letter.
     """
     found = flags(target)
     # for NATS, a text in the table says that it recognises a repeat with JetStream

@@ -1,5 +1,5 @@
 """
-Targets that choose themselves when their attempts start and end.
+Targets that decide when the attempts of their jobs start and end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Trips:
 
     def resolve(self, handler):
         """
-        Return a new call each time.
+        Return a new call for each batch of jobs.
         """
         return Call(self._hold, is_held=True)
 
@@ -79,7 +79,7 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    If a worker's acknowledgement cannot be written, the worker is notified of this when the scheduler stops.
+    A worker waits for its acknowledgement, which cannot be written. If the scheduler stops, the worker gets an error.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()

@@ -109,7 +109,7 @@ def cluster():
 
 class Receiver:
     """
-    A new topic of *cluster*, and the records sent to it.
+    A new topic of a mock cluster, and the records sent to it.
     """
 
     secret = ""
@@ -186,7 +186,7 @@ class Receiver:
 
     def lose_confirms(self):
         """
-        Make the broker answer the next record later than the client's timeout.
+        Make the broker answer the next request later than the client's timeout.
         """
         self._cluster.delay_a_confirm(60_000)
 

@@ -45,7 +45,7 @@ def receiver(request, nats_server, cut, client, loop):
 
     class Receiver(cut):
         """
-        One subject.
+        A receiver that is one subject of the server.
         """
 
         handler = f"orders{number}.unpaid"
@@ -217,7 +217,7 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
     """
     If the user may not publish on a subject, the attempt fails with that reason.
 
-    The subject may be in upper or lower case.
+    This also holds for a subject with capital letters, quotes and a backslash.
     """
     url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}"
     scheduler = make("memory://", targets={"nats": NatsTarget(url, jetstream=is_jetstream)}).start()
@@ -229,9 +229,9 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
 
 def test_read_before_it_is_done(nats_server, make, events, loop):
     """
-    Without a stream, the attempt ends with an answer of the server.
+    Without a stream, the attempt ends once the server has answered a request that was sent after the message.
 
-    The server has received the message before it answers.
+    The server has then received the message.
     """
     sent = bytearray()
 

@@ -73,9 +73,7 @@ class World:
 @pytest.mark.parametrize("limit", [5, 20, 100])
 def test_a_burst(limit, after, phase):
     """
-    A burst arrives at about the receiver's pace.
-
-    The receiver refuses about one message.
+    A burst arrives at about the receiver's rate, and no message is sent more than three times.
     """
     world = World([phase] * 300, limit=limit, after=after)
     assert world.done == 300
@@ -86,7 +84,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_refusal_of_a_moment():
     """
-    If a receiver of few messages refuses messages for less than a second, it has accepted all of them within seconds.
+    If a receiver refuses messages for less than a second, all of them have been accepted some seconds later.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
@@ -109,7 +107,7 @@ def test_a_receiver_that_accepts_nothing_for_a_while(after):
     """
     While the receiver accepts nothing, one job per second is tried.
 
-    Afterwards all jobs are sent at once, because the former pace is not used.
+    Afterwards all jobs are sent at once, because the pace before the outage is not used again.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300

@@ -108,7 +108,7 @@ def test_a_handler_runs_in_another_process(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    DeadLetter, Retry and Snooze have the same effect if a process returns them.
+    A handler in a worker process may return DeadLetter, Retry or Snooze, with the usual effects.
 
     Any other result is a success.
     """
@@ -162,7 +162,7 @@ def test_an_exception_in_a_process(started):
 
 def test_a_timeout_kills(started, tmp_path):
     """
-    A process that runs past its timeout is killed.
+    A worker process that runs past its handler's timeout is killed.
 
     The attempt has failed, and the next job can run.
     """
@@ -187,9 +187,9 @@ def test_a_timeout_kills(started, tmp_path):
 )
 def test_results_that_cannot_be_sent(started, tmp_path, handler, error):
     """
-    If an error has no text, or a result cannot be sent, the attempt fails.
+    If a handler's error has no text, the attempt fails. It also fails if a result cannot be sent to the scheduler.
 
-    The process is kept.
+    The worker process is kept.
     """
     scheduler, told = started()
     scheduler.set("odd", delay=0, handler=handler, retry=RetryPolicy(attempts=2, base_ms=0, jitter=0))
@@ -201,7 +201,7 @@ def test_results_that_cannot_be_sent(started, tmp_path, handler, error):
 
 def has_ended(pid):
     """
-    Wait until no process has this id.
+    Return True once no process has this id, or False after a minute.
     """
     stat = Path(f"/proc/{pid}/stat")
     give_up = time.monotonic() + 60
@@ -371,7 +371,7 @@ def test_a_main_module_that_hangs(make, handlers, events, main_module, monkeypat
 
 def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path):
     """
-    If a process hangs while it starts, a cancel of its job kills it.
+    If a worker process hangs while it starts, a cancel of its job kills the process.
     """
     started = tmp_path / "pids"
     main_module(
@@ -486,7 +486,7 @@ def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
 
 def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
     """
-    If handlers hang in processes, one process stays free for the other handlers.
+    If one handler's jobs hang in worker processes, one process stays free for the jobs of other handlers.
     """
     scheduler = make("memory://", options=SchedulerOptions(processes=2)).start()
     told = events(scheduler)

@@ -155,9 +155,9 @@ def test_extend(scheduler):
 
 def test_set_again_while_leased(scheduler):
     """
-    If a job is set again while it is leased, the new generation stays.
+    If a job is set again while it is leased, the new job stays.
 
-    The worker learns that the job was set again when it acknowledges the old generation.
+    A worker that acknowledges the old job learns that it was replaced.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -315,7 +315,7 @@ def hold(target, end, *keys):
     """
     Give *target* a firing for each of *keys*, and return the firings.
 
-    *end* is the factory of the object that ends each firing.
+    *end* makes the object through which the target ends a firing.
     """
     firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
     target.resolve("q").function([(firing, end(firing)) for firing in firings])
@@ -373,12 +373,12 @@ def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
 
     class Ended(_End):
         """
-        The end of a firing that a cancel has already ended.
+        Ends a firing, but finds that a cancel has ended it before.
         """
 
         def __call__(self, *_):
             """
-            Return that the firing has ended.
+            Mark the firing as stopped by the cancel, and return False.
             """
             self.firing.stopping.is_stopped = True
             self.firing.stopping.expire()
@@ -419,7 +419,9 @@ def test_a_job_that_another_node_has_taken_over(target, record):
 
 class _Stopping:
     """
-    Decides whether a firing is stopped, and receives the store's answer to the firing's end.
+    The part of a firing that shows whether the firing is stopped.
+
+    The attribute `written` is the function to call with the store's answer to the acknowledgement.
     """
 
     is_stopped = overlap_cancelled = False
@@ -428,7 +430,7 @@ class _Stopping:
 
 class _End:
     """
-    Starts and ends a firing, and records its start and its end.
+    The functions by which a target starts and ends a firing. They record the start and the end.
     """
 
     def __init__(self, record, firing):

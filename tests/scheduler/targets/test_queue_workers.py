@@ -104,9 +104,9 @@ def rig(redis_server, client, tmp_path):
 
 def check(rig, scheduler, told, set_two):
     """
-    Let two jobs fire, and check that each runs once.
+    Let two jobs fire, and check that a worker runs each of them once.
 
-    All attempts of a job share one id.
+    The id of each task must be the message id of its job, which all attempts share.
     """
     jobs = set_two(scheduler)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 2)

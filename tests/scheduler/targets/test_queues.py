@@ -113,7 +113,7 @@ def test_broker_is_frozen(kind):
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis", "taskiq"])
 def test_many_tasks_at_a_broken_broker(kind):
     """
-    Once the broker could not be reached, tasks that wait for a thread or a connection do not try to connect.
+    If the broker cannot be reached, tasks that wait for a thread or a connection fail without trying to connect.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -159,9 +159,9 @@ def test_verdicts_on_a_redis():
 
 def test_verdicts_on_wrong_calls():
     """
-    If a library refuses a call, the job ends.
+    If a library refuses a task's call, the job becomes a dead letter.
 
-    The broker does not count as failing, even if kombu wraps the error.
+    The broker does not count as failing, even if the library kombu wraps the error.
     """
     kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
     destination = Destination.masking("the broker of Celery", "hunter2")
@@ -198,7 +198,7 @@ def test_unknown_and_missing_encodings(client, redis_server, options, verdict, m
     """
     A task with an unknown encoding becomes a dead letter.
 
-    A task whose encoding lacks its library waits. Other tasks run.
+    A task whose encoding needs a library that is not installed waits. Other tasks run.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     monkeypatch.setattr(celery_module, "_LIBRARIES", frozenset({"missing"}))
@@ -225,7 +225,7 @@ def test_unknown_and_missing_encodings(client, redis_server, options, verdict, m
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
 def test_one_try_makes_one_connection(kind):
     """
-    The library makes one connection per attempt, because the circuit breaker tries again itself after a second.
+    The library tries to connect once per attempt and does not retry. The circuit breaker tries again after a second.
     """
     pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
@@ -310,9 +310,9 @@ class TestRq(LongOutage, TargetSuite):
 
 def test_a_fixed_rq_job_id(client, redis_server, make, events):
     """
-    Each run of a job with a fixed RQ job id is enqueued.
+    If an RQ job id is fixed, each run of the job is still enqueued under that id.
 
-    A repeat of the same message is not.
+    A repeated message of the same run is not enqueued.
     """
     rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     import redis  # noqa: PLC0415 only where it is installed

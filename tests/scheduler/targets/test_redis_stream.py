@@ -39,7 +39,7 @@ def receiver(redis_server, cut, client):
 
     class Receiver(cut):
         """
-        One stream.
+        A receiver that is one stream of the server.
         """
 
         handler = f"stream-{next(NUMBERS)}"
@@ -116,7 +116,7 @@ def test_a_key_of_another_kind(receiver, client, make, events):
 
 def test_marks_stay_beside_their_streams():
     """
-    In a cluster, a stream and the marks of its messages (by which repeats are recognised) are in the same slot.
+    In a cluster, a stream and the marks by which repeats of its messages are recognised are in the same hash slot.
     """
     assert _mark("orders", "tw_1") == "{orders}:tw_1"
     assert _mark("a{b}c", "tw_1") == "a{b}c:tw_1"

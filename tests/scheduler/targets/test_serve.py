@@ -70,7 +70,7 @@ def printed(process):
 
 def test_redis_stream(client, tick, serve):
     """
-    A variable gives a Redis a name.
+    An environment variable defines a named target for a Redis.
 
     `set` and `serve` use this name, and the server shows the URL without the password.
     """
@@ -111,7 +111,7 @@ def test_rabbitmq(rabbitmq, loop, tick, serve):
 
 def test_nats(nats_server, loop, tick, serve):
     """
-    An option names a NATS without JetStream.
+    `tickwheel serve` sends to a NATS target without JetStream that an option defines.
     """
     import nats  # noqa: PLC0415  only where it is installed
 
@@ -136,7 +136,7 @@ def test_nats(nats_server, loop, tick, serve):
 )
 def test_queues(client, tick, serve, names):
     """
-    The URL of a broker is the name of the target of a queue.
+    A URL of a broker defines a target for Celery, RQ or Dramatiq.
 
     Tasks go into the queue that the URL names.
     """
@@ -151,7 +151,7 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_the_user(client, tick, serve, tmp_path):
     """
-    An object in a module is recognised by its type.
+    A target may be an application in a module of the user. The type of this object shows which library it is for.
 
     A Celery application is used with the routes that it defines.
     """

@@ -93,9 +93,9 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_loses_answers(echo):
     """
-    After a given number of answers, data still reaches the server.
+    After `swallow`, the proxy passes a given number of answers back to the client, and none after these.
 
-    No answer comes back until the proxy is cut.
+    Data from the client still reaches the server.
     """
     with connect(echo) as end:
         echo.swallow(after=1)
@@ -125,7 +125,7 @@ class Memory:
 
     def make_target(self):
         """
-        Return this object, which is both receiver and target.
+        Return this object, because it is both the receiver and its target.
         """
         return self
 
@@ -250,7 +250,7 @@ def test_a_target_without_a_fault_passes(test):
 )
 def test_a_fault_is_found(monkeypatch, fault, test):
     """
-    Each fault fails the test that was written for it.
+    For each fault of a target, the test that was written for this fault fails.
     """
     monkeypatch.setattr(target_suite, "PATIENCE_S", 1.0)
     suite = MemorySuite()

@@ -1,5 +1,5 @@
 """
-Payloads that are calls of tasks, and the one line that sets such a job.
+Payloads that describe the call of a task, and the function `apply_at`, which sets a job for a task.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_payloads_that_are_not_calls(payload):
 
 class CeleryTask:
     """
-    A class that is recognised as Celery's by its `apply_async`.
+    A fake Celery task, which is recognised by its method `apply_async`.
     """
 
     name = "tasks.mail"
@@ -66,9 +66,7 @@ def function():
 
 def test_the_task_selects_the_target(make):
     """
-    One line sets the job of a task.
-
-    The task's library selects the target.
+    `apply_at` sets a job for a task. The library of the task selects the target.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App()), "rq": RqTarget(Connection())})
     job = apply_at(scheduler, CeleryTask(), ["ada"], {"cc": 1}, countdown=60, key="mail/17", queue="slow").job
@@ -263,7 +261,7 @@ def test_declared_by_taskiq(four):
 
 def test_a_name_needs_its_target(make):
     """
-    The name of a task alone does not determine the library of the task.
+    If only the name of a task is given, its library is unknown, so the target must also be given.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App())})
     with pytest.raises(InvalidJobError, match="pass target='celery'"):
@@ -275,7 +273,7 @@ def test_a_name_needs_its_target(make):
 
 def test_with_asyncio():
     """
-    With an async scheduler, the same line is awaited.
+    With an async scheduler, a call of `apply_at` is awaited.
     """
 
     async def main():
@@ -289,7 +287,7 @@ def test_with_asyncio():
 
 class App:
     """
-    A class that can send tasks.
+    A fake Celery application, which can send tasks.
     """
 
     def send_task(self):
@@ -301,7 +299,7 @@ class App:
 
 class Broker:
     """
-    A class that can enqueue messages.
+    A fake broker, which can enqueue messages.
     """
 
     actors: ClassVar = {}
@@ -315,7 +313,7 @@ class Broker:
 
 class Connection:
     """
-    A class that has a pool.
+    A fake Redis connection, which has a pool.
     """
 
     connection_pool = None

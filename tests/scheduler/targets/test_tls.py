@@ -1,5 +1,5 @@
 """
-If a scheme promises TLS and the server has none, the connection ends after the beginning of a handshake.
+A URL promises TLS, but the server has none. The client sends the beginning of a handshake and then disconnects.
 
 The test's server greets like the real one without TLS, and records all data that it receives.
 """
@@ -72,7 +72,7 @@ class Plain:
 @pytest.fixture
 def plain(request):
     """
-    Return a server that greets like a server of the scheme.
+    Return a server that greets as a server of the URL scheme does without TLS.
     """
     made = Plain(GREETINGS.get(request.node.callspec.params["url"].partition(":")[0], b""))
     yield made

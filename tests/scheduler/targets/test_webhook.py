@@ -357,7 +357,7 @@ def test_a_hanging_receiver_beside_others(receiver, other, monkeypatch):
 
 def test_a_wait_for_a_connection_takes_no_time(receiver, monkeypatch):
     """
-    The timeout of an attempt begins when its receiver has a free connection for the attempt.
+    The timeout of an attempt begins once a connection to its receiver is free, not while the attempt waits for one.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 1)
     receiver.answers["/slow"] = ("slow", {}, "")
@@ -494,7 +494,9 @@ def test_passwords_in_urls():
 
 def test_through_the_scheduler(receiver, make, url, events):
     """
-    A webhook job is delivered, retried after a failure, and becomes a dead letter after 410.
+    Webhook jobs are delivered by a scheduler.
+
+    After a failure, the attempt is repeated. After the answer 410, the job becomes a dead letter.
     """
     scheduler = make(url, targets={"webhook": WebhookTarget(**LOOPBACK)}).start()
     told = events(scheduler)

@@ -22,7 +22,7 @@ BODY_MAX = 500_000
 
 class Keeping(BaseHTTPRequestHandler):
     """
-    Records the requests, except those that are too large.
+    A request handler that records the requests, except those that are too large.
     """
 
     protocol_version = "HTTP/1.1"

@@ -1,7 +1,5 @@
 """
-Fixtures of the writer's tests.
-
-They are a store that can be held and made to fail, and writers that the fixture closes.
+Fixtures of the writer's tests: a store that can be held and made to fail, and writers.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ PATIENCE_S = 20.0
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, tmp_path):
     """
-    Return a store that can be held and made to fail, wrapped around each real kind.
+    Return a store that can be held and made to fail. It wraps a memory store or a SQLite store.
     """
     store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "jobs.db")
     store.open()

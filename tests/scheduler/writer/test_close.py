@@ -21,7 +21,7 @@ def test_close_writes_waiting_writes(make, store):
     """
     Closing a writer refuses new writes, and completes and answers all waiting writes.
 
-    It may be repeated.
+    The writer may be closed more than once.
     """
     writer = make()
     with store.held() as entered:
@@ -66,9 +66,7 @@ def test_close_releases_callers_that_wait_for_room(make, store):
 
 def test_close_from_a_callback(make):
     """
-    A callback may close the writer.
-
-    The writer then ends without another call.
+    A callback may close the writer. The writer then ends as after any other close.
     """
     writer = make()
     closed = []

@@ -46,9 +46,9 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    A commit has at most the maximum number of writes of either kind.
+    A commit has at most the maximum number of callers' writes, and as many of the scheduler's own.
 
-    The exception is a batch that was posted as a whole.
+    A batch that the scheduler posted as a whole is never split, even if it is larger.
     """
     writer = make(batch_max=10)
     answered = threading.Event()
@@ -65,9 +65,9 @@ def test_commits_are_bounded(make, store):
 
 def test_own_writes_go_first(make, store):
     """
-    The scheduler's own writes overtake a waiting bulk of a caller.
+    The scheduler's own writes overtake a large batch of a caller.
 
-    The bulk keeps its share of every commit.
+    The caller's batch keeps its share of every commit.
     """
     writer = make(batch_max=8)
     order = []
@@ -86,7 +86,7 @@ def test_own_writes_go_first(make, store):
 
 def test_few_writes_overtake_a_burst(make, store):
     """
-    The few writes of a firing do not wait behind a burst.
+    The few writes of a firing do not wait behind a burst of the scheduler's other writes.
 
     The burst keeps its share of every commit.
     """

@@ -1,5 +1,5 @@
 """
-A caller that would wait anyway writes in its own thread if the writer is idle.
+If the writer is idle, a caller that waits for its answer writes in its own thread.
 
 The effects are the same as in the writer's thread.
 """
@@ -28,7 +28,7 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def threads():
     """
-    Return a list to which each commit appends its thread.
+    Return a list to which each commit appends the thread that ran it.
     """
     return []
 
@@ -177,9 +177,9 @@ def test_own_writes_come_after_a_callers_turn(writer, store):
 
 def test_transient_errors_are_left_to_the_thread(writer, store, threads):
     """
-    A caller's thread tries once.
+    A caller's thread tries a write once.
 
-    After a transient error the writer's thread retries, so the caller can be interrupted.
+    After a transient error the writer's thread retries the write, so the caller can be interrupted.
     """
     store.fail("apply", 3)
     assert write(writer) is Outcome.CREATED
@@ -201,9 +201,9 @@ def test_transient_error_without_patience(make, store):
 @pytest.mark.parametrize("is_transient", [False, True])
 def test_unknown_end(make, store, is_transient):
     """
-    A commit with an unknown outcome is reported before its caller is notified.
+    A commit of a caller's thread with an unknown outcome is reported to the scheduler before the caller gets the error.
 
-    It is not retried.
+    The commit is not retried.
     """
     order = []
     writer = make(on_unknown=lambda: order.append("unknown"))
@@ -220,7 +220,7 @@ def test_unknown_end(make, store, is_transient):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_a_notice_that_fails(make, error):
     """
-    If the notification of a commit fails, the store is scanned again.
+    If the callback that announces a commit fails, the writer asks the scheduler to scan the store again.
     """
     lost = []
 
@@ -293,9 +293,9 @@ def test_ctrl_c_before_a_retry(make, store, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGUSR1", None)])
 def test_a_signals_handler_writes(writer, threads, handle, store, number):
     """
-    If the program has a signal handler, the writer's thread writes.
+    If the program has a Python signal handler, a caller's write is left to the writer's thread.
 
-    Otherwise the signal handler might write during the caller's write.
+    Otherwise the signal handler might interrupt a caller during its write, and write in the same thread.
     """
     nested, apply = [], store.apply
     handle(number, lambda *_: nested.append(write(writer, "nested")))
@@ -317,7 +317,7 @@ def test_a_signals_handler_writes(writer, threads, handle, store, number):
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_signals_without_a_handler(writer, threads, handle, handler):
     """
-    If signals have no handlers in Python, a caller may write in its own thread.
+    If the program has no Python signal handler, a caller may write in its own thread.
     """
     handle(signal.SIGINT, handler)
     assert write(writer) is Outcome.CREATED
@@ -327,9 +327,9 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    A hook, or a finalizer that runs during a commit, counts as inside the writer.
+    A callback that runs during a commit counts as inside the writer, and must not wait for a write.
 
-    The writer queues the writes that they post.
+    The writer queues the writes that such a callback posts.
     """
     posted = threading.Event()
 
@@ -347,7 +347,7 @@ def test_a_callback_may_not_wait(make, threads):
 
 def test_another_caller_is_not_inside(writer, store):
     """
-    Only the thread that writes counts as inside the writer.
+    While one thread commits, other threads do not count as inside the writer.
     """
     with store.held() as entered:
         caller = threading.Thread(target=write, args=(writer,))
@@ -361,7 +361,7 @@ def test_close_while_a_caller_writes(writer, store):
     """
     A close waits for a commit in a caller's thread.
 
-    That caller gets its answer, and later calls are refused.
+    The caller gets its answer, and later calls are refused.
     """
     answers = []
     caller = threading.Thread(target=lambda: answers.append(write(writer)))
@@ -381,7 +381,7 @@ def test_close_while_a_caller_writes(writer, store):
 
 def test_close_inside(make):
     """
-    If a callback in a caller's thread closes the writer, the close does not wait for its own thread.
+    If a callback of a commit in a caller's thread closes the writer, the close does not wait for that commit.
     """
     closed = []
     writer = make(on_commit=lambda *_: closed.append(writer.close(PATIENCE_S)))
@@ -434,7 +434,7 @@ def test_greenlets(writer, threads, monkeypatch):
 
 def test_a_store_with_two_writers(store, threads):
     """
-    If a store has two writers, a caller does not wait for a commit of the scheduler's own writes.
+    If a store permits two writers, a caller does not wait while the scheduler's own writes are committed.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     writer = Writer(store, Runtime(), on_commit=lambda *_: threads.append(threading.current_thread()))

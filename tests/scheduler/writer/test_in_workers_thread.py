@@ -141,9 +141,9 @@ def test_a_batch_of_another_thread_is_written(make, store, answers, is_late):
 
 def test_transient_errors_are_left_to_the_writers_thread(make, store, answers):
     """
-    The worker tries once.
+    The worker tries its batches once.
 
-    Then the writer's thread retries the batches, in order and before later batches.
+    After a transient error, the writer's thread retries them in order, and before later batches.
     """
     writer = make()
     store.fail("apply", 2)
@@ -182,7 +182,9 @@ def test_an_unknown_outcome_is_reported(make, store, answers):
 @pytest.mark.parametrize("place", ["post", "apply"])
 def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
-    If an exception from another thread interrupts the worker, a posted batch is written, or has an unknown outcome.
+    An exception from another thread interrupts a worker that posts a batch.
+
+    The batch is then written, or its outcome is reported as unknown.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))
@@ -227,9 +229,9 @@ def test_close_while_a_worker_writes(make, store, answers):
 
 def test_two_writers(store, answers):
     """
-    With two writers, the worker does not wait for commits of callers.
+    If a store permits two writers, a worker does not wait for the commits of callers.
 
-    Its answers arrive in its own thread.
+    The answers to its batches arrive in its own thread.
     """
     store.abilities = type(store.abilities)(has_many_writers=True)
     entered, go_on = threading.Event(), threading.Event()

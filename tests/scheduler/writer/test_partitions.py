@@ -88,7 +88,7 @@ class Result:
 
 def sets(*keys):
     """
-    Return one set for each of *keys*.
+    Return one set request for each of *keys*.
     """
     return [Set(Job(key, 0, 5)) for key in keys]
 
@@ -127,7 +127,7 @@ def test_one_does_not_wait_for_the_other(writer, halves):
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_caller_gets_the_error(writer, halves, failing):
     """
-    If one partition fails, the caller gets that error.
+    If one partition fails, a caller with writes in both partitions gets the error.
 
     The writes of the other partition take effect.
     """
@@ -144,7 +144,7 @@ def test_the_schedulers_own_writes(writer, halves):
     """
     The scheduler's own writes go to the partition of their epoch.
 
-    A failing partition does not affect the other.
+    If one partition fails, the writes to the other succeed.
     """
     jobs = [answer.job for answer in writer.submit_many(sets("a1", "b1", "a2")).result(PATIENCE_S)]
     for number, each in enumerate(halves.partitions):
@@ -163,9 +163,9 @@ def test_the_schedulers_own_writes(writer, halves):
 
 def test_no_room_in_one(halves):
     """
-    If one partition has no room for its part of many writes, the caller gets this partition's error.
+    If too many writes wait in one partition, a caller with writes in both partitions gets an error.
 
-    The other parts are written.
+    The caller's writes to the other partition succeed.
     """
     writer = PartitionedWriter(halves, Runtime(), retry_s=0.0, waiting_max=2, batch_max=1)
     first, second = halves.partitions

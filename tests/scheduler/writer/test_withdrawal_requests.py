@@ -1,7 +1,5 @@
 """
-A caller waits until a claimed attempt is withdrawn.
-
-Meanwhile the store fails, or the owner does not answer.
+A caller waits until a claimed attempt is withdrawn, while the store fails or the attempt's owner does not answer.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ STEP_S = 0.25
 
 class Caller:
     """
-    A caller whose cancel found a claimed attempt.
-
-    It collects its answers in *answers*.
+    A caller whose cancel found a claimed attempt. Its answers are put into the queue *answers*.
     """
 
     writes, indexes = (Cancel("key"),), (0,)
@@ -44,7 +40,7 @@ class Caller:
 
 class Failing(MemoryStore):
     """
-    A store that counts its reads, and raises *error* at those whose numbers are in *fails*.
+    A store that counts its reads, and raises *error* at the reads whose numbers are in *fails*.
 
     It has one attempt, whose owner does not answer.
     """
@@ -60,7 +56,7 @@ class Failing(MemoryStore):
 
     def attempts(self, jobs):
         """
-        Return whether the attempts have started, or fail.
+        Return that no attempt has started, or raise the store's error.
         """
         self._look()
         return {job.generation: False for job in jobs}
@@ -72,7 +68,7 @@ class Failing(MemoryStore):
 
 class Deaf(Failing):
     """
-    A store that fails when it should pass on a request to stop running jobs.
+    A store that also counts requests to stop running jobs as reads, so that they can fail.
     """
 
     def request_withdrawal(self, jobs):
@@ -116,9 +112,9 @@ def passing():
 
 def test_a_store_that_fails(serve):
     """
-    If the store fails, the caller gets the error when the writer's time for retries ends.
+    If the store fails for longer than the writer's time for retries, the caller gets the store's error.
 
-    The limit for an owner that does not answer is longer.
+    The caller would wait longer for an owner that does not answer.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
@@ -136,7 +132,7 @@ def test_a_store_that_fails_for_good(serve):
 
 def test_an_owner_that_does_not_answer(serve):
     """
-    If only the owner does not answer, the store is polled for some times the length of a lease.
+    If the store answers but the owner of the attempt does not, the store is polled for several lease lengths.
 
     Then the caller gets an error.
     """
@@ -149,9 +145,9 @@ def test_an_owner_that_does_not_answer(serve):
 
 def test_owners_that_cannot_be_asked_to_stop(serve):
     """
-    A caller may wait until owners have been asked to stop jobs.
+    If requests to stop running jobs cannot be written, the caller gets an error.
 
-    This wait has the same limit as the wait for a withdrawal.
+    The limit is the same as for requests to withdraw an attempt.
     """
     store = Deaf(passing(), range(1, 10_000))
 
