@@ -223,7 +223,7 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 
 
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
-def test_a_set_that_asks_for_more_is_not_plain(field):
+def test_a_set_with_other_options_is_not_plain(field):
     """
     A set request is plain if its options would have no effect on a key without a job.
 

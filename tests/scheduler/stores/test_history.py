@@ -57,7 +57,7 @@ def test_an_interrupted_attempt_names_its_owner(served):
         assert len(other.history("a", None, 9)) == 1
 
 
-def test_two_prune(served):
+def test_two_processes_prune_the_history(served):
     """
     If two processes prune the history at the same time, each old record is deleted once, and recent records stay.
     """

@@ -28,7 +28,7 @@ def server_url(request):
 
 
 @pytest.mark.slow
-def test_beside_a_crowd(server_url, make, record, until):
+def test_other_lanes_run_beside_a_crowded_lane(server_url, make, record, until):
     """
     Jobs of ten lanes run although many jobs of a limited lane are due at the same time or earlier.
 
@@ -102,7 +102,7 @@ def test_explained_by_another_node(server_url, make, until):
     assert {each.owner for each in found} == {owner.stats()["owner"]}
 
 
-def test_takeovers_beside_a_crowd(server_url, make, record, until):
+def test_takeovers_beside_a_full_lane(server_url, make, record, until):
     """
     If one lane is full, a second node that takes over some shards still runs the jobs of other lanes.
 

@@ -274,7 +274,7 @@ def test_two_schedulers_of_one_process(address, until):
         assert stats[0]["owner"].rpartition(":")[0] == stats[1]["owner"].rpartition(":")[0]
 
 
-def test_one_question_for_all_shards(address, until, monkeypatch):
+def test_one_query_for_all_shards(address, until, monkeypatch):
     """
     One query for all shards finds the writes of other clients.
     """

@@ -250,7 +250,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
     ("statement", "state"),
     [("begin_jobs", 0), ("end_jobs", 1), ("rescue_jobs", 1), ("leave_tails", 1), ("update_jobs", 0)],
 )
-def test_statistics_of_another_moment(session, statement, state, past):
+def test_bulk_writes_with_outdated_statistics(session, statement, state, past):
     """
     Bulk writes find each job through an index, even if the server's statistics are older than the jobs.
     """

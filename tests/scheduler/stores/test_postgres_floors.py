@@ -42,7 +42,7 @@ def learn(floors, *firsts):
     floors.learn(floors.of()[1], firsts, NOW)
 
 
-def test_learnt(floors):
+def test_a_scan_sets_the_watermark(floors):
     """
     A scan sets the watermark to the first pending due time.
 
@@ -52,7 +52,7 @@ def test_learnt(floors):
     assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
 
 
-def test_lowered(floors):
+def test_a_new_job_lowers_the_watermarks(floors):
     """
     A new pending job lowers all watermarks above its due time.
 
@@ -67,7 +67,7 @@ def test_lowered(floors):
     assert of(floors, 0) == [30]
 
 
-def test_forgotten(floors, clock):
+def test_watermarks_are_forgotten(floors, clock):
     """
     The watermarks are forgotten after a minute, and after an error. The next scan then reads from the beginning.
     """

@@ -129,7 +129,7 @@ def test_wrong_guess(make):
 
 
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
-def test_what_cannot_be_stored(make, bad):
+def test_values_that_do_not_fit_their_column(make, bad):
     """
     If a value does not fit its column, the whole batch is refused, and nothing of it is stored.
 

@@ -127,7 +127,7 @@ def test_unix_socket(redis_server):
     redis_server.execute("FLUSHALL")
 
 
-def test_dead_of_a_former_version(redis_server):
+def test_dead_jobs_of_a_former_version(redis_server):
     """
     Dead jobs of a former version, which did not record their order, are listed like all others.
     """

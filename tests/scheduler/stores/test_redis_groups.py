@@ -79,7 +79,7 @@ def test_another_store_object_finds_it_at_once(group, until):
         each.close()
 
 
-def test_a_slot_that_moves(cluster):
+def test_calls_while_a_slot_moves(cluster):
     """
     While a cluster moves the store's hash slot to another node, calls raise transient errors and are not executed.
 
@@ -104,7 +104,7 @@ def test_a_slot_that_moves(cluster):
     store.close()
 
 
-def test_news_from_another_process(cluster, until):
+def test_writes_of_another_process_wake_the_owner(cluster, until):
     """
     If another process sets a job, the owner wakes up, both before and after the store's hash slot moves.
 

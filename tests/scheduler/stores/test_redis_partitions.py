@@ -59,7 +59,7 @@ def cluster(make_redis):
 
 @pytest.mark.parametrize("total", [2, 3, 6, 16, 64])
 @pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
-def test_tags_are_spread(prefix, total):
+def test_hash_tags_are_spread_over_the_slots(prefix, total):
     """
     The hash tags of a store's partitions are spread over the slots of a cluster.
 
@@ -79,7 +79,7 @@ def test_slots_are_those_of_the_server(cluster):
     assert len(holders) == 3
 
 
-def test_the_number_is_kept(redis_server):
+def test_the_number_of_partitions_is_kept(redis_server):
     """
     A store keeps its number of partitions.
 
@@ -145,7 +145,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
     assert sorted(record.wait(30)) == list(range(30))
 
 
-def test_generations_after_an_adoption(redis_url):
+def test_generations_after_a_migration_stored_a_high_one(redis_url):
     """
     A migration may store a job with a high generation, which the other store gave out.
 
@@ -305,7 +305,7 @@ def test_a_partition_without_notifications(make, record, redis_url, monkeypatch)
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_a_master_is_away(make, record, cluster, events, how):
+def test_a_master_is_unreachable(make, record, cluster, events, how):
     """
     While one partition does not answer, jobs of the other partitions are set and fire in time.
 

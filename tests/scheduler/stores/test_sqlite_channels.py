@@ -52,7 +52,7 @@ def test_a_notification_ends_a_wait(kind, path, wait):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_the_last_is_named(kind, path):
+def test_a_new_channel_replaces_only_a_dead_channel(kind, path):
     """
     A new channel takes over the file of a dead owner's channel.
 

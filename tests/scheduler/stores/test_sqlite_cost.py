@@ -99,7 +99,7 @@ def test_future_jobs_cost_nothing(store, made, call, first):
     assert steps_of(made, lambda: call(store)) <= before + 40  # the lookup takes 35 with SQLite 3.53
 
 
-def test_empty_shelves_cost_a_large_batch_nothing(store, made):
+def test_empty_key_partitions_cost_a_large_batch_nothing(store, made):
     """
     A batch of new keys takes fewer steps if there are no dead, paused or unroutable jobs, whose keys it would look up.
     """
@@ -111,7 +111,7 @@ def test_empty_shelves_cost_a_large_batch_nothing(store, made):
 
 
 @pytest.mark.parametrize("state", ["near", "far", "running", "dead", "paused", "aside"])
-def test_a_large_batch_finds_the_one_job_of_its_shelf(store, state):
+def test_a_large_batch_finds_the_only_job_of_a_key_partition(store, state):
     """
     A large batch looks up its keys only in partitions of the key table that are not empty.
 
@@ -141,7 +141,7 @@ def put(store, state, key):
         store.apply([model.SetAside(answer.job, epoch)])
 
 
-def test_dead_cost_nothing(store, made):
+def test_dead_jobs_cost_nothing(store, made):
     """
     The query for due jobs does not read dead jobs.
     """

@@ -208,7 +208,7 @@ def test_far_keys_share_pages(weighed, store, monkeypatch):
     assert len(weighed) == 41
 
 
-def test_shelf_stays_small(store, clock, monkeypatch):
+def test_the_key_partition_stays_small(store, clock, monkeypatch):
     """
     Commits move the owner's keys into runs.
 
@@ -230,7 +230,7 @@ def test_shelf_stays_small(store, clock, monkeypatch):
     assert hints(store) == 8_000
 
 
-def test_stale_keys_go(store, clock, monkeypatch):
+def test_stale_keys_are_removed(store, clock, monkeypatch):
     """
     A merge removes the keys of jobs that were moved or have finished.
 
@@ -313,7 +313,7 @@ def file_with_a_shelf(path, now, count):
     return {job.key: job for job in jobs}
 
 
-def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
+def test_a_large_key_partition_is_merged_while_it_is_written(tmp_path, clock):
     """
     If a file has 20,000 keys in one partition, it opens unchanged.
 

@@ -259,7 +259,7 @@ def test_an_error_leaves_no_transaction(client, path):
     assert client.set("k", **LATER).outcome == "created"
 
 
-def test_stores_that_cannot(conn):
+def test_a_memory_store_cannot_join(conn):
     """
     A store in memory cannot join a transaction.
 

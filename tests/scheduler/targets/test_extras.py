@@ -86,7 +86,7 @@ def test_no_extra_is_left_out():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", TARGETS)
-def test_alone(extras, extra, tmp_path):
+def test_an_extra_suffices_for_its_target(extras, extra, tmp_path):
     """
     With only this extra installed, the target tries to send a message.
 

@@ -227,7 +227,7 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
         assert "permissions violation for publish" in told.of(JobFailed, name)[0].error
 
 
-def test_read_before_it_is_done(nats_server, make, events, loop):
+def test_the_server_has_the_message_before_the_attempt_ends(nats_server, make, events, loop):
     """
     Without a stream, the attempt ends once the server has answered a request that was sent after the message.
 

@@ -251,7 +251,7 @@ def test_missing_library(url, library, extra):
         ("hunter2", "***"),
     ],
 )
-def test_shown(url, shown):
+def test_a_url_is_shown_without_secrets(url, shown):
     """
     A URL is shown without user, password and options.
     """

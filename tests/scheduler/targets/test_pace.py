@@ -82,7 +82,7 @@ def test_a_burst(limit, after, phase):
     assert world.ended <= 1.5 * 300 / limit + 5 * (after or 1)
 
 
-def test_a_refusal_of_a_moment():
+def test_a_short_refusal():
     """
     If a receiver refuses messages for less than a second, all of them have been accepted some seconds later.
     """

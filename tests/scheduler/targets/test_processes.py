@@ -106,7 +106,7 @@ def test_a_handler_runs_in_another_process(started, tmp_path):
     assert not is_alive(pid)
 
 
-def test_answers_travel(started, tmp_path):
+def test_results_of_a_worker_process(started, tmp_path):
     """
     A handler in a worker process may return DeadLetter, Retry or Snooze, with the usual effects.
 

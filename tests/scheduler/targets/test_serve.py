@@ -193,7 +193,7 @@ def test_urls_that_name_no_target(tick, option, message):
     assert "hunter2" not in answer.stderr
 
 
-def test_twice(tick):
+def test_two_options_with_one_name_are_refused(tick):
     """
     Two options that define the same name are refused.
     """

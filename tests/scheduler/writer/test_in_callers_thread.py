@@ -379,7 +379,7 @@ def test_close_while_a_caller_writes(writer, store):
     assert store.calls.count("apply") == 1
 
 
-def test_close_inside(make):
+def test_close_from_a_callback_of_a_callers_commit(make):
     """
     If a callback of a commit in a caller's thread closes the writer, the close does not wait for that commit.
     """

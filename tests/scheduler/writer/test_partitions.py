@@ -108,7 +108,7 @@ def test_answers_are_in_order(writer):
     assert writer.waiting == 0
 
 
-def test_one_does_not_wait_for_the_other(writer, halves):
+def test_one_partition_does_not_wait_for_the_other(writer, halves):
     """
     While a commit in one partition hangs, the writes of the other partition are committed.
     """
@@ -161,7 +161,7 @@ def test_the_schedulers_own_writes(writer, halves):
     assert [answer.outcome for answer in again.wait()] == [Outcome.BEGUN]
 
 
-def test_no_room_in_one(halves):
+def test_no_room_in_one_partition(halves):
     """
     If too many writes wait in one partition, a caller with writes in both partitions gets an error.
 

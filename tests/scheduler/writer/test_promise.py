@@ -105,7 +105,7 @@ def test_calls_in_order():
     assert told == [10, 11, 12, 10]
 
 
-def test_calls_each_once():
+def test_a_callback_is_called_once():
     """
     If a callback is added while the promise is being set, one of the two threads calls it, exactly once.
     """
