@@ -1,5 +1,5 @@
 """
-Backups made while jobs are set, as documented, and the stores restored from them.
+Backups that are made, as documented, while jobs are set, and the stores that are restored from them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def busy(url):
 
 def restored(url, before):
     """
-    Check that a restored store has all jobs in *before*, and fires a new job. Return the generation of the new job.
+    Check that a restored store has all jobs in *before* and can fire a new job. Return the new job's generation.
 
     *before* has the generations of the jobs that were acknowledged before the backup.
     """

@@ -1,5 +1,5 @@
 """
-One list declares the columns of a job, and all SQL statements take the columns from this list.
+One list declares the columns of a job, and the SQL statements take the columns from this list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tickwheel.stores.sqlite._queries import SQL as SQLITE
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
 """
-Matches three successive columns of a job, each followed by a comma. Assigned columns also count, as in an UPDATE.
+A regular expression that matches three successive columns of a job, each followed by a comma.
+
+It also matches columns to which an UPDATE assigns values.
 """
 CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
 STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -44,11 +46,11 @@ def names_columns(statement):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_statements_do_not_name_columns(path):
+def test_statements_use_macros_for_columns(path):
     """
-    No SQL statement lists columns of a job one by one, unless a comment in the statement gives the reason.
+    If an SQL statement needs the columns of a job, it uses a macro.
 
-    Other statements use a macro in place of the list.
+    A statement that lists the columns one by one has a comment with the reason.
     """
     statements = STATEMENT.findall(path.read_text("utf-8"))
     assert statements
@@ -148,7 +150,7 @@ def test_a_row_holds_every_value(column):
     """
     A job is read back from its row unchanged, whichever column has a value other than its default.
 
-    The job then counts as plain only if plain jobs may differ in this column.
+    The job counts as plain only if this is a column in which plain jobs may differ.
     """
     own = {
         "state": model.State.RUNNING,
@@ -227,7 +229,7 @@ def test_a_set_with_other_options_is_not_plain(field):
     """
     A set request is plain if its options would have no effect on a key without a job.
 
-    Any other option makes the request not plain.
+    A set request with any other option is not plain.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

@@ -1,5 +1,5 @@
 """
-Each store gives the reason why a job has not run yet, for each reason in turn.
+Each store explains why a job has not run yet. The tests produce each reason in turn.
 
 See also `tests/scheduler/test_explain.py`.
 """
@@ -47,7 +47,7 @@ def down(*_args, **_kwargs):
 
 def test_each_reason(store, make, go_on, until, monkeypatch):
     """
-    Every store gives each reason for as long as the cause of that reason lasts.
+    Every store reports each reason why a job waits, for as long as the cause of that reason lasts.
     """
     abilities = store.abilities
     scheduler = make(store, options=SchedulerOptions(workers=1, running_max=16))

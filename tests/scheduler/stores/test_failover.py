@@ -12,7 +12,7 @@ from tickwheel.jobs import model
 from tickwheel.stores import open_store
 
 LOST = 80
-"""Number of writes that the standby lacks. It exceeds the numbers that a PostgreSQL sequence logs in advance."""
+"""Number of writes that the standby lacks. A PostgreSQL sequence logs fewer numbers than this in advance."""
 
 
 class RedisPair:

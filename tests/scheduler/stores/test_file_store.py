@@ -1,5 +1,7 @@
 """
-The example store of docs/write-a-store.md uses only public names, and keeps the contract even when it is killed.
+The example store of docs/write-a-store.md uses only public names.
+
+It keeps the contract even if its process is killed.
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path, tail):
 
 def test_the_log_does_not_grow_without_end(tmp_path, monkeypatch):
     """
-    Once most of its log is outdated, the store rewrites the log with the same jobs, even while the store is open.
+    Once most entries of its log are outdated, the store rewrites the log without them, even while it is open.
     """
     monkeypatch.setattr(file_store, "ROOM", 10_000)
     path = tmp_path / "jobs.log"

@@ -104,7 +104,7 @@ def test_a_child_leaves_the_parents_connections_alone(url, state, story):
     """
     In a forked child, calls on the parent's scheduler raise an error.
 
-    If the child stops the scheduler, exits or deletes it, the parent's connections still work.
+    If the child stops or deletes the scheduler, or exits, the parent's connections still work.
     """
     command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

@@ -91,7 +91,7 @@ def test_two_processes_prune_the_history(served):
 
 def test_a_success_costs_no_statement(tmp_path):
     """
-    Settling a one-time job that succeeds runs no statement on the history.
+    Settling a one-time job without a history record runs no statement on SQLite's history table.
 
     Each record that is written costs one statement.
     """

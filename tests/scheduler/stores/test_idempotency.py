@@ -145,7 +145,7 @@ def test_prune(connect):
 
 def test_with_asyncio(postgres, database):
     """
-    An async connection of psycopg behaves in the same way.
+    With an async connection of psycopg, only the first attempt of a generation performs the effect.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
@@ -161,7 +161,7 @@ def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
     A connection in autocommit mode raises an error with a remedy.
 
-    Such a connection would commit the record without the effect.
+    In this mode, the record would be committed without the effect.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 

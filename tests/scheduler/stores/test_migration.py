@@ -1,7 +1,7 @@
 """
 A migration moves jobs between any two stores.
 
-However it ends, no job is lost or fires twice.
+However the migration ends, no job is lost or fires twice.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def test_all_is_moved(stores):
 )
 def test_manifests_are_moved(stores):
     """
-    Jobs that belong to a manifest still belong to it after the move.
+    A job that belongs to a manifest still belongs to it after the move.
 
     If the target has no record of a manifest, the migration copies the record from the source.
     """
@@ -311,7 +311,7 @@ def test_pauses_outlast_every_break(stores):
 
 def test_a_half_moved_job_of_an_earlier_version(stores):
     """
-    If a version without pauses has left a job half moved, the job arrives in the target.
+    If a version of tickwheel without pauses has left a job half moved, a later migration completes the move.
     """
     source, target, _, _ = stores
     words = json.dumps([identity_of(source), identity_of(target), "pending", "why", 0])
@@ -324,9 +324,9 @@ def test_a_half_moved_job_of_an_earlier_version(stores):
 
 class Parking:
     """
-    Wraps a store, and changes each batch of writes by which a migration parks (reserves) jobs.
+    Wraps a store, and changes the writes by which a migration parks (reserves) jobs.
 
-    The test gives the function that changes a write.
+    The test passes the function that changes a write.
     """
 
     def __init__(self, store, change):
@@ -346,7 +346,7 @@ class Parking:
 
 def test_a_job_that_cannot_be_parked(stores):
     """
-    A job that the source never begins is reported.
+    If the source refuses to claim a job, the migration reports this job.
 
     All other jobs are moved, and the migration ends.
     """
@@ -454,7 +454,7 @@ class Breaking:
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
 def test_a_live_owner_prevents_a_migration(stores):
     """
-    A migration from a source with a live owner raises an error, immediately if so requested.
+    If the source has a live owner, a migration waits for a given time and then raises an error.
 
     The source stays unchanged.
     """
@@ -577,9 +577,9 @@ def test_another_migration_is_left_alone(stores, new_url):
 @pytest.mark.parametrize("stores", [("sqlite", "postgres"), ("postgres", "redis"), ("redis", "sqlite")], indirect=True)
 def test_each_column_is_moved(stores):
     """
-    A job with a non-default value in one column has the same value in the target store.
+    If one column of a job has a value other than its default, the job has the same value in the target store.
 
-    The job is due soon or in the far future.
+    This holds for jobs that are due soon and for jobs that are due in the far future.
     """
     source, target, _, _ = stores
     now = source.now_ms()

@@ -1,5 +1,5 @@
 """
-The PostgreSQL store follows the protocol, on a real server.
+The PostgreSQL store passes the contract suite, on a real server.
 """
 
 import pytest

@@ -219,7 +219,7 @@ def fail(lists, begun):
     return entry.slot
 
 
-def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
+def test_a_list_is_reused_once_all_its_jobs_have_ended(lists):
     """
     A list of claimed jobs is reused for another transaction once all its jobs have ended, and not before.
     """
@@ -231,7 +231,7 @@ def test_a_slot_is_used_again_once_all_its_jobs_have_ended(lists):
     assert {write(lists, [6]), write(lists, [7]), write(lists, [8])} == {1, 2, 3}
 
 
-def test_a_rejected_claim_frees_its_slot(lists):
+def test_a_rejected_claim_frees_its_list(lists):
     """
     If a claim is rejected, the list that was meant for it is free at once.
 
@@ -260,7 +260,7 @@ def test_an_unknown_claim_is_listed_until_the_server_is_asked(lists, clock):
     assert write(lists, [4]) == 2
 
 
-def test_withdrawn_jobs_are_noticed(lists):
+def test_lists_of_withdrawn_jobs_are_reused(lists):
     """
     If many lists of claimed jobs are in use, the server is asked which jobs run.
 

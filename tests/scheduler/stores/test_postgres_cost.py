@@ -125,7 +125,7 @@ def test_queries_read_only_rows_that_they_return(reader, name, values, at_most):
 
 def test_statements_are_planned_only_at_first(postgres, database):
     """
-    After its first executions, a statement for single writes, firings or scans is no longer planned.
+    A statement for single writes, firings or scans is planned at its first executions, and not at later ones.
     """
     plans = "SELECT name, generic_plans, custom_plans FROM pg_prepared_statements"
     with noted_sessions() as sessions, closing(open_store(f"{postgres.url(database)}&shards=1")) as store:

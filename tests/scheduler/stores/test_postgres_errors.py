@@ -1,5 +1,7 @@
 """
-The table that classifies PostgreSQL's errors as transient or permanent, by SQLSTATE, and refused connections.
+The classification of PostgreSQL's errors as transient or permanent, by SQLSTATE.
+
+Refused connections have no SQLSTATE, and are classified by their messages.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def changes(postgres, database):
     """
     Return a function that makes a call on a store.
 
-    The function checks that the store's version changes exactly if the call changes a job or a paused scope.
+    The function checks that the store's version changes if and only if the call changes a job or a paused scope.
     """
 
     def check(store, call, *, is_change=True):

@@ -352,7 +352,7 @@ def test_retries_after_a_lease(open_database, monkeypatch):
     assert changes_of(store, 0, lease.epoch, 10, 0).changed == [job] * 3
 
 
-def test_what_a_server_may_lose(open_database, make_postgres):
+def test_a_server_that_does_not_flush_may_lose_writes(open_database, make_postgres):
     """
     If a server flushes each commit to its disk, no acknowledged write is lost.
 

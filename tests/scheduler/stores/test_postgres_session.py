@@ -40,9 +40,7 @@ def test_session_options_of_the_url(postgres, database, open_database, until):
 
 def test_session_options_of_the_environment(postgres, database, open_database, monkeypatch):
     """
-    The options in PGOPTIONS apply if the URL has no options.
-
-    So all programs use the same schema.
+    If the URL has no options, the options in PGOPTIONS apply, so that all programs can use the same schema.
     """
     postgres.execute("CREATE SCHEMA jobs", database)
     monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")

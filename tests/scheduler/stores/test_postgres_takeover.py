@@ -1,5 +1,5 @@
 """
-A takeover of shards on PostgreSQL does not wait for rows in them that are locked.
+A takeover of shards on PostgreSQL does not wait for locked rows in these shards.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def orders(conn):
 
 def test_commit_and_rollback(client, conn):
     """
-    A job set within a transaction exists if and only if the caller commits, and the counts agree.
+    If the caller commits a transaction, the job set within it exists. After a rollback it does not exist.
+
+    The stored counts agree with this.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     client.set("k", conn=conn, **LATER)

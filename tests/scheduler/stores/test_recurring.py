@@ -47,9 +47,9 @@ def test_after_a_long_run(server_url, make, events, until, overlap, least, most)
 
 def test_overlap_cancel(server_url, make, events, until):
     """
-    If a run still lasts when the next run is due, it is asked to stop.
+    If a run still lasts when the next run is due, the earlier run is asked to stop.
 
-    The next run begins after it has ended.
+    The next run begins once the earlier run has ended.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -113,7 +113,7 @@ def test_skip_with_grace(server_url, make, events, until):
     assert {job.key: job.due_at for job in scheduler.list().jobs} == following
 
 
-def test_all_after_a_failed_run(server_url, make, events):
+def test_no_due_time_is_missed_during_a_retry(server_url, make, events):
     """
     With misfire="all", a series misses no due time while an earlier run is retried.
 

@@ -1,5 +1,5 @@
 """
-The Redis store follows the protocol, on a real server.
+The Redis store passes the contract suite, on a real server.
 """
 
 import itertools

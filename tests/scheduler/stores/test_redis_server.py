@@ -95,7 +95,7 @@ def test_newer_schema(redis_server, make):
 @pytest.mark.parametrize("change", [("HDEL", "layout"), ("HSET", "layout", "0123456789abcdef")])
 def test_a_layout_before_the_first_release(redis_server, make, change):
     """
-    A store with an unknown blob layout is refused and stays unchanged.
+    A store whose data has an unknown layout is refused and stays unchanged.
 
     The error has the layout's version and a remedy.
     """

@@ -138,7 +138,7 @@ def test_eviction_is_refused(make_redis, policy):
         ((), True, "everything, when the server stops: set appendonly yes"),
     ],
 )
-def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
+def test_writes_that_a_server_may_lose_are_reported(make_redis, caplog, settings, loses, words):
     """
     `loss_window` says which writes a server may lose.
 

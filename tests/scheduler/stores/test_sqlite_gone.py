@@ -119,7 +119,7 @@ def test_a_file_that_is_moved_back(path, until):
         assert after.epoch > before.epoch
 
 
-def test_a_reader_makes_no_file(path, open_file, monkeypatch):
+def test_a_read_of_a_moved_file_makes_no_new_file(path, open_file, monkeypatch):
     """
     A connection may open the path just after the file was moved away. It then creates no new file.
 

@@ -76,7 +76,7 @@ def fill(store, count, prefix):
 @pytest.mark.parametrize("rows", [0, 3, 30, 100, 1_000])
 def test_no_plan_depends_on_statistics(tmp_path, rows):
     """
-    For tables that grow, the statistics of a file with *count* jobs change no plan.
+    For tables that grow, the statistics of a file with few or many jobs change no query plan.
     """
     path = tmp_path / "jobs.db"
     with closing(SqliteStore(path)) as store:

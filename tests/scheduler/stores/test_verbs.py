@@ -65,9 +65,9 @@ def test_a_series(server_url, make):
 
 def test_a_run_now_after_a_skip(any_url, make, until):
     """
-    If an earlier skip or move has set a due time, running the job now keeps that due time.
+    If a recurring job is run now, its next due time stays, even if an earlier skip or move has changed it.
 
-    The job is run by its key or with a filter.
+    This holds whether the job is run by its key or with a filter.
     """
     node = make(any_url)
     node.handler("h")(lambda _: None)
@@ -91,7 +91,7 @@ def test_a_run_now_after_a_skip(any_url, make, until):
     assert {replace(each, succeeded_at=None) for each in found} == {replace(rule, runs=1)}
 
 
-def test_changed_in_part(any_url, make):
+def test_a_change_of_some_fields_keeps_the_others(any_url, make):
     """
     A change of some fields keeps the other fields: phase, remaining runs, pause and due time.
     """

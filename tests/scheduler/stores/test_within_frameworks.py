@@ -107,7 +107,7 @@ def test_sessions_and_connections_that_cannot_be_joined(client, engine):
     """
     A failed session, a session without an engine, and a closed connection are refused.
 
-    The errors are those for connections of the driver.
+    The errors are the same as for a connection of the database driver.
     """
     with engine.begin() as conn:
         conn.execute(INSERT)

@@ -82,7 +82,7 @@ def test_allowed():
 
 def test_a_value_that_is_not_a_network():
     """
-    A value that is not a network raises an error when it is allowed.
+    A value that is not a network raises an error if it is given as an allowed network.
     """
     with pytest.raises(ValueError, match="localhost"):
         Guard(["localhost"])

@@ -25,7 +25,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 @pytest.fixture
 def channel(rabbitmq, loop):
     """
-    Return a channel directly to the broker.
+    Return a channel of a direct connection to the broker.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 

@@ -1,5 +1,5 @@
 """
-Handlers by name, and their arguments.
+The registration of handlers by name, and the arguments that handlers take.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def firing(key="tea", handler="", payload=b'{"cups":2}'):
 
 def test_line():
     """
-    The line shows the due time, the key, the name, the attempt, the lateness and the payload.
+    The line shows the due time, the key, the handler, the attempt, the lateness and the payload.
     """
     assert line_of(firing(handler="kitchen")) == (
         '2030-03-17T17:46:40.000Z fired "tea" for "kitchen", attempt 1, 0.3 ms late: {"cups":2}'

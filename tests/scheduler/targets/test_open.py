@@ -64,9 +64,9 @@ def test_kinds(url, kind, fields):
         *("rq+redis://h", "dramatiq+redis://h"),
     ],
 )
-def test_rates(url):
+def test_each_target_accepts_a_rate(url):
     """
-    Each target accepts a rate.
+    Each target accepts a rate limit in its URL.
     """
     for made, rate in ((make_target(url), None), (make_target(f"{url}?rate=0.5"), 0.5)):
         limits = made.limits("tickwheel")
@@ -76,7 +76,7 @@ def test_rates(url):
 
 def test_the_rate_of_an_object():
     """
-    The taskiq target has no URL, and accepts a rate as an argument.
+    The taskiq target has no URL, and accepts a rate limit as an argument.
     """
     taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
     assert TaskiqTarget(taskiq.InMemoryBroker(), rate=20).limits("tasks:mail").rate == 20

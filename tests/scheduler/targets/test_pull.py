@@ -448,11 +448,11 @@ class _End:
         return True
 
 
-def test_bounds(scheduler, monkeypatch):
+def test_values_out_of_range_are_refused(scheduler, monkeypatch):
     """
     For a value out of range, the error names the argument.
 
-    A worker above the maximum number is refused, too.
+    If the maximum number of workers already wait, another worker is refused.
     """
     for arguments, said in (
         ({"queue": ""}, "name the queue"),

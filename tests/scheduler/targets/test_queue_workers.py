@@ -145,7 +145,7 @@ def test_celery(rig, client, make, events, until):
 @pytest.mark.realtime
 def test_rq(rig, client, make, events):
     """
-    An RQ worker without a scheduler runs the fired jobs.
+    An RQ worker runs the fired jobs, and needs no scheduler of RQ.
     """
     pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     scheduler = make("memory://", targets={"rq": RqTarget(client)}).start()

@@ -114,7 +114,7 @@ def test_a_key_of_another_kind(receiver, client, make, events):
     assert "WRONGTYPE" in told.of(JobFailed)[0].error
 
 
-def test_marks_stay_beside_their_streams():
+def test_marks_are_in_the_hash_slot_of_their_stream():
     """
     In a cluster, a stream and the marks by which repeats of its messages are recognised are in the same hash slot.
     """

@@ -72,7 +72,7 @@ class Plain:
 @pytest.fixture
 def plain(request):
     """
-    Return a server that greets as a server of the URL scheme does without TLS.
+    Return a server without TLS that greets as a real server of the URL scheme does.
     """
     made = Plain(GREETINGS.get(request.node.callspec.params["url"].partition(":")[0], b""))
     yield made

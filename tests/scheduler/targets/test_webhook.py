@@ -219,7 +219,7 @@ def test_a_job_waits_for_at_most_a_day(receiver):
         asyncio.run(send(1.1))
 
 
-def test_gone(receiver):
+def test_an_answer_410_makes_a_dead_letter(receiver):
     """
     The answer 410 (gone) makes the job a dead letter.
     """

@@ -66,7 +66,7 @@ def test_close_releases_callers_that_wait_for_room(make, store):
 
 def test_close_from_a_callback(make):
     """
-    A callback may close the writer. The writer then ends as after any other close.
+    A callback may close the writer without a deadlock.
     """
     writer = make()
     closed = []

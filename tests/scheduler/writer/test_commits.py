@@ -46,7 +46,7 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    A commit has at most the maximum number of callers' writes, and as many of the scheduler's own.
+    A commit has at most the maximum number of callers' writes, and at most the same number of the scheduler's own.
 
     A batch that the scheduler posted as a whole is never split, even if it is larger.
     """

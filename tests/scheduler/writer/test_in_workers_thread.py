@@ -62,7 +62,7 @@ def answers():
 
 def test_an_idle_writer_leaves_the_commit_to_the_worker(make, store, answers):
     """
-    All batches of the call share one commit, in the worker's thread.
+    If the writer is idle, all batches that a worker posts in one call share one commit, in the worker's thread.
 
     The writer's thread sleeps in the meantime.
     """
@@ -77,7 +77,7 @@ def test_an_idle_writer_leaves_the_commit_to_the_worker(make, store, answers):
 
 def test_without_a_batch_there_is_no_commit(make, store):
     """
-    Without a batch there is no commit.
+    If a worker posts no batch, nothing is committed.
     """
     make().post_and_write(lambda: None)
     assert "apply" not in store.calls
@@ -117,9 +117,9 @@ def test_callers_share_the_commit(make, store, answers):
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_batch_of_another_thread_is_written(make, store, answers, is_late):
     """
-    If another thread posts a batch during the call, it is written in the same commit.
+    A batch that another thread posts while a worker posts its batches is written in the worker's commit.
 
-    If it comes late, it is written in the next commit.
+    A batch that another thread posts during this commit is written in the next commit.
     """
     writer = make()
 
