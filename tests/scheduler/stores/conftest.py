@@ -30,7 +30,7 @@ def rows_read(monkeypatch):
     """
     Return a function that starts to record the jobs that queries read.
 
-    The function returns a list. Each transaction of a cursor then adds the number of jobs read so far in its session.
+    The function returns a list, to which each commit adds the number of jobs that its session has read.
     """
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 

@@ -22,7 +22,9 @@ FAR_S = 86_400
 @contextlib.contextmanager
 def busy(url):
     """
-    Set jobs continuously, and yield a function that returns the generations of all acknowledged jobs, by key.
+    Set jobs continuously in a thread.
+
+    Yield a function that returns the generations of all acknowledged jobs by key.
     """
     answered, is_over = {}, threading.Event()
 

@@ -97,7 +97,7 @@ def test_clock_of_redis(redis_server):
 
 def test_clock_that_the_client_reads(redis_server, monkeypatch):
     """
-    If the client reads Redis' clock, the time is truncated to milliseconds, too.
+    If the client reads the clock of Redis, the time is also truncated to milliseconds.
     """
     store = open_store(redis_server.url("?prefix=clock"))
     for us in instants_us()[:600]:

@@ -57,7 +57,7 @@ def test_statements_use_macros_for_columns(path):
     assert [name for name, text in statements if names_columns(text) and not MARK.search(text)] == []
 
 
-def test_lists_of_columns_are_found():
+def test_lists_of_columns_are_detected():
     """
     The check in the test above detects a list of columns in every form that occurs in statements.
     """
@@ -170,7 +170,7 @@ def test_a_row_holds_every_value(column):
 
 class Nothing(dict):
     """
-    A mapping that returns NULL for any name.
+    A mapping in which each name has the value None, which SQLite reads as NULL.
     """
 
     def __missing__(self, name):

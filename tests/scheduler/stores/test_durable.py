@@ -1,5 +1,7 @@
 """
-The suite of durable stores, run on stores that keep data, on an exclusive store, and on a store that keeps nothing.
+The suite of durable stores, run on stores that keep their data.
+
+It also runs on a store that only one process may open, and must fail on a store that keeps nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class TestDurableServer(DurableStoreSuite):
 @pytest.mark.needs("os.fork")
 class TestDurableExclusive(TestDurableSqlite):
     """
-    The suite on a file that only one process may open.
+    The suite on a file that only one process at a time may open.
     """
 
     def recipe(self):

@@ -73,7 +73,7 @@ def set_jobs(store, name, count=40):
 
 def where(leases, store):
     """
-    Return, for each key, the shard of *leases* in which it is due.
+    Return the shard in which each job is due, by key. Only the shards of *leases* are searched.
     """
     found = [(job.key, shard) for shard in leases for job in store.due(shard, EVER, None, 1_000)]
     assert len(dict(found)) == len(found)
@@ -108,7 +108,7 @@ def test_jobs_stay_where_they_are(make):
 
 def test_old_and_new_nodes_share_a_store(make):
     """
-    Some nodes are opened with the old number of shards, others with the new.
+    Nodes that were opened with the old and with the new number of shards share a store.
 
     They fire each other's jobs, and are notified of each other's writes.
     """

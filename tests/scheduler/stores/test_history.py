@@ -25,7 +25,9 @@ FAR = 2**40
 @pytest.fixture
 def served(request, server_url):
     """
-    Return the URL of an empty store of one shard on a server, and a function that makes its owner's lease expire.
+    Return the URL of an empty store of one shard on a server.
+
+    Also return a function that makes the lease of the store's owner expire.
     """
     if server_url.startswith("redis"):
         server, prefix = request.getfixturevalue("redis_server"), server_url.partition("prefix=")[2]

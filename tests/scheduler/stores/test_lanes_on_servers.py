@@ -30,9 +30,9 @@ def server_url(request):
 @pytest.mark.slow
 def test_other_lanes_run_beside_a_crowded_lane(server_url, make, record, until):
     """
-    Jobs of ten lanes run although many jobs of a limited lane are due at the same time or earlier.
+    Jobs of ten lanes run although a limited lane has many jobs that are due at the same time or earlier.
 
-    They also run after a takeover.
+    The jobs of the ten lanes also run after a takeover.
     """
     made = []
     for turn in range(2):

@@ -100,7 +100,7 @@ def stores(request, new_url):
 
 def fill(store):
     """
-    Set jobs of every kind, and return the stored jobs by key.
+    Set jobs of every kind in *store*, and return the stored jobs by key.
     """
     leases = {lease.shard: lease.epoch for lease in owned(store)}
     jobs = [model.Job(f"due {i:02}", 0, DUE + i, b"%d" % i, handler="h", trace="t", first_set_at=5) for i in range(20)]
@@ -420,9 +420,9 @@ def test_any_write_fails_once(stores):
 
 class Breaking:
     """
-    Makes one write fail.
+    Makes the write with a given number fail.
 
-    A write with an odd number fails before it takes effect, and one with an even number fails after it.
+    If the number is odd, the write fails before it takes effect. If it is even, the write fails afterwards.
     """
 
     def __init__(self, turn):
@@ -524,7 +524,7 @@ def test_callers_that_continue_do_not_prevent_the_end(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key with live jobs in both stores, paused or not, is reported, and neither job is changed.
+    If a key has live jobs in both stores, paused or not, it is reported, and neither job is changed.
 
     A dead letter in the target is replaced.
     """
@@ -545,7 +545,7 @@ def test_conflicts_stay(stores):
 
 def test_one_store_under_two_names(stores):
     """
-    A store that is given under two names is recognised as one store, and stays unchanged.
+    If a migration gets one store under two names, it recognises this, and the store stays unchanged.
     """
     source, _, url, _ = stores
     before = fill(source)

@@ -467,7 +467,7 @@ def test_progress_on_another_node(address, until):
 
 def test_a_job_on_another_node_can_be_stopped(address, until):
     """
-    A node can stop a job that another node runs, and neither node retries it.
+    A node can stop a job that another node runs. Afterwards no node retries the job.
     """
     begun, ended = threading.Event(), threading.Event()
     owner, client = Scheduler(f"{address}lease_s=30"), Scheduler(address)

@@ -1,5 +1,7 @@
 """
-After the answer `cancelled`, `moved`, `replaced` or `paused`, the old job never starts, however close its due time is.
+After a caller has got the answer `cancelled`, `moved`, `replaced` or `paused`, the old job never starts.
+
+This holds however close the job's due time is.
 """
 
 from __future__ import annotations

@@ -77,9 +77,9 @@ def pooler(make_pgbouncer):
 
 def test_a_pooler_that_refuses_settings(pooler, database):
     """
-    The pooler refuses the session's settings.
+    Opening the store fails if the pooler refuses the session's settings and the option `pooler=` is missing.
 
-    Without the option `pooler=`, this is a permanent error that names the remedy.
+    This is a permanent error that names the remedy.
     """
     with pytest.raises(StoreError, match="add pooler=transaction to the URL") as caught:
         open_store(pooler.url(database))

@@ -31,7 +31,7 @@ FILL = """
 
 def new(store, keys, due_at=1):
     """
-    Set jobs of *keys* and return them.
+    Set jobs under *keys* and return them.
     """
     return [answer.job for answer in store.apply([model.Set(model.Job(key, 0, due_at)) for key in keys])]
 

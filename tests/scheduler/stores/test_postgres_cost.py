@@ -183,7 +183,7 @@ def test_statements_of_a_scan(postgres, database, monkeypatch):
 @pytest.fixture
 def pages(monkeypatch):
     """
-    Return a list that gets the number of cache pages read by each query for jobs.
+    Return a list to which each query for jobs appends the number of cache pages that it read.
     """
     read = []
     execute = psycopg.Connection.execute
@@ -200,7 +200,7 @@ def pages(monkeypatch):
 
 def test_dead_rows_are_read_once(postgres, database, pages):
     """
-    An old snapshot keeps dead rows in front of pending jobs.
+    Old versions of finished jobs' rows precede the pending jobs in the index, and an open snapshot keeps them there.
 
     Only the first scan reads these dead rows.
     """

@@ -135,7 +135,7 @@ def test_states(state, is_connected):
 @pytest.mark.parametrize(
     ("state", "is_connected", "is_unknown"), [("57P01", False, True), ("40003", True, True), ("40001", True, False)]
 )
-def test_commit_of_unknown_end(state, is_connected, is_unknown):
+def test_commits_with_an_unknown_outcome(state, is_connected, is_unknown):
     """
     The outcome of a commit is unknown if the connection is lost during the commit.
 

@@ -24,7 +24,7 @@ def clock():
 @pytest.fixture
 def floors(clock):
     """
-    Return an empty set of watermarks on *clock*.
+    Return an empty set of watermarks that uses *clock*.
     """
     return Floors(clock.monotonic)
 

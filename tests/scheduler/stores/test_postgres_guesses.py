@@ -131,7 +131,7 @@ def test_wrong_guess(make):
 @pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
 def test_values_that_do_not_fit_their_column(make, bad):
     """
-    If a value does not fit its column, the whole batch is refused, and nothing of it is stored.
+    If a value does not fit its column, the whole batch is refused, and none of its writes is stored.
 
     The error is permanent.
     """
@@ -309,9 +309,9 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
 
 def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
-    If a move waits for another write to the same job, that write may get a higher generation than the move drew.
+    If a move waits for another write to the same job, the other write may get a higher generation than the move.
 
-    The move then draws a new generation.
+    The move then gets a new generation, which is higher still.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         store.acquire("owner")
@@ -359,7 +359,7 @@ def fired(store, epoch, keys):
 
 def unlisted(postgres, database):
     """
-    Return the keys of the running jobs that are in no owner's list of begun jobs.
+    Return the keys of the running jobs that no owner's list of claimed jobs contains.
     """
     found = "SELECT key FROM tickwheel_job WHERE state = 1 AND key NOT IN (SELECT unnest(keys) FROM tickwheel_begun)"
     return postgres.execute(found, database)

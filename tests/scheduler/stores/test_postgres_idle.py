@@ -58,7 +58,7 @@ def idle(postgres, database, make, record, request):
     """
     Start a scheduler with jobs that wait for workers.
 
-    The jobs are in memory, or most of them are only in the store.
+    For one parameter, all jobs are in memory. For the other, most of them are only in the store.
     """
     options = SchedulerOptions(staged_max=request.param)
     scheduler = make(f"{postgres.url(database)}&shards=16", options=options)
@@ -77,7 +77,7 @@ def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
 
     def sweep():
         """
-        Wait for a whole sweep, and return the numbers of its searches and of the rows that they returned.
+        Wait for a whole sweep. Return the number of its searches, and the number of rows that they returned.
         """
         versions = asked["version"]
         until(lambda: asked["version"] > versions)
@@ -121,7 +121,7 @@ def changes(postgres, database):
 
 def jobs_of(store, keys, **fields):
     """
-    Set jobs of *keys* and return them.
+    Set jobs under *keys* and return them.
     """
     return [answer.job for answer in store.apply([model.Set(model.Job(key, 0, 1, **fields)) for key in keys])]
 

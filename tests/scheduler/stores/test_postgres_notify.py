@@ -256,7 +256,7 @@ def test_a_close_at_the_end_of_the_interpreter(postgres, database):
     """
     A close at the end of the interpreter, for example in a destructor, does not wait for the listening thread.
 
-    Daemon threads no longer run at that time.
+    This thread is a daemon thread, and no longer runs at that time.
     """
     command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)

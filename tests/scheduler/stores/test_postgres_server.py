@@ -89,7 +89,7 @@ def test_wrong_password(postgres, database):
 
 def test_an_unreachable_server(tmp_path):
     """
-    An unreachable server is a transient error.
+    If the server is unreachable, opening the store raises a transient error.
     """
     with pytest.raises(StoreError, match="the connection failed") as caught:
         open_store(f"postgres:///db?host={tmp_path}&user=tick")

@@ -1,5 +1,5 @@
 """
-The settings of a PostgreSQL session from the URL and from the environment, and its encoding.
+The settings of a PostgreSQL session from the URL and from the environment, and the session's encoding.
 """
 
 from __future__ import annotations

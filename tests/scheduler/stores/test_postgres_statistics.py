@@ -313,7 +313,7 @@ def planned():
 
 def fill(connection, first, last):
     """
-    Make jobs numbered *first* to *last*, with their notes, history and withdrawal requests.
+    Make jobs numbered *first* to *last*, with rows in the tables of notes, history and withdrawal requests.
     """
     script = FILL.format(running=running(last), shards=SHARDS, aside=ASIDE, paused=PAUSED, ever=EVER)
     for statement in script.split(";")[:-1]:

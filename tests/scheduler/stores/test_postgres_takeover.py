@@ -114,7 +114,7 @@ def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
     """
     Each scan also takes the newest announcements of changed jobs in a shard.
 
-    Otherwise a new one would wait behind a million old announcements, written while the shard had no owner.
+    Otherwise a new announcement would wait behind a million old ones, written while the shard had no owner.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
@@ -127,7 +127,7 @@ def test_a_new_note_does_not_wait_behind_old_ones(open_database, monkeypatch):
 
 def owned(store):
     """
-    Return the owner of each shard.
+    Return the owners of all shards.
     """
     return {shard.owner for shard in store.shards()}
 

@@ -65,7 +65,7 @@ def test_commit_and_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join the transaction like set.
+    Move, cancel and the bulk forms join the caller's transaction, as set does.
 
     They see the earlier writes of the transaction.
     """
@@ -105,7 +105,7 @@ def test_open_transactions_do_not_block_the_scheduler(url, make, record):
     """
     The scheduler continues while any number of transactions with jobs stay open.
 
-    The counts are right in the end.
+    The stored counts are right once all transactions have ended.
     """
     owner = make(url)
     owner.handler("h")(record)

@@ -1,7 +1,7 @@
 """
 Recurring jobs on server stores: long, late and failed runs, and the end of a series.
 
-Due times are counted by the servers' clocks.
+The clock of the server decides when a run is due.
 """
 
 from __future__ import annotations

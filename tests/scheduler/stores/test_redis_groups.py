@@ -139,7 +139,7 @@ def is_heard(owner, other, until):
     return heard.is_set()
 
 
-def test_jobs_over_a_failover(group, until):
+def test_jobs_fire_after_a_failover(group, until):
     """
     A scheduler continues through a failover.
 

@@ -1,5 +1,5 @@
 """
-A Redis Cluster moves the store's slot to another master under load, and back.
+A Redis Cluster moves the store's hash slot to another master under load, and back.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_hash_tags_are_spread_over_the_slots(prefix, total):
 
 def test_slots_are_those_of_the_server(cluster):
     """
-    The server computes the same slots as our code, and each of three masters has one of three partitions.
+    The server computes the same hash slots as our code, and each of three masters has one of three partitions.
     """
     holders = {cluster.holder(Partition(number, 3).tag("tickwheel")).port for number in range(3)}
     assert len(holders) == 3
@@ -126,7 +126,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    A node that is the first with a handler claims the waiting jobs of this handler in every partition.
+    If a node is the first with a handler, it claims the waiting jobs of this handler in every partition.
 
     A pause of the handler's scope covers all partitions.
     """
@@ -149,7 +149,7 @@ def test_generations_after_a_migration_stored_a_high_one(redis_url):
     """
     A migration may store a job with a high generation, which the other store gave out.
 
-    Later generations of all partitions are above it.
+    Every generation that a partition gives out later is above it.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -254,7 +254,7 @@ def test_pages(redis_url):
     store.close()
 
 
-def test_history_is_pruned_in_each(redis_url):
+def test_each_partition_prunes_its_history(redis_url):
     """
     Each partition prunes its own share of the history.
     """
@@ -379,7 +379,7 @@ def test_a_master_hangs(make, record, cluster, until, number):
 
 def test_a_master_is_lost_under_load(make_redis, until):
     """
-    If one of three masters is killed, no write that its replica had is lost, and no job runs twice.
+    If one of three masters is killed, no write that had reached its replica is lost, and no job runs twice.
 
     Calls raise transient errors, until the replica takes over within ten seconds.
     """

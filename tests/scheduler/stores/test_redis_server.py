@@ -51,7 +51,7 @@ def make(redis_server):
 
 def test_an_unreachable_server():
     """
-    An unreachable server is a transient error with a known outcome: nothing was written.
+    If the server is unreachable, calls raise a transient error with a known outcome: nothing was written.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -149,9 +149,9 @@ def test_no_memory(server, make):
 
 def test_a_store_is_opened_without_memory(server, make):
     """
-    If Redis is out of memory, another process can open the store.
+    If Redis is out of memory, another process can still open the store.
 
-    It can list, cancel, take over and fire jobs, which frees memory.
+    The process can list, cancel, take over and fire jobs, which frees memory.
     """
     first = make("&shards=1", server)
     jobs = [set_one(first, key) for key in ("a", "b")]
@@ -302,7 +302,7 @@ def test_server_that_stands_still(server, make, until):
 
 def test_server_that_loads(server, make, until):
     """
-    While the server loads its data, the error is transient, and nothing was written.
+    While the server loads its data, calls raise a transient error, and nothing is written.
     """
     server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
     server.execute("BGREWRITEAOF")  # while it loads such a file, it answers after each kilobyte
@@ -325,7 +325,7 @@ def test_server_that_loads(server, make, until):
 
 def test_node_of_a_cluster(make_redis, until):
     """
-    In a cluster, the store works on the node that holds the store's slot.
+    In a cluster, the store works on the node that holds the store's hash slot.
 
     At any other node, the error gives the right address.
     """

@@ -189,9 +189,9 @@ def test_loss_window_of_any_settings():
 )
 def test_loss_window_of_replicas(connected, replicas, loses):
     """
-    A write that must reach all replicas survives the loss of the primary.
+    If each write must reach all replicas, acknowledged writes survive the loss of the primary.
 
-    A write that must reach only some of the replicas may be lost.
+    If a write must reach only some of the replicas, it may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

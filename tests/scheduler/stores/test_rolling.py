@@ -34,7 +34,7 @@ def address(request):
 
 class Deployment:
     """
-    Nodes of two versions, and the jobs that each has run.
+    Nodes of two versions, and the jobs that each node has run.
     """
 
     def __init__(self, address, until):

@@ -173,7 +173,7 @@ def test_a_rare_write_takes_no_more_round_trips(line_and_url):
 @pytest.fixture
 def partitions(redis_server):
     """
-    Return a proxy to a Redis, and the URL of a store with three partitions behind it.
+    Return a proxy to a Redis server, and the URL of a store with three partitions behind the proxy.
     """
     line = Line(redis_server.port)
     yield line, f"redis://127.0.0.1:{line.port}/0?prefix=apart{next(NUMBERS)}&partitions=3"

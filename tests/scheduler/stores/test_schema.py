@@ -173,7 +173,7 @@ def test_tables_without_a_version_are_refused(tables, statement):
     """
     Tables without a version are refused.
 
-    Otherwise they would be created again over their jobs.
+    Otherwise the store would create the tables a second time, although they already contain jobs.
     """
     make(tables)
     tables.execute(statement)

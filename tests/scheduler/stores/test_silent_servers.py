@@ -233,7 +233,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    If another thread waits for a statement while the store is closed, the close also ends the statement at the server.
+    If another thread waits for a statement while the store is closed, the server also ends the statement.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []
@@ -321,7 +321,7 @@ class Deaf:
 
 def test_a_long_wait_does_not_delay_checks(monkeypatch):
     """
-    A subscription is checked twice within the promised time, even while its owner waits longer.
+    A subscription is checked often enough to detect its loss in the promised time, even while its owner waits longer.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -368,7 +368,7 @@ DROPPING = """
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_dropped_packets_end_calls_in_time(request, kind):
     """
-    If the network of a server drops all its packets, calls raise transient errors in time.
+    If the network drops all packets to and from a server, calls raise transient errors in time.
     """
     alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
     if (

@@ -1,7 +1,7 @@
 """
-Tombstones are rows of far jobs that were moved or cancelled.
+Tombstones are the rows of far jobs that were moved or cancelled.
 
-They stay in place, and no query counts them.
+They stay in the table for a while, and no query counts them.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def test_jobs_that_keep_their_generation_leave_no_row(store):
 
 def test_other_processes_write_tombstones(store, tmp_path, clock):
     """
-    A process that is not the owner cancels far jobs, also within a caller's transaction.
+    If a process that is not the owner cancels far jobs, the owner learns of the cancels.
 
-    The owner learns of the cancels.
+    This also holds for cancels within a caller's transaction.
     """
     path = tmp_path / "jobs.db"
     first, second, third, fourth = set_far(store, 4)
@@ -153,9 +153,9 @@ def test_far_jobs_count_by_the_pages_that_they_change(weighed, store):
 
 def test_a_full_disk_gets_no_tombstones(store):
     """
-    While the disk is full and its reserve is in use, cancelled rows are deleted.
+    While the disk is full and the reserve is in use, a cancel deletes the row of the job.
 
-    Tombstones would use more space.
+    A tombstone would use more space.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -1,7 +1,7 @@
 """
 Notifications through a FIFO and through a port.
 
-The tests cover both kinds, whichever of them this system uses.
+The tests cover both kinds of channel, whichever of them this system uses.
 """
 
 from __future__ import annotations

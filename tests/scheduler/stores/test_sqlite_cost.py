@@ -175,7 +175,7 @@ def test_near_jobs_share_pages(tmp_path):
 
 def test_running_jobs_cost_nothing(store, made):
     """
-    The query for due jobs does not read jobs that already run, although these were due earlier.
+    The query for due jobs does not read running jobs, even if they were due earlier than all others.
     """
     next_due = partial(store.upcoming, 0, EVER, 1)
     add_far(store, 1)
@@ -248,7 +248,9 @@ def change_hands(store, _first, _path):
 )
 def test_every_pending_job_is_found(store, tmp_path, call):
     """
-    If a job becomes pending before all other pending jobs, the next scan finds it, however it became pending.
+    If a job becomes pending and is due before all other pending jobs, the next scan finds it.
+
+    This holds whatever made the job pending.
     """
     first, *others = store.due(0, 7, None, 10)
     store.apply([model.Begin(job, 1) for job in (first, *others)])
@@ -262,7 +264,9 @@ def test_every_pending_job_is_found(store, tmp_path, call):
 
 def test_a_scan_costs_the_rows_that_it_passes(store, made):
     """
-    The steps of a scan past the jobs of a crowded lane depend on its row limit, not on the size of the lane.
+    A scan passes over the jobs of a crowded lane.
+
+    The number of its steps depends on the scan's row limit, not on the number of jobs in the lane.
     """
     (lease,) = store.renew("owner")
     crowd = LaneSet(names=("handler:crowd",))

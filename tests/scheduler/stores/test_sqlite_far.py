@@ -90,7 +90,7 @@ class AllFar:
 
 class TestFarStore(AllFar, StoreSuite):
     """
-    The contract suite without any sorting.
+    The contract suite on a store that sorts no slots.
 
     Due jobs are found and claimed in their unsorted slots.
     """
@@ -98,7 +98,7 @@ class TestFarStore(AllFar, StoreSuite):
 
 class TestCascadingStore(AllFar, StoreSuite):
     """
-    The contract suite, with slots that are partly sorted at any moment.
+    The contract suite on a store in which slots are partly sorted at any moment.
     """
 
     make = CascadingStore
@@ -133,9 +133,7 @@ def spread(store, count, first=DAY_MS, span=30 * DAY_MS, name="job"):
 
 def check(store, jobs):
     """
-    Check that every query finds exactly *jobs*.
-
-    The order of *jobs* must be by due time.
+    Check that every query finds exactly *jobs*, which must be in order of due time.
     """
     first, last = jobs[0].due_at, jobs[-1].due_at
     assert store.due(0, EVER, None, len(jobs) + 1) == jobs
@@ -201,7 +199,7 @@ def test_sorted_jobs_are_not_passed_over(store, clock):
 
 def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     """
-    A file that was closed for a week fires the overdue jobs of its slots in order, each once.
+    If a file was closed for a week, the overdue jobs of its slots fire in order, each once.
     """
     jobs = spread(store, 300, span=DAY_MS)
     monkeypatch.setattr(_far, "_STRETCH", 20)
@@ -248,7 +246,7 @@ def test_far_jobs_of_every_kind(store, clock):
     assert store.due(0, EVER, None, 9) == jobs
 
 
-def test_other_jobs_are_never_far(store):
+def test_jobs_that_are_never_far(store):
     """
     Recurring, dead, paused and large jobs are never stored on the far level.
     """

@@ -176,7 +176,7 @@ def test_statements_number_no_value():
 
 def test_first_use_in_a_transaction(path):
     """
-    If a scheduler cannot create its tables while a transaction locks the file, the error says how to create them.
+    If a scheduler cannot create its tables because a transaction locks the file, the error says how to create them.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -253,7 +253,9 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     """
-    If an owner's lock file was deleted, its writes are rejected once another process has acquired the shards.
+    An owner's lock file was deleted, and another process has acquired the shards.
+
+    The former owner's writes are then rejected.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -266,7 +268,7 @@ def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     assert other.get("key").state is model.State.PENDING
 
 
-def test_one_file_by_two_names(tmp_path, path, open_file):
+def test_a_symbolic_link_uses_the_lock_of_its_file(tmp_path, path, open_file):
     """
     A store that is opened through a symbolic link uses the same lock as the file itself.
     """
@@ -296,7 +298,7 @@ def test_crash_leftovers_are_taken_over(path, open_file):
 
 def test_another_file_in_the_place_of_the_fifo(path, open_file):
     """
-    If another file is in the place of its FIFO, the store does not touch that file and still works.
+    If another file is in the place of the store's FIFO, the store does not touch that file and still works.
 
     The store reports that it cannot be notified.
     """

@@ -98,8 +98,8 @@ def test_full_disk(tmp_path, disk, sizes):
     """
     On a full disk jobs can be cancelled, because the store has reserved room for this.
 
-    New jobs are refused until there is room again. This holds even if many jobs were in the log, and not yet in the
-    database, when the disk became full.
+    New jobs are refused until there is room again. This holds even if the log had many jobs that were not yet in the
+    database when the disk became full.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first
@@ -114,9 +114,9 @@ def test_full_disk(tmp_path, disk, sizes):
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_full_disk_beside_the_owner(tmp_path):
     """
-    On a full disk, a process that is not the owner can also cancel.
+    On a full disk, a process that is not the owner can also cancel jobs.
 
-    It accepts new jobs as soon as there is room.
+    The process can set new jobs as soon as there is room.
     """
     cancelled, full, last = run_on("4m", tmp_path, FULL + BY_ANOTHER, "500 400 100000 90000000")
     assert cancelled == "50"

@@ -65,7 +65,7 @@ def lose(request, path):
 
 def test_clients_notice_before_they_write(open_file, lose):
     """
-    If the file is gone, a client raises an error for every write, every read and the start of an owner.
+    If the file is gone, every write, every read and the start of an owner raise an error.
     """
     take_away, words = lose
     store = open_file()
@@ -79,7 +79,7 @@ def test_clients_notice_before_they_write(open_file, lose):
 
 def test_owner_notices_on_its_own(path, lose):
     """
-    An idle owner detects without any call that its file is gone.
+    An idle owner detects that its file is gone, even if no method is called.
 
     It reports this and releases its shard.
     """
@@ -147,7 +147,7 @@ def test_no_second_owner(path, open_file):
     """
     As long as the owner of a deleted file has not noticed the deletion, the new file gets no owner.
 
-    Then the old owner gives up, and the new file can get an owner.
+    Once the old owner has noticed it, the new file can get an owner.
     """
     store = open_file()
     store.acquire("first")
@@ -163,7 +163,7 @@ def test_no_second_owner(path, open_file):
     assert len(other.acquire("second")) == 1
 
 
-def test_joined_transaction(path, open_file):
+def test_no_transaction_on_a_new_file_is_joined(path, open_file):
     """
     A store of a deleted file refuses to join a transaction on a new file with the same name.
     """

@@ -1,5 +1,7 @@
 """
-A SQLite store whose open, acquire or write is interrupted, or disturbed by another process that checks the lock.
+A SQLite store whose opening, takeover or write is interrupted.
+
+Another process that checks the lock may also disturb it.
 """
 
 from __future__ import annotations
@@ -39,9 +41,7 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    On a full disk the owner's name cannot be written.
-
-    The lock is still taken, kept and released.
+    If the disk is so full that the owner's name cannot be written, the lock is still taken, kept and released.
     """
     first, second = open_file(), open_file()
 
@@ -79,7 +79,7 @@ def test_listing_the_nodes_blocks_no_owner(path, open_file, monkeypatch):
     """
     A process that lists the nodes holds the lock for a moment.
 
-    This does not keep an owner from taking the lock.
+    An owner can still take the lock during this time.
     """
     store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)

@@ -55,7 +55,7 @@ def test_small_commits_seldom_make_the_file_larger(store):
 
 def test_a_large_commit_writes_no_zeros(store):
     """
-    A large commit makes the log longer only by the pages that it writes.
+    A large commit extends the log only by the pages that it writes, and adds no zeros.
     """
     for number in range(3):
         set_one(store, number)

@@ -94,7 +94,7 @@ def test_owner_that_is_killed(store, start):
 
 def test_owner_that_is_stopped(store, start):
     """
-    A suspended owner is still the owner.
+    A suspended process is still the owner of its file.
     """
     child = start(OWN)
     child.stdout.readline()
@@ -118,7 +118,7 @@ def test_owner_that_ends(store, start):
 @pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
-    If an owner forked a process, which is now an orphan, the next owner can still lock the file.
+    If an owner forked a process that outlives it, the next owner can still lock the file.
     """
     child = start(
         """

@@ -1,7 +1,7 @@
 """
 The SQLite store keeps keys in sorted runs.
 
-The keys are found, listed, moved and merged correctly at any stage of a merge.
+The keys are found, listed and moved correctly at any stage of a merge of runs.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def check(store, jobs):
 
 def write_some(store, dice, jobs, keys=1_500):
     """
-    Set, move and cancel some of *keys* keys, and update *jobs*.
+    Set, move and cancel jobs under some of *keys* keys, and update *jobs* accordingly.
     """
     writes = {}
     for key in {f"key {dice.randrange(keys)}" for _ in range(dice.choice((1, 3, 30)))}:
@@ -315,9 +315,9 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_key_partition_is_merged_while_it_is_written(tmp_path, clock):
     """
-    If a file has 20,000 keys in one partition, it opens unchanged.
+    A file with 20,000 keys in one partition opens unchanged.
 
-    It stays complete while the partition becomes a run.
+    The file has all jobs while the partition is merged into a run.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -463,7 +463,7 @@ def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    If a page of a list ends between the two keys of one job, the job is not omitted.
+    If a page of a list ends between the two keys of one job, the list still contains the job.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS

@@ -73,7 +73,7 @@ def test_rollback(client, conn):
 
 def test_all_verbs(client, conn):
     """
-    Move, cancel and the bulk forms join the transaction like set.
+    Move, cancel and the bulk forms join the caller's transaction, as set does.
 
     They see the earlier writes of the transaction.
     """
@@ -94,7 +94,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(path, conn, make, record, is_elsewhere):
     """
-    A due job fires after the commit and not before, even if another scheduler of the file set it.
+    A due job fires once the caller's transaction commits, even if another scheduler of the file set the job.
     """
     owner = make(f"sqlite:///{path}")
     owner.handler("h")(record)
@@ -246,7 +246,7 @@ def test_a_stale_transaction(client, conn):
     assert client.set("k", **LATER, conn=conn).outcome == "created"
 
 
-def test_an_error_leaves_no_transaction(client, path):
+def test_a_failed_write_leaves_no_transaction(client, path):
     """
     If a write fails after it has begun a transaction, the transaction is rolled back, so other writers are not blocked.
     """
@@ -263,7 +263,7 @@ def test_a_memory_store_cannot_join(conn):
     """
     A store in memory cannot join a transaction.
 
-    Its error names the stores that can.
+    The error names the kinds of store that can.
     """
     with closing(Scheduler("memory://")) as scheduler, pytest.raises(UnsupportedError, match="SQLite or PostgreSQL"):
         scheduler.set("k", **LATER, conn=conn)
@@ -271,7 +271,9 @@ def test_a_memory_store_cannot_join(conn):
 
 def test_async(path, conn):
     """
-    The scheduler for asyncio joins a connection of `sqlite3`, although its statements block the event loop.
+    The scheduler for asyncio joins a connection of `sqlite3`.
+
+    The statements of this connection block the event loop.
     """
 
     async def main():

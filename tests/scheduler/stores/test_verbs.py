@@ -176,7 +176,7 @@ def test_stop_with_a_filter(any_url, make, until):
     assert sorted(ended) == list(range(20))
 
 
-def test_replayed_by_their_error(server_url, make, events):
+def test_replay_of_dead_letters_with_one_error(server_url, make, events):
     """
     If dead letters are replayed by their error, dead letters with another error stay unchanged.
     """

@@ -1,5 +1,5 @@
 """
-A request to withdraw an attempt lives only as long as a caller waits for its result.
+A request to withdraw an attempt is valid only as long as a caller waits for its result.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_requests_of_a_caller_that_has_ended(kept):
 
 def test_after_a_clock_was_set_back(kept):
     """
-    After the clock was set back, older requests are ignored until the clock reaches their times again.
+    After the clock was set back, earlier requests are ignored until the clock reaches their times again.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

@@ -48,7 +48,7 @@ class Server:
 
     def __enter__(self):
         """
-        Return once the broker listens.
+        Start the broker, and return once it listens.
         """
         try:
             wait_until_up(self.process, self._log, self._listens, PATIENCE_S)
@@ -214,7 +214,7 @@ class Cut:
 
     def lose_confirms(self):
         """
-        Discard the data that the server sends to the client.
+        Discard the data that the server sends to the client, so that no confirmation arrives.
         """
         self.wire.swallow()
 

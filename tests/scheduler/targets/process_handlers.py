@@ -47,7 +47,7 @@ def snooze_once(payload):
 
 class MuteError(Exception):
     """
-    An error whose text cannot be read.
+    An error whose text cannot be read, because `str()` of it raises.
     """
 
     def __str__(self):
@@ -70,7 +70,7 @@ def answer_oddly(_payload):
 
 def start_another(payload):
     """
-    Start a program and write its process id to the file.
+    Start a program and write the program's process id to the file.
 
     Then crash if the payload says so, or else wait forever.
     """
@@ -122,7 +122,7 @@ def hang(payload):
 
 def tell(_payload, firing):
     """
-    Report progress twice, and continue until the process is killed.
+    Report progress twice, and run until the process is killed.
     """
     firing.progress(0.25, "page 1")
     firing.progress(0.5, "page 2")

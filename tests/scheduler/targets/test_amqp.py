@@ -87,7 +87,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def received(self):
             """
-            Return all messages of the queue so far.
+            Return all messages that have arrived in the queue.
             """
             while (message := loop.run(queue.get(fail=False, no_ack=True))) is not None:
                 self.messages.append(message)
@@ -138,7 +138,7 @@ def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
 
 
 @pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
-def test_nowhere_to_go(receiver, make, events, handler):
+def test_messages_that_reach_no_queue(receiver, make, events, handler):
     """
     A message without a matching queue, or to a missing exchange, is a failed attempt.
 

@@ -21,7 +21,7 @@ LEFT_ALONE = ("open", "half-open")
 
 class Bench:
     """
-    Breakers that open after three failures, for at most ten seconds.
+    Circuit breakers that open after three failures. They stay open for at most ten seconds.
     """
 
     def __init__(self):

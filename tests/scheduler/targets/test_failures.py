@@ -66,7 +66,7 @@ def test_each_target_is_there(table):
     """
     The table has a column for each target.
 
-    It has a row for each failure that is not caused by the message itself.
+    The table has a row for each failure that has another cause than the message.
     """
     assert all(row.keys() == SUITES.keys() for row in table.values())
     for failure in WAITS:

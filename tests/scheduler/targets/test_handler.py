@@ -89,7 +89,7 @@ async def coroutine(payload):
 )
 def test_kinds(function, is_async):
     """
-    Coroutine functions are recognised, also if they are callable objects or partials.
+    Coroutine functions are recognised, even as callable objects or in partials.
     """
     target = HandlerTarget(None)
     target.register("h", function)
@@ -142,7 +142,7 @@ async def yields_later(payload):
 @pytest.mark.parametrize("function", [yields, yields_later])
 def test_a_generator_is_refused_as_a_handler(function):
     """
-    A generator function is refused, because its body would never run.
+    A generator function is refused as a handler, because its body would never run.
     """
     with pytest.raises(TypeError, match="handler 'h' is a generator, which nobody iterates: let it return"):
         HandlerTarget(None).register("h", function)

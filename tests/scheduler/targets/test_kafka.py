@@ -300,7 +300,7 @@ def test_an_unknown_setting(receiver, make, events):
 
 def test_served(receiver, serve, tmp_path):
     """
-    `tickwheel serve` sends to a Kafka target that an option names, with the target's settings.
+    `tickwheel serve` sends to a Kafka target that an option defines, and uses the settings of that option.
     """
     client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": receiver.make_target()})
     client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})

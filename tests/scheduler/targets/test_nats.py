@@ -37,9 +37,7 @@ def client(nats_server, loop):
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
 def receiver(request, nats_server, cut, client, loop):
     """
-    Return a subject of the server with a subscriber.
-
-    A target reaches it through a proxy.
+    Return a receiver that is a subject of the server with a subscriber. Its target reaches the subject through a proxy.
     """
     number = next(NUMBERS)
 

@@ -159,7 +159,9 @@ def test_options_of_the_library():
 
 def test_secrets_of_webhooks():
     """
-    A plus in a secret is not read as a space. If there are several secrets, each makes a signature.
+    A plus in a secret of a webhook is not read as a space.
+
+    If there are several secrets, a message has one signature for each of them.
     """
     plus = "whsec_" + "+/" * 16
     assert len(make_target(f"webhook:?secret={SECRET}&secret={plus}")._keys) == 2

@@ -17,7 +17,7 @@ LATENCY_S = 0.02
 
 class World:
     """
-    A rate limiter, the jobs for one receiver, and their outcomes.
+    Simulates a rate limiter with the jobs for one receiver, and records their outcomes.
     """
 
     def __init__(self, starts, *, limit, after, window=1.0, outage=(0.0, 0.0)):
@@ -84,7 +84,7 @@ def test_a_burst(limit, after, phase):
 
 def test_a_short_refusal():
     """
-    If a receiver refuses messages for less than a second, all of them have been accepted some seconds later.
+    If a receiver refuses messages for less than a second, it has accepted all messages some seconds later.
     """
     starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
     world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))

@@ -42,7 +42,7 @@ AGAIN = RetryPolicy(attempts=9, kind="list", waits_ms=(1,), jitter=0)
 @pytest.fixture
 def handlers(monkeypatch):
     """
-    Return the module of handlers, importable by other processes.
+    Return the module of handlers. The test makes it importable in other processes.
     """
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     return importlib.import_module("process_handlers")
@@ -51,7 +51,9 @@ def handlers(monkeypatch):
 @pytest.fixture
 def started(make, handlers, events):
     """
-    Return a function that makes a started scheduler with every handler, and a record of the scheduler's events.
+    Return a function that starts a scheduler with every handler.
+
+    The function returns the scheduler and a record of its events.
     """
 
     def start(clock=None, **kwargs):
@@ -153,7 +155,7 @@ def test_a_process_that_ends(started, tmp_path, payload, error):
 
 def test_an_exception_in_a_process(started):
     """
-    A handler's exception is reported as if it had been raised in this process.
+    An exception of a handler in a worker process is reported as if the handler had run in the scheduler's process.
     """
     scheduler, told = started()
     scheduler.set("bad", delay=0, handler="fail", payload="luck", retry=ONCE)
@@ -274,7 +276,7 @@ def test_progress(started, until):
 
 def test_the_next_run_is_due(started, tmp_path, until):
     """
-    With overlap="cancel", a process may still run when the next run of its job is due.
+    With overlap="cancel", a worker process may still run a job when the job's next run is due.
 
     The process is killed, and the next run begins.
     """
@@ -391,7 +393,7 @@ def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path)
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_suspended_process_is_replaced(make, handlers, events, monkeypatch, tmp_path):
     """
-    If an idle process was suspended by a signal, it is killed after a while, and another process replaces it.
+    If an idle worker process was suspended by a signal, it is killed after a while, and another process replaces it.
     """
     scheduler = make("memory://")
     for name in ("note", "take"):

@@ -171,7 +171,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
     """
     A job that is cancelled while it is leased no longer counts as running.
 
-    Its worker gets the same answer to every later call.
+    Each later call of its worker gets the same answer.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -211,9 +211,9 @@ def test_a_recurring_job(scheduler):
 
 def test_a_restart_repeats_leased_jobs(file_url, make):
     """
-    A lease ends with the process that gave it.
+    If the process that granted a lease ends, the lease ends too.
 
-    The job fires again as the next attempt, and a late ack raises an error.
+    The job fires again as the next attempt, and a late ack of the worker raises an error.
     """
     first = make(file_url).start()
     first.set_many([due("k")])
@@ -241,7 +241,7 @@ def test_a_stop_ends_every_wait(scheduler, until):
         scheduler.lease("q")
 
 
-def test_a_wait_cancelled_as_it_is_served(url, until, engines):
+def test_a_wait_that_is_cancelled_as_it_gets_a_firing(url, until, engines):
     """
     If an `await` is cancelled just as it gets a firing, the next worker gets that firing.
 
@@ -266,7 +266,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until, engines):
 
 def test_a_cancelled_wait_loses_nothing(url):
     """
-    If an `await` is cancelled, the firing that it would have got goes to the next worker.
+    If an `await` for a firing is cancelled, the next worker gets the firing.
     """
 
     async def main():

@@ -26,7 +26,7 @@ SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 class Rig:
     """
-    A database of the Redis server, and the notes that the workers on it write.
+    A database of the Redis server, and the file of notes that the workers on this database write.
     """
 
     def __init__(self, url, folder):
@@ -54,7 +54,7 @@ class Rig:
 
     def wait(self, count):
         """
-        Wait for *count* lines, and return the first *count*.
+        Wait until the file of notes has at least *count* lines, and return its lines.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(lines := self.lines()) < count:

@@ -50,15 +50,15 @@ def client(redis_server):
 @pytest.fixture
 def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's receiver behind a proxy.
+    Return the class of a receiver that is a queue behind a proxy.
 
-    The fixture closes its objects at the end.
+    The fixture closes the objects of this class at the end.
     """
     wire = Wire(redis_server.port)
 
     class QueuePlace(cut):
         """
-        The queue "jobs" in the test's database.
+        A receiver that is the queue "jobs" in the test's database.
         """
 
         handler = "tasks.note"
@@ -137,9 +137,9 @@ def test_many_tasks_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    A Redis without memory counts as full, even an older version, which reports this as a script's error.
+    If Redis is out of memory, the verdict is that the receiver is full.
 
-    Other errors do not count as a full server.
+    This also holds for older versions of Redis, which report it as an error of a script, but for no other error.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")

@@ -34,7 +34,7 @@ def client(redis_server):
 @pytest.fixture
 def receiver(redis_server, cut, client):
     """
-    Return a stream of the server behind a proxy.
+    Return a receiver that is a stream of the server behind a proxy.
     """
 
     class Receiver(cut):

@@ -1,5 +1,5 @@
 """
-The service with targets that options and environment variables name, on real brokers.
+The command `tickwheel serve` with targets that options and environment variables define, on real brokers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def set_one(tick, name, handler, payload='{"value": 17}'):
 
 def printed(process):
     """
-    Return the lines that a server prints until it prints the address of its page.
+    Return the lines that a server prints at its start, up to the address of its page.
     """
     lines = []
     for line in process.stdout:
@@ -151,7 +151,7 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_the_user(client, tick, serve, tmp_path):
     """
-    A target may be an application in a module of the user. The type of this object shows which library it is for.
+    A target may be an application in a module of the user. The type of this object shows its library.
 
     A Celery application is used with the routes that it defines.
     """
@@ -211,7 +211,7 @@ def test_unknown_target(tick):
 
 def test_doctor(tick):
     """
-    The doctor makes the targets that the environment names, and reports their faults.
+    `tickwheel doctor` makes the targets that the environment names, and reports their faults.
     """
     tick.name("good", "amqp://tick:hunter2@localhost/")
     tick.name("bad", "amqp://tick:hunter2@localhost/?wrong=1")

@@ -146,7 +146,9 @@ def send(*urls):
 
 def test_the_outside_is_reached(servers, names):
     """
-    The table and the servers work: a webhook reaches the outside server by a name that resolves to it.
+    A webhook reaches the outside server by a name that resolves to its address.
+
+    So the test's table of names and the servers work.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]

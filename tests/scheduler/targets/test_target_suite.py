@@ -69,9 +69,9 @@ def test_the_wire_relays(echo):
 
 def test_the_wire_is_cut_and_mended(echo):
     """
-    A cut breaks open connections and refuses new ones.
+    After a cut, open connections are broken and new ones are refused.
 
-    The mended proxy has the same address.
+    After the repair, the proxy has the same address.
     """
     port = echo.port
     with connect(echo) as end:
@@ -206,7 +206,7 @@ class Memory:
 
 class MemorySuite(TargetSuite):
     """
-    The suite on the receiver `Memory`.
+    The suite of targets, run on the receiver `Memory`.
 
     The name of this class does not begin with "Test", so pytest does not collect it.
     """

@@ -1,7 +1,7 @@
 """
 A URL promises TLS, but the server has none. The client sends the beginning of a handshake and then disconnects.
 
-The test's server greets like the real one without TLS, and records all data that it receives.
+The test's server greets like a real server without TLS, and records all data that it receives.
 """
 
 from __future__ import annotations

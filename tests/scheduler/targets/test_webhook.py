@@ -187,7 +187,7 @@ def test_failure(receiver, status):
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_receiver_that_is_full_or_unreachable(receiver, status):
     """
-    If a receiver is full, or its gateway cannot reach it, no attempt is used.
+    If a receiver is full, or its gateway cannot reach it, the job waits and no attempt is used.
 
     The job shows why it waits.
     """
@@ -200,7 +200,7 @@ def test_a_receiver_that_is_full_or_unreachable(receiver, status):
 
 def test_a_job_waits_for_at_most_a_day(receiver):
     """
-    After a job has waited for a day because of its receiver, its attempts count.
+    A job waits for its receiver for at most a day without using attempts. After that, its attempts count.
     """
     receiver.answers["/"] = (429, {}, "")
     target = WebhookTarget(**LOOPBACK)
@@ -342,7 +342,7 @@ def sent_all(urls, **options):
 
 def test_a_hanging_receiver_beside_others(receiver, other, monkeypatch):
     """
-    A hanging receiver has separate connections.
+    Requests to a hanging receiver have separate connections.
 
     Requests to other receivers are sent and answered without delay.
     """
@@ -555,7 +555,7 @@ def test_a_full_receiver(make, events, status, after, addresses):
     """
     A burst to a rate-limited receiver arrives at the receiver's rate.
 
-    It uses no attempts, and needs few repeats.
+    The burst uses no attempts, and few messages are sent again.
     """
     with contextlib.contextmanager(listening)(Limited()) as server:
         server.status, server.after = status, after

@@ -1,5 +1,5 @@
 """
-Fixtures of the writer's tests: a store that can be held and made to fail, and writers.
+Fixtures of the writer's tests: writers, and a store that can be held and made to fail.
 """
 
 from __future__ import annotations

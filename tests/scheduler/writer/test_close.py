@@ -1,5 +1,5 @@
 """
-The close of a writer, and a writer in a forked child.
+Closing a writer, and a writer in a forked child process.
 """
 
 from __future__ import annotations

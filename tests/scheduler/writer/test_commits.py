@@ -105,9 +105,9 @@ def test_few_writes_overtake_a_burst(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A bulk that is larger than a commit gets one answer, in the order of the bulk.
+    A batch of a caller that needs several commits gets one answer, with the results in the order of the batch.
 
-    An empty bulk is answered at once.
+    An empty batch is answered at once.
     """
     writer = make(batch_max=7)
     answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)

@@ -37,9 +37,9 @@ def test_transient_error_is_tried_again(make, store):
 
 def test_transient_error_that_stays(make, store):
     """
-    If a transient error outlasts the retries, all callers of the batch get it.
+    If a transient error outlasts the retries, all callers of the batch get the error.
 
-    The next batch is tried.
+    The writer then tries the next batch.
     """
     writer = make(retry_s=0.0)
     with store.held() as entered:
@@ -79,7 +79,7 @@ def test_full_store(make, store, monkeypatch):
     assert {str(future.exception(PATIENCE_S)) for future in sets} == {"no room: free some"}
 
 
-def test_unknown_end_is_not_tried_again(make, store):
+def test_a_commit_with_an_unknown_outcome_is_not_repeated(make, store):
     """
     A commit with an unknown outcome is not repeated.
 

@@ -108,9 +108,7 @@ def test_a_caller_that_does_not_wait_leaves_it_to_the_thread(writer, threads):
 
 def test_more_than_one_commit_is_left_to_the_thread(make, threads):
     """
-    A caller's thread writes at most one commit.
-
-    Further commits are left to the writer's thread.
+    If the writes of a caller need more than one commit, the writer's thread writes all of them.
     """
     writer = make(batch_max=2, on_commit=lambda *_: threads.append(threading.current_thread()))
     assert len(writer.submit_many([a_set(f"{i}") for i in range(3)], waits=True).result(PATIENCE_S)) == 3
@@ -119,9 +117,9 @@ def test_more_than_one_commit_is_left_to_the_thread(make, threads):
 
 def test_busy_writers_gather(writer, store, threads, until):
     """
-    Writes that arrive while a caller writes share the next commit.
+    Writes that arrive while a caller writes share the next commit, which the writer's thread makes.
 
-    If there are many writes, the writer's thread gathers them.
+    Callers write again in their own threads once the writer is no longer busy.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]
@@ -146,7 +144,7 @@ def test_busy_writers_gather(writer, store, threads, until):
 
 def test_writes_keep_their_order(make, store):
     """
-    The write of a waiting caller keeps its place between writes that were queued before and after it.
+    The write of a waiting caller is committed between the writes that were queued before and after it.
     """
     written = []
     writer = make(batch_max=1, on_commit=lambda writes, *_: written.extend(each.job.key for each in writes))
@@ -189,7 +187,7 @@ def test_transient_errors_are_left_to_the_thread(writer, store, threads):
 
 def test_transient_error_without_patience(make, store):
     """
-    If retries are disabled, the caller gets the transient error from its own thread.
+    If retries are disabled, a caller that writes in its own thread gets the transient error.
     """
     writer = make(retry_s=-1.0)
     store.fail("apply")
@@ -199,7 +197,7 @@ def test_transient_error_without_patience(make, store):
 
 
 @pytest.mark.parametrize("is_transient", [False, True])
-def test_unknown_end(make, store, is_transient):
+def test_a_commit_with_an_unknown_outcome(make, store, is_transient):
     """
     A commit of a caller's thread with an unknown outcome is reported to the scheduler before the caller gets the error.
 
@@ -411,7 +409,7 @@ def test_contexts_stay_apart(make):
         variable.reset(token)
 
 
-def test_deep_in_the_stack(writer, threads):
+def test_a_caller_with_little_stack_left(writer, threads):
     """
     A caller with little stack left leaves its write to the writer's thread.
     """
@@ -425,7 +423,7 @@ def test_deep_in_the_stack(writer, threads):
 
 def test_greenlets(writer, threads, monkeypatch):
     """
-    Under gevent a commit would block the hub, so the writer's thread writes.
+    Under gevent the writer's thread writes, because a commit in a caller's greenlet would block all greenlets.
     """
     monkeypatch.setattr(tickwheel_threads, "is_patched", lambda: True)
     assert writer.submit(a_set("key"), waits=True).result(PATIENCE_S).outcome is Outcome.CREATED

@@ -1,5 +1,5 @@
 """
-A worker thread without another job writes the scheduler's batches itself if the writer is idle.
+If the writer is idle, a worker thread without a job writes the scheduler's batches itself.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_a_busy_writer_writes_the_batches(make, store, answers):
 
 def test_callers_share_the_commit(make, store, answers):
     """
-    If callers also wait, the writer's thread writes all batches.
+    If callers also wait for writes, the writer's thread writes all batches.
     """
     writer, promises = make(), []
     with store.held() as entered:

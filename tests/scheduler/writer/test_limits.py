@@ -42,7 +42,7 @@ def test_full_queue(make, store):
 
 def test_bulk_above_the_limit(make):
     """
-    A bulk that is larger than the limit is accepted if nothing else waits.
+    A batch that is larger than the limit is accepted if nothing else waits.
     """
     writer = make(waiting_max=3)
     assert len(writer.submit_many([a_set(f"{i}") for i in range(50)]).result(PATIENCE_S)) == 50

@@ -1,7 +1,5 @@
 """
-The writer of a partitioned store.
-
-One of the partitions fails.
+The writer of a partitioned store, while one of the partitions fails or hangs.
 """
 
 from __future__ import annotations

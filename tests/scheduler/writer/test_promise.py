@@ -32,11 +32,11 @@ def test_a_waiting_thread_gets_the_result():
     thread.join()
 
 
-def test_raises_its_error():
+def test_the_error_of_a_promise_is_raised():
     """
-    An error is raised in each waiter.
+    The error of a promise is raised in each waiting thread.
 
-    It can also be read without being raised.
+    The error can also be read without being raised.
     """
     promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
@@ -91,7 +91,7 @@ def test_a_wait_with_a_timeout():
 
 def test_calls_in_order():
     """
-    Callbacks are called in order when the promise is set.
+    Callbacks are called in the order in which they were added, once the promise is set.
 
     A callback that is added later is called at once.
     """

@@ -23,7 +23,9 @@ STEP_S = 0.25
 
 class Caller:
     """
-    A caller whose cancel found a claimed attempt. Its answers are put into the queue *answers*.
+    A caller whose cancel found a claimed attempt.
+
+    Its answers are put into the queue *answers*.
     """
 
     writes, indexes = (Cancel("key"),), (0,)
@@ -42,7 +44,7 @@ class Failing(MemoryStore):
     """
     A store that counts its reads, and raises *error* at the reads whose numbers are in *fails*.
 
-    It has one attempt, whose owner does not answer.
+    The store has one attempt, whose owner does not answer.
     """
 
     def __init__(self, error, fails):
@@ -68,7 +70,7 @@ class Failing(MemoryStore):
 
 class Deaf(Failing):
     """
-    A store that also counts requests to stop running jobs as reads, so that they can fail.
+    A store that counts requests to stop running jobs as reads, so that these requests can also fail.
     """
 
     def request_withdrawal(self, jobs):
@@ -112,7 +114,7 @@ def passing():
 
 def test_a_store_that_fails(serve):
     """
-    If the store fails for longer than the writer's time for retries, the caller gets the store's error.
+    If the store fails for longer than the writer retries, the caller gets the store's error.
 
     The caller would wait longer for an owner that does not answer.
     """
@@ -145,9 +147,9 @@ def test_an_owner_that_does_not_answer(serve):
 
 def test_owners_that_cannot_be_asked_to_stop(serve):
     """
-    If requests to stop running jobs cannot be written, the caller gets an error.
+    If the store cannot record requests to stop running jobs, the caller gets an error after a while.
 
-    The limit is the same as for requests to withdraw an attempt.
+    The time limit is the same as for requests to withdraw an attempt.
     """
     store = Deaf(passing(), range(1, 10_000))
 
