@@ -109,7 +109,7 @@ def test_a_rollback_takes_it_back(connect):
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_two_firings_at_the_same_time(connect, ends):
     """
-    While the transaction of one firing is open, a second firing of the same job waits for its end.
+    While the transaction of one firing is open, a second firing of the same job waits until it ends.
 
     The second firing skips the effect after a commit, and performs it after a rollback.
     """

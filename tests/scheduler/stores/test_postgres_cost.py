@@ -200,7 +200,7 @@ def pages(monkeypatch):
 
 def test_dead_rows_are_read_once(postgres, database, pages):
     """
-    Old versions of finished jobs' rows precede the pending jobs in the index, and an open snapshot keeps them there.
+    An open snapshot keeps old row versions of finished jobs in the index, before the pending jobs.
 
     Only the first scan reads these dead rows.
     """

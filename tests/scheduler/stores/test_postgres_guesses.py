@@ -311,7 +311,7 @@ def test_a_move_keeps_the_order_of_generations(postgres, database):
     """
     If a move waits for another write to the same job, the other write may get a higher generation than the move.
 
-    The move then gets a new generation, which is higher still.
+    The move then gets a new generation, which is higher than both.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         store.acquire("owner")

@@ -233,7 +233,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
 def test_a_close_ends_the_statements_that_run(postgres, database):
     """
-    If another thread waits for a statement while the store is closed, the server also ends the statement.
+    If the store is closed while another thread waits for a statement, the server ends the statement.
     """
     store = open_store(f"{postgres.url(database)}&lease_s=3600")
     raised = []

@@ -89,7 +89,9 @@ async def coroutine(payload):
 )
 def test_kinds(function, is_async):
     """
-    Coroutine functions are recognised, even as callable objects or in partials.
+    Coroutine functions are recognised as async.
+
+    So are callable objects whose `__call__` is a coroutine function, and partials of coroutine functions.
     """
     target = HandlerTarget(None)
     target.register("h", function)

@@ -139,7 +139,7 @@ def test_verdicts_on_a_redis():
     """
     If Redis is out of memory, the verdict is that the receiver is full.
 
-    This also holds for older versions of Redis, which report it as an error of a script, but for no other error.
+    Older versions of Redis report this as an error of a script, and the verdict is the same. Other errors do not count.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")
