@@ -42,7 +42,7 @@ _PARTS: Final = {
     "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
-"""The attributes of a `Recurrence` that each field of a rule determines. All other attributes are kept."""
+"""For each field of a rule, the attributes of a `Recurrence` that it determines. All other attributes are kept."""
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:

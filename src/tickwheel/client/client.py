@@ -60,9 +60,9 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    The writing thread calls *reserve* before a commit, if the store `claims_sets`. After a commit, before callers get
-    their answers, it calls *on_commit*, or *on_unknown* if the outcome is unknown. The caller's thread calls *on_scope*
-    with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
+    The writing thread calls *reserve* before a commit, if the store's `claims_sets` is True. After a commit, before
+    callers get their answers, it calls *on_commit*, or *on_unknown* if the outcome is unknown. The caller's thread
+    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
     """
 
     def __init__(

@@ -26,9 +26,9 @@ class AttemptStatus:
     """
     The state of one counted attempt of one job.
 
-    The store knows that an attempt is counted, but not whether it has started, because a start makes no commit.
-    Therefore a write to such a job must contain the attempt's status. Only the job's owner knows this status. Without
-    the status, the store answers TOO_LATE and changes nothing.
+    The store knows that an attempt is counted, but not whether it has started, because a start writes nothing. A write
+    to a job with a counted attempt must therefore contain the attempt's status, which only the job's owner knows.
+    Without the status, the store answers TOO_LATE and changes nothing.
     """
 
     generation: int
@@ -38,4 +38,4 @@ class AttemptStatus:
 
 
 ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
-"""A status that matches every attempt, for a set in a caller's transaction, because such a set cannot ask the owner."""
+"""Matches every attempt. A `Set` in a caller's transaction has this status, because it cannot ask the job's owner."""

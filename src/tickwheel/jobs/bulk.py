@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 BULK: Final = "bulk"
-"""Outcome of the record that a bulk act adds to the log."""
+"""Outcome of the record that a bulk change adds to the log of acts."""
 CHANGES_MAX: Final = 10_000
 """Maximum number of changed jobs that an answer lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
@@ -32,7 +32,7 @@ _STATES: Final = {
     "pause": (State.PENDING, State.RUNNING),
     "replay": (State.DEAD,),
 }
-"""The states that each verb can change; a verb that is not listed changes only pending jobs."""
+"""The states of jobs that each verb can change. A verb that is not listed can change only pending jobs."""
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
 
@@ -48,9 +48,9 @@ class BulkFields(Filter, total=False):
         note: The reason, for the log of acts; with "pause", also shown in the paused jobs.
         by: With "pause": the author of the pause; None for this process.
         running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)` does.
-        dry_run: True to count the jobs only.
+        dry_run: True to count the jobs without changing them.
         limit: Maximum number of jobs to change; None for all.
-        cursor: Position to continue from: the `cursor` of an earlier answer, or of a state passed to `on_progress`.
+        cursor: Position to continue from: the `cursor` of an earlier answer, or of an answer passed to `on_progress`.
         changes: True to return the changed jobs, up to 10,000 in one call.
     """
 
@@ -69,9 +69,9 @@ class BulkFields(Filter, total=False):
 @record
 class BulkChange:
     """
-    A job that a bulk act changed. The act can be undone while the job still has *generation*.
+    A job that a bulk change has changed. The change can be undone while the job still has *generation*.
 
-    *was_due_at* is the due time before the act, in ms since the epoch.
+    *was_due_at* is the due time before the change, in ms since the epoch.
     """
 
     key: str
@@ -88,7 +88,7 @@ class BulkAnswer:
         matched: Number of jobs that match the filter.
         changed: Number of jobs that were changed or asked to stop; 0 in a dry run.
         refused: Number of matching jobs that were not changed: they had started, or another caller changed them.
-        cursor: Position from which the next call continues; None if the run is complete.
+        cursor: Position from which the next call continues; None if the bulk change is complete.
         start: A cursor at the start of this bulk change. Pass the `start` of a dry run to change the same jobs.
         stopping: Number of changed jobs that were running and were asked to stop.
         changes: The changed jobs, if the caller requested them.
@@ -104,7 +104,7 @@ class BulkAnswer:
 
 
 BulkProgress = Callable[[BulkAnswer], object]
-"""A callback that gets the current state after each commit."""
+"""A callback that gets the current state of a bulk change after each of its commits."""
 
 
 @record

@@ -15,8 +15,8 @@ class ChangeFields(TypedDict, total=False):
     """
     The keyword arguments of `change`; see `SetRequest`.
 
-    A field that is not passed stays unchanged; None has the same meaning as in `set`. A new `every` counts from the
-    last nominal run, or from now if it replaces a cron line.
+    A field that is not passed stays unchanged; None has the same meaning as in `set`. If `every` changes, the new
+    interval counts from the nominal instant of the last run. If `every` replaces a cron line, it counts from now.
     """
 
     payload: Any

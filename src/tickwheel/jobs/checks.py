@@ -69,16 +69,16 @@ CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
 """Maximum timeout that systems and libraries accept: its milliseconds fit into 31 bits."""
 _FIRST_DATE_S: Final = 1e8
-"""March 1973. A smaller number was probably not meant as seconds since the epoch."""
+"""March 1973. A number below this was probably not meant as seconds since the epoch, but as a delay."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""Maximum rounding error of a float of seconds, in ms. Within it, a whole number of milliseconds stays whole."""
+"""Maximum rounding error of float seconds, in ms. A value this close above a whole millisecond is not rounded up."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
-"""`json.loads` without its handling of other encodings and white space, which stored texts do not have."""
+"""Parses JSON. `json.loads` also handles other encodings and white space, which stored texts do not have."""
 
 _Choice = TypeVar("_Choice", bound=str)
 

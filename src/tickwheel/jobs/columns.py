@@ -1,5 +1,5 @@
 """
-The columns of a job, declared once from the fields of `Job`. A codec adapts some values to tables.
+The columns of a job, declared once from the fields of `Job`. Codecs convert values that tables cannot hold directly.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
-"""Fields of `Job` without columns. `state` includes `lacks_handler`; only the firing process knows `awaits_worker`."""
+"""Fields of `Job` without columns: the column `state` includes `lacks_handler`, and `awaits_worker` is not stored."""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
-"""The columns whose value every job must give. A plain job has the defaults in all other columns."""
+"""The columns that a plain job sets. It has the defaults in all other columns."""
 
 _KINDS: Final = {
     int: _Codec("int8"),

@@ -162,7 +162,7 @@ def check_schedule(schedule: SetRequest, manifest: str) -> None:
 
 def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
-    Convert *write* to a part of the declaration. A series that has ended according to *before* is not created again.
+    Convert *write* to a part of the declaration. A series that ended under the manifest *before* is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")

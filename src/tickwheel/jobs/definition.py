@@ -1,5 +1,5 @@
 """
-The part of a recurring job that the caller sets. The state in its `series` is ignored.
+A recurring job's definition: the part that callers set. Its `series` also has a state, which is to be ignored.
 """
 
 from __future__ import annotations

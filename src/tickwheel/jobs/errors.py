@@ -207,7 +207,7 @@ def error_text(error: BaseException) -> str:
     """
     Return the text to store for *error*: its message, and its type if it is not an error of tickwheel.
 
-    An exception that a method of *error* raises here is suppressed. The text does not keep the class of *error* alive.
+    If a method of *error* raises an exception here, the exception is suppressed.
     """
     kind = type(error)
     name = kept_text(kind.__name__)

@@ -9,7 +9,7 @@ from tickwheel.jobs.model import Job
 __all__ = ["EVERY_LANE", "Explanation", "LaneState", "WaitReason", "explained", "unreachable"]
 
 EVERY_LANE: Final = "*"
-"""The lane of a reason that applies to all jobs."""
+"""The value of `lane` for a reason that applies to the jobs of all lanes."""
 
 
 class WaitReason(StrEnum):
@@ -32,7 +32,7 @@ class WaitReason(StrEnum):
     NO_WORKER = "no_worker"
     """No worker asks for the jobs of the job's pull queue."""
     BUSY = "busy"
-    """Long or hanging attempts occupy all places or workers of the job's lane, or of all lanes."""
+    """Long or hanging attempts occupy all workers, or all workers that the job's lane may use."""
     PREVIOUS_RUN = "previous_run"
     """Another attempt of the job's key is running."""
     NO_ROOM = "no_room"
@@ -84,12 +84,12 @@ class LaneState:
 
     Attributes:
         lane: The name, such as "handler:mail" or "webhook:https://example.com". A target's name alone, such as "pull",
-            means all lanes of that target whose state is unknown; these lanes share one limit in memory.
+            means all lanes of the target without a recent short attempt; these lanes share one limit in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
         waiting: Number of due jobs in memory that are delayed by a limit or by a lack of free workers.
         oldest_due_at: Due time of the earliest waiting job, in ms since the epoch; None if no job waits.
-        is_full: True if the lane has used up its share of memory; its other jobs wait in the store.
+        is_full: True if the lane has used up its share of memory, so that its other jobs wait in the store.
         concurrency: Maximum number of simultaneous attempts, or None if the handler sets no limit.
         rate: Maximum number of attempts that start in a second, or None.
     """

@@ -8,13 +8,13 @@ __all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
 
 ACTS_MAX: Final = 10_000
 """
-Maximum number of records in the log of acts: acts of callers, events of nodes, and one record for each bulk act.
+Maximum number of records in the log of acts: acts of callers, events of nodes, and one record for each bulk change.
 
-The log has its own limit, so that attempts cannot push acts out of it.
+The log has its own limit, so that records of attempts cannot displace records of acts.
 """
 
 CUT_OFF: Final = "cut_off"
-"""The outcome of an attempt whose process ended before the attempt did, or lost the shard."""
+"""The outcome of an attempt whose process ended, or lost the shard, before the attempt ended."""
 
 
 @record
@@ -22,8 +22,9 @@ class Actor:
     """
     The author of a write, for the history.
 
-    *name* is the name of a process, or of a service's token. If *is_always* is False, only acts on recurring jobs are
-    recorded; if True, all acts. *bulk* is the name of the bulk act that the write is part of, or None.
+    *name* is the name of a process, or of a token of a service. If *is_always* is True, all acts of the author are
+    recorded; if False, only acts on recurring jobs. *bulk* is the name of the bulk change that the write belongs to, if
+    any.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Actor:
 
 class HistoryRecord(NamedTuple):
     """
-    An event of a job (an attempt that ended, or an act of a caller), an event of a node, or a bulk act.
+    An event of a job (the end of an attempt, or an act of a caller), an event of a node, or a bulk act (a call of `bulk`).
 
     Attributes:
         number: Grows with every record of a store; 0 until the record is stored.

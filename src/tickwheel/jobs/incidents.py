@@ -2,8 +2,8 @@
 Groups dead letters by their cause. The groups are called incidents.
 
 Two dead letters are in one group if their target and handler are equal, their errors come from the same line of the
-user's code (if known), and the errors differ only in variable parts: numbers, ids and quoted values. These names of the
-program are not variable, although quoted: the key of a KeyError; the names in an AttributeError, NameError or
+user's code (if known), and the errors differ only in variable parts: numbers, ids and quoted values. Quoted names from
+the program's code are not variable parts: the key of a KeyError; the names in an AttributeError, NameError or
 ImportError; and names after words such as "table" or "column".
 """
 
@@ -39,17 +39,17 @@ _VARIABLE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_.]{0,63}")
-"""A name in a program. Text with a digit is a variable part."""
+"""Matches a name in the program's code. A quoted text with a digit does not match, and counts as a variable part."""
 _NAMING_ERRORS: Final = re.compile(
     r"(?:[\w.]+\.)?(?:KeyError|AttributeError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b"
 )
-"""Python's errors whose quoted names are names in the program."""
+"""Matches Python's errors whose quoted texts are names in the program's code."""
 _NAMING_WORDS: Final = re.compile(
     r"\b(?:argument|attribute|column|command|constraint|database|exchange|field|function|handler|index|keyword|method"
     r"|module|option|package|parameter|property|queue|relation|role|schema|table|topic|type|variable|view)s?:? ?$",
     re.IGNORECASE,
 )
-"""Words that come before a quoted name in the program."""
+"""Matches words after which a quoted text is a name in the program's code."""
 _WORD_CHARS: Final = 16
 
 
@@ -66,7 +66,7 @@ class Incident:
         first_at: Due time of the first letter's last attempt, in ms since the epoch.
         last_at: Due time of the latest letter's last attempt.
         by_hour: Number of letters that were due in each of the last 24 hours, oldest hour first.
-        places: Target, handler and number of letters, most frequent first; at most 20.
+        places: Each target and handler with its number of letters, most frequent first; at most 20.
         keys: The letters' keys, latest first.
         raised_in: The function of the user's code that raised the error, as in `Job`; or None.
     """
@@ -102,10 +102,11 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, ordered latest first. If there are more than `LETTERS_MAX`, pass the latest `LETTERS_MAX` + 1.
+    Group *letters*, which must be in order, latest first. At most `LETTERS_MAX` letters are examined.
 
-    The last hour of `by_hour` ends at *now*, the store's time in ms. *prefix* selects keys. *search* selects letters
-    that contain this text, ignoring case, in key, error, target, handler or `raised_in`.
+    If *letters* has more, `is_all` is False. The last hour of `by_hour` ends at *now*, the store's time in ms. *prefix*
+    selects keys. *search* selects letters that contain this text, ignoring case, in key, error, target, handler or
+    `raised_in`.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]

@@ -19,8 +19,8 @@ class Manifest:
         version: Increases with each declaration of new contents; 0 if there is no record yet.
         digest: A checksum of the last declaration.
         revision: The revision of the last declaration, or None.
-        rules: JSON that maps the keys of declared jobs with a maximum number of runs to their canonical recurrences.
-            After such a series has ended, the same rule does not create it again.
+        rules: JSON that maps keys to canonical recurrences, for the declared jobs with `max_runs`. After such a job has
+            ended, a declaration with the same rule does not create it again.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Manifest:
 @record
 class Under:
     """
-    The declaration that a write belongs to. The write is valid only while the manifest has this version.
+    The declaration that a write belongs to. The write is valid only while the manifest has the declaration's version.
     """
 
     manifest: str

@@ -1,5 +1,5 @@
 """
-The mark of a job that is moving between stores, stored as the error of its dead letter.
+The mark of a job that is being moved to another store: the text in the `error` field of its dead letter.
 """
 
 from __future__ import annotations

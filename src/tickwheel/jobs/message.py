@@ -39,9 +39,9 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the new state of *job*, with the message id of *job* if both are the same run and it was tried.
+    Return *after*, the new state of *job*, with the message id of *job* if the run is the same and was already tried.
 
-    If the payload, receiver or nominal instant differs, the run is a different one and needs its own id.
+    If the payload, receiver or nominal instant has changed, it is a different run, which needs its own id.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -35,7 +35,7 @@ BUCKETS: Final = 12
 EDGES_MS: Final = tuple(4 << step for step in range(BUCKETS - 1))
 """Upper edges of the buckets of lateness, in ms: 4, 8, and so on to 4096. The last bucket has no edge."""
 LANES_MAX: Final = 50
-"""Maximum number of lanes that a row lists by name. All others are summed."""
+"""Maximum number of lanes that a row lists by name. The figures of the other lanes are added up."""
 OTHER_LANES: Final = "(others)"
 _BYTES_MAX: Final = 8_000
 """Maximum size of a stored row. If names are long, a row lists fewer lanes."""

@@ -98,7 +98,7 @@ class SetMode(StrEnum):
     KEEP = "keep"
     """Keep the first job unchanged: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload and the earlier due time. A recurring job keeps its phase."""
+    """Take the new payload and the earlier due time. The later runs of a recurring job keep their instants."""
     RESTART = "restart"
     """Begin a new series in place of the old series, and drop the pending runs of the old series."""
 
@@ -122,7 +122,7 @@ class Job:
         recurrence: The canonical text of its recurrence; None for a one-time job.
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
-        first_set_at: Time of the first set; setting the pending job again keeps it. `max_wait_ms` counts from it.
+        first_set_at: Time of the first set. It stays if the pending job is set again. `max_wait_ms` counts from it.
         pause: The pause, or None. A paused job does not become due. A pause of a running job applies after the run.
         manifest: The name of the manifest that a recurring job belongs to, or None.
         sent_as: The message id of the run; None if the id follows from the generation.
@@ -192,38 +192,39 @@ class Set:
     paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
     is refused because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    A series (a recurring job) that replaces a series keeps a begun, due or postponed run. Further answers for series:
+    If the job is a series (a recurring job) and replaces a series, a run that has begun, is due or was postponed is
+    kept. Further answers for series:
 
     * UNCHANGED: the rule, the payload and all other fields are equal; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
     * CANCELLED: the new rule has no run left.
-    * DEAD: the series is dead and stays dead, because the new rule has the runs of the old rule.
+    * DEAD: the series is dead and stays dead, because the new rule has the same runs as the old rule.
     * RESTARTED: a new series began, as the mode requests.
     * FINISHED: the rule has no run, and there is no series to change.
-    * OTHER_MANIFEST: the series belongs to a manifest that differs from the job's.
+    * OTHER_MANIFEST: the stored series and *job* belong to different manifests.
 
     If *job* names a manifest, the series of its key joins that manifest, even if the answer is UNCHANGED or DEAD. If
-    *job* has no manifest, the series stays in its own.
+    *job* names no manifest, the series stays in its current one.
 
     Attributes:
-        job: The job to store. Its generation and state are ignored. `first_set_at` is used only if reset; 0 means now.
+        job: The job to store. Its generation and state are ignored. A `first_set_at` of 0 means now.
         max_wait_ms: With REPLACE: the maximum time from `first_set_at` to the due time.
         if_generation: Set only if the live job has this generation; 0: only if there is no live job.
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The caller's estimate of the store time, from which the relative due time was computed. The store
-            corrects the due time by its own clock. None if the due time is final. `Move` and `Replay` have it, too.
-        over: Status of the live job's counted attempt. If a set of a running job has no status, the answer is TOO_LATE.
+            corrects the due time by its own clock. None if the due time is final.
+        over: Status of the live job's counted attempt. Without it, the answer for a running job is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller chose the start of an interval, by `at=`. If False, a series keeps its rhythm.
-        is_over: True if the rule has no further run, so that the set can only change an existing series.
+        is_over: True if the rule has no further run, so that the write can only change an existing series.
         if_due_at: Set only if the pending job is due at this instant; the job's attempts and error are kept. The answer
             is TOO_LATE for a running job, and WRONG_GENERATION if the job is due at another instant.
-        under: The declaration of this set, if any. If it is no longer valid, the answer is SUPERSEDED.
+        under: The declaration that the write belongs to, if any. If it is no longer valid, the answer is SUPERSEDED.
         actor: The author for the history, or None for no record. If the write takes effect and the act is to be
             recorded (see `Actor`), the record is added in the same transaction.
         once: The mark of a request that may be repeated. Its answer is kept in the same transaction; an equal write
             with the same mark changes nothing and gets the kept answer. KEY_REUSED if the mark belongs to another
-            request. Only for a store that `keeps_answers`.
+            request. Only for a store whose `keeps_answers` is True.
     """
 
     job: Job
@@ -275,7 +276,7 @@ class Cancel:
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
             expires (`STOPPED`), so that it is not retried. `request_withdrawal` notifies the owner.
-        under: The cancel's declaration, if any. For a job of another manifest, the answer is then NOT_FOUND.
+        under: The declaration that the write belongs to, if any. The answer is NOT_FOUND for a job of another manifest.
     """
 
     key: str
@@ -340,8 +341,9 @@ class SetAside:
     Release a pending job that its owner has no handler for, so that any node with the handler can claim it.
 
     The answer is SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The job keeps
-    its due time, generation and attempts, but is due in no shard until a `take_up`. *error* is the reason why the
-    handler does not accept the job; None if the handler is missing. *job* is as in a `Begin`.
+    its due time, generation and attempts, but is not among any shard's due jobs until a node claims it (`take_up`).
+    *error* is the reason why the handler does not accept the job; None if the handler is missing. *job* is as in a
+    `Begin`.
     """
 
     job: Job
@@ -376,10 +378,10 @@ class Settle:
         due_at: The next due time. DONE with a due time means that the job recurs; AGAIN with None keeps the due time.
         recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current text.
         record: The history record, stored in the same transaction if the answer is SETTLED.
-        is_first: True if this end is written for the first time. *record* is then stored even if the job was removed or
-            set again, because the attempt was made. If False, an earlier try may have stored the record.
+        is_first: True if this outcome was never sent before. *record* is then stored even if the job was removed or set
+            again, because the attempt was made. If False, an earlier write may have stored the record.
         pause: With DONE: the new pause of the job, unless it is already paused; None for no pause.
-        raised_in: The place that raised *error*, or None.
+        raised_in: The function that raised *error*, or None.
     """
 
     job: Job
@@ -403,7 +405,7 @@ class Redate:
     The answer is MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay
     unchanged. `expires_at` and `first_set_at` move with the due time. WRONG_GENERATION means that the job was moved or
     set since the owner read it. This answer contains the stored job, which shows whether an earlier Redate with an
-    unknown outcome took effect. *recurrence* is the canonical text of the recurrence, whose anchor may have moved, too.
+    unknown outcome took effect. *recurrence* is the canonical text of the recurrence; its anchor may have moved.
     """
 
     job: Job
@@ -417,10 +419,10 @@ class Declare:
     """
     Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
 
-    The answer is CHANGED; UNCHANGED if the manifest keeps its version; SUPERSEDED if the version is not *if_version*;
-    or OTHER_MANIFEST, with the first job of *keys* that belongs to another manifest. After SUPERSEDED and
-    OTHER_MANIFEST, the following writes are not valid. The stored record stays unchanged if *manifest*, the new record,
-    has the expected version. *keys* are the keys that are set, and *key* is any key of the partition.
+    *manifest* is the new record. The answer is CHANGED; UNCHANGED, without a write, if the record's version is
+    *if_version*; SUPERSEDED if the stored version is not *if_version*; or OTHER_MANIFEST, with the first job of *keys*
+    that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST, the following writes are not valid. *keys*
+    are the keys that the declaration sets, and *key* is any key of the partition.
     """
 
     key: str
@@ -432,10 +434,10 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create. Only for a store that `claims_sets`, and only as the last write.
+    Begin jobs that earlier writes of the batch create. For stores with `claims_sets`, and only as the last write.
 
-    *indexes* are the positions of plain sets in the batch. A job is begun if its set was answered CREATED and no later
-    write of the batch changes it, but the store may leave any of these jobs pending. The answer to each set shows its
+    *indexes* are the positions of plain `Set` writes. A job is begun if its `Set` was answered CREATED and no later
+    write of the batch changes it, but the store may leave any of these jobs pending. The answer to each `Set` shows its
     job as pending. The answer to the claim is NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
     """
 
@@ -449,7 +451,7 @@ JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt |
 Write: TypeAlias = JobWrite | Declare | Keep | Claim
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
-"""A caller's write that may meet a counted attempt. It carries the attempt's status as `over`."""
+"""A caller's write that may find an attempt of the job already counted. Its field `over` has the attempt's status."""
 
 
 def key_of(write: Write) -> str:
@@ -472,7 +474,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Claimed(Answer):
     """
-    The answer to a `Claim`. *indexes* are the indexes of the jobs that were begun, in order.
+    The answer to a `Claim`. *indexes* has the indexes of the jobs that were begun, in order.
     """
 
     indexes: Sequence[int] = ()
@@ -481,7 +483,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The answer that was kept for an earlier write with the same mark. *data* is the stored reply of a `Keep`.
+    The kept answer to an earlier write with the same idempotency mark. *data* is the reply that a `Keep` stored.
     """
 
     data: bytes = b""

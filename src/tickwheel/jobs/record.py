@@ -10,7 +10,7 @@ __all__ = ["record", "replace"]
 
 _T = TypeVar("_T")
 _COPIERS: dict[tuple[Any, ...], Callable[..., Any]] = {}
-"""A function for each class and the names of the fields that a call changes."""
+"""The function that copies an instance, for each class and set of changed fields."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -18,8 +18,8 @@ def record(cls: type[_T]) -> type[_T]:
     """
     Make *cls* a value class: frozen, compared and hashed by its fields.
 
-    Each firing creates several such objects. Native code therefore creates the objects, and hides objects whose fields
-    cannot form a cycle from the garbage collector; see `make_fast`.
+    Each firing creates several such objects, so native code creates them. The garbage collector does not track objects
+    whose fields cannot form a cycle; see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))
 

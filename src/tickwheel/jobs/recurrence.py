@@ -72,11 +72,11 @@ _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
 """Maximum number of excluded ranges that a search skips. Each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""Range of a search, the same as for a cron line."""
+"""Maximum time that a search looks ahead, in ms: as long as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
-"""Maximum error of a zone's clock with outdated data: the largest difference between two zones."""
+"""The largest difference between two zones: the most by which outdated zone data can shift an instant."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The start of the year 9999, in which calendars end. The search stops a year earlier because exclusions look ahead."""
+"""The start of the year 9999, in which calendars end. Exclusions look ahead, so they are not applied from here on."""
 
 
 @record
@@ -129,18 +129,18 @@ class Overlap(StrEnum):
     """
 
     SKIP = "skip"
-    """The instants are skipped. The next run is due at the next instant after the end of the run."""
+    """The instants are skipped. The next run is due at the first instant after the end of the run."""
     ONCE = "once"
     """One run for all of the instants follows immediately."""
     ALL = "all"
     """One run follows for each of the instants, one at a time."""
     CANCEL = "cancel"
-    """At the first such instant, the run is asked to stop. The next run follows when it has ended."""
+    """At the first instant that passes, the run is asked to stop. The next run follows when it has ended."""
 
 
 class Ended(NamedTuple):
     """
-    The end of a run, if its node could not compute the next run. The job is not due until another node has done so.
+    The end of a run whose node could not compute the next run. Another node must do so before the job can be due.
 
     Attributes:
         has_run: True if the run that ended counts as a run of the series. A skipped run does not count.
@@ -161,14 +161,14 @@ class Recurrence:
         rule: The series of nominal instants.
         jitter_ms: Maximum delay of a run. The delay comes from a hash of the key, so all runs of a key have the same
             delay.
-        grace_ms: With SKIP, a run with more than this lateness counts as missed.
+        grace_ms: With misfire SKIP, a run with more than this lateness counts as missed.
         until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
         runs: Number of runs that have ended.
         run_at: The nominal instant of a run that is being retried, was snoozed, or was due during another run. The
             series continues from this instant.
-        next_at: During an additional run: the scheduled instant of the series; no more runs come before it. During a
-            retried run: the instant of that run, if no other field shows that the run is a retry.
+        next_at: During an additional run: the scheduled instant of the series; no other run comes before it. During a
+            retry: the instant of the retried run, unless another field already shows that this is a retry.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
         expires_ms: Time to live of a run, stored while a run that can expire is retried or snoozed. The next run gets
             the same time to live.
@@ -204,7 +204,8 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is never before `next_at`, nor before the anchor of an interval or of dates. `nominal` ignores both.
+        The result is never before `next_at`, nor before the start of an interval or of dates. `nominal` has no such
+        limits.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at
@@ -219,9 +220,9 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A run on a day that a zone's calendar omits counts as missed, so `skip` drops the run. Times are in ms since the
-        epoch. *passes* has one item for each excluded instant that the search may skip; several searches may share it.
-        Once it is used up, the search raises an InvalidRecurrenceError.
+        If a zone's calendar omits a day, a run on that day counts as missed, and misfire "skip" drops it. Times are in
+        ms since the epoch. *passes* has one item for each excluded instant that the search may skip; several searches
+        may share it. Once it is used up, the search raises an InvalidRecurrenceError.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -249,8 +250,8 @@ class Recurrence:
         """
         Return the next due time after the run that was due at *due_at*, and the nominal instant of the next run.
 
-        The nominal instant is None if it equals the due time. Instants up to *begun* were missed. Later instants up to
-        *ended* passed during the run.
+        The nominal instant is None if it equals the due time. Instants up to *begun* were missed. Instants from *begun*
+        to *ended* passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
         if self.run_at is not None:
@@ -313,8 +314,7 @@ class Recurrence:
         """
         Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is the run's time to live.
 
-        The series continues from that run if a policy makes up for instants that pass during the wait, or if instants
-        were missed before the run began.
+        If a policy makes up for instants that have passed, the series later continues from this run.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
@@ -527,7 +527,7 @@ class Recurrence:
 @lru_cache(maxsize=4096)
 def _rule_of(items: tuple[tuple[str, Any], ...]) -> Recurrence:
     """
-    Return the recurrence of the fields *items*. Check the numbers first, because the cache treats 1.0 and 1 as equal.
+    Return the recurrence with *items*. The caller checks numbers first, because the cache treats 1.0 and 1 as equal.
     """
     facts = dict(items)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
@@ -575,10 +575,10 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the due time and recurrence for `turned_into` if the instants differ and no run is owed.
+    Return the due time and recurrence for `turned_into` if the instants differ, and no run is begun, due or postponed.
 
     *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
-    jitter of the new rule, and *last* is the last nominal run of an interval, or None.
+    jitter of the new rule, and *last* is the nominal instant of an interval's last run, or None.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:
@@ -595,8 +595,8 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
     """
     Return *rule*, moved to continue the rhythm of *before* if both rules are of the same kind.
 
-    If their periods differ, the new rhythm begins at *last*, the last nominal run under the old rule. If *last* is
-    None, it begins at *nominal*, the next nominal run.
+    If their periods differ, the new rhythm begins at *last*, the nominal instant of the last run under the old rule. If
+    *last* is None, it begins at *nominal*, the next run's nominal instant.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
         if rule.every_ms == before.every_ms:

@@ -37,9 +37,9 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Maximum number of cron lines in exclusions. A line costs about 40 microseconds per instant; a day about 4."""
+"""Maximum number of cron lines in exclusions. To check an instant, a line takes about 40 us, and a day about 4 us."""
 _PASSES_MAX = 1_000
-"""Maximum number of excluded ranges that a set skips. Skipping takes about 50 ms, which may block an event loop."""
+"""Maximum number of excluded ranges to skip in the search for a first run: 50 ms of work, maybe on an event loop."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -59,7 +59,7 @@ _OF_SERIES: Final = {
 _EVERY = "@every"
 _DAY_MS: Final = 86_400_000
 _NOISE_MS = 1e-6
-"""Maximum rounding error of a float of seconds in whole milliseconds: 0.07 * 1000 is 70.00000000000001."""
+"""Maximum rounding error, in ms, when float seconds are converted: 0.07 * 1000 is 70.00000000000001."""
 
 
 def interval_of(every: Duration | None, cron: str | None) -> Duration | None:

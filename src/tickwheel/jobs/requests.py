@@ -65,7 +65,7 @@ PAGE_MAX = 1_000
 STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
 TASK_TARGETS: Final = ("handler", "pull")
-"""The targets whose jobs run tasks: in processes that have opened the store, and in clients of a service."""
+"""The targets whose jobs run tasks: "handler" in a process that opened the store, "pull" in a client of a service."""
 _REPLACE: Final = SetMode.REPLACE  # constants, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _MANIFEST_BYTES_MAX: Final = 255
@@ -243,7 +243,7 @@ class ListFields(ListRest, total=False):
 
 
 RetryOf = Callable[[str, str | None], RetryPolicy]
-"""Validates a target and handler, and returns the retry policy for their jobs that are set without one."""
+"""Validates a target and handler. Returns the retry policy of their jobs that are set without a policy."""
 
 
 def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
@@ -373,7 +373,7 @@ def set_writes(
 
 
 _OWN: Final = ("key", "call", "delay", "at", "payload", "retry", "if_generation", "trace")
-"""The fields that are validated for each request."""
+"""The fields that usually differ between the requests of a batch, and are validated for each request."""
 _has_same_rest: Final = is_identical_but(SetRequest, *_OWN, texts=("target", "handler"))
 
 

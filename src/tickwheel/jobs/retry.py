@@ -11,7 +11,7 @@ __all__ = ["KINDS", "USUAL_RETRY", "RetryPolicy", "check_policy", "wait_ms"]
 KINDS = ("exponential", "linear", "list")
 ATTEMPTS_MAX = 1000
 WAIT_MAX_MS = 366 * 86_400_000
-"""A year, far below the end of int64."""
+"""Maximum wait: a year, which is far below the end of int64."""
 
 
 @record
@@ -25,7 +25,7 @@ class RetryPolicy:
         base_ms: The first wait.
         max_ms: The longest wait.
         jitter: Fraction of the wait that is random, 0 to 1.
-        waits_ms: The waits of a "list", the last one repeated.
+        waits_ms: The waits of a "list". The last wait is repeated.
     """
 
     attempts: int = 5

@@ -33,10 +33,10 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of a pending job that no owner can run. Every code modulo three is the code of the job's state."""
+"""The stored code of a pending job that no owner can run. Each code modulo 3 is the code of the job's state."""
 PAUSED: Final = 6
 PLACE: Final = attrgetter("due_at", "generation")
-"""The position of a job in the order of due jobs."""
+"""Returns the due time and the generation of a job, by which due jobs are sorted."""
 _STATES: Final = tuple(CODES) * 3
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
@@ -114,8 +114,8 @@ def is_default_but(
     """
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    So a field that *kind* gets later must also have its default, until *names* has the field. *nested* maps a field to
-    its value's type and to the value's fields that may have any value. *also* is a further condition on `each`.
+    Later additions to *kind* are compared unless *names* has them. *nested* maps a field that contains an object to the
+    object's type and to the object's fields that are not compared. *also* is a further condition on `each`.
     """
     tests: list[str] = []
     defaults: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def is_identical_but(kind: type, *names: str, texts: Sequence[str] = ()) -> Call
     """
     Return a function that returns True if all fields of two instances of *kind*, except *names*, are the same objects.
 
-    The fields *texts* may also be equal strings, such as two names that were parsed one after the other.
+    The fields *texts* may also be equal strings that are different objects.
     """
     tests = [f"a.{each.name} is b.{each.name}" for each in fields(kind) if each.name not in {*names, *texts}]
     tests += [f"(a.{name} is b.{name} or (type(a.{name}) is str and a.{name} == b.{name}))" for name in texts]

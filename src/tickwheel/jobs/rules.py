@@ -89,16 +89,16 @@ PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
 REQUESTS_KEPT_MS: Final = 60_000
-"""Time for which a request about an attempt is kept, and for which a request to stop it is valid."""
+"""Time for which a request about an attempt is stored, and for which a request to stop the attempt is valid."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""Answers to the set of a series that leave the stored job in place."""
+"""Outcomes of a `Set` that does not replace the series of its key."""
 _CREATED: Final = Outcome.CREATED  # a constant, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
-"""Returns a copy of a job with other values in these columns. `replace` takes twice as long."""
+"""Returns a copy of a job with new values in the named columns. `replace` takes twice as long."""
 _reborn: Final = with_other("generation", "due_at", "attempt", "state", "expires_at", "recurrence", "sent_as")
 PLAIN_SET: Final = (
     "key",
@@ -112,7 +112,7 @@ PLAIN_SET: Final = (
     "state",
     "trace",
 )
-"""The columns that a plain set may give; all others have their defaults."""
+"""The columns of a job that may have any value in a plain `Set`; the other columns have their defaults."""
 _PLAIN_WRITE: Final = (
     "mode",
     "if_generation",
@@ -122,14 +122,14 @@ _PLAIN_WRITE: Final = (
     "has_phase",
     "counted_from",
 )
-"""The fields of a write that have no effect, or always the same effect, if its key has no job."""
+"""The fields of a `Set` that may have any value in a plain `Set`."""
 is_plain_set: Final = is_default_but(
     Set,
     *_PLAIN_WRITE,
     nested={"job": (Job, PLAIN_SET)},
     also=f"not each.if_generation and each.job.expires_at != {STOPPED}",
 )
-"""Returns True if a set, whose key has no job, creates its job with the values of `PLAIN_SET` alone."""
+"""Returns True if a `Set` is plain: for a key without a job, it creates a job with defaults outside of `PLAIN_SET`."""
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -166,7 +166,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
 
 def created(write: Set, generation: int, now: int) -> Answer:
     """
-    Return the answer to a plain *write* whose key has no job.
+    Return the answer to *write*, a plain `Set` (see `is_plain_set`) of a key without a job.
     """
     job = write.job
     due_at, expires_at = job.due_at, job.expires_at

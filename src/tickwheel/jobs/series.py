@@ -1,12 +1,12 @@
 """
-The rules by which a set changes an existing series, and by which other writes change a recurrence.
+The rules by which a `Set` changes an existing series, and by which other writes change a recurrence.
 
-    the series of the key    the same rule and payload       another rule or payload
+    state of the series      if rule and payload are equal   if rule or payload differs
     pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
     running                  unchanged, nothing is written   changed: the new definition applies after the run
     dead                     dead, nothing is written        a new series if the runs differ; if not, still dead
 
-If the stored recurrence is not in canonical form, it is not interpreted, and a set replaces the whole job.
+If the stored recurrence is not in canonical form, it is not interpreted, and a `Set` replaces the whole job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
-"""Matches the field `expires_ms` in a canonical text. Another field always comes before it."""
+"""Matches the field `expires_ms` in a canonical text, where another field always precedes it."""
 
 
 def is_series(job: Job) -> bool:
@@ -159,10 +159,10 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
 
 def runs_besides(job: Job) -> str | None:
     """
-    Return the recurrence of *job* for an additional earlier run, after which the series continues at `job.due_at`.
+    Return the recurrence of *job* for an additional run before the scheduled run at `job.due_at`.
 
-    The result equals the old recurrence if the pending run is itself an additional run, or is postponed, for example by
-    a retry.
+    After the additional run, the series continues at `job.due_at`. If the pending run is itself an additional run, a
+    retry or postponed, the recurrence stays unchanged.
     """
     if not is_series(job):
         return job.recurrence

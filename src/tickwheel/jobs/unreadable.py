@@ -60,7 +60,7 @@ def with_end(text: str, due_at: int, begun: int, ended: int, *, has_run: bool) -
 
 def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
-    Return *text*, an unreadable recurrence, with a note that the run due at *due_at* waits for a retry.
+    Return *text*, an unreadable recurrence, extended to show that the run due at *due_at* waits for a retry.
 
     The series continues from that run. A node that can read the rule then decides which missed instants to make up for.
     """
@@ -133,4 +133,4 @@ READERS: Final[dict[str, Callable[[Any], object]]] = {
     "cron": _any_line_of,
     "exclude": _exclusions_of,
 }
-"""Readers of the parts of a text that this node may not know."""
+"""For each field of a text, a function that raises an exception if this node cannot read the field's value."""

@@ -16,7 +16,7 @@ from tickwheel.jobs.requests import SetRequest, When, due_at, flag
 from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
-"""The caller of a service for whom the current request runs."""
+"""The author of the writes of the current request to a service, for the history."""
 
 __all__ = [
     "ACTOR",

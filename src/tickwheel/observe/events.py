@@ -203,7 +203,7 @@ class JobDied(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobExpired(FiringEvent):
     """
-    A run was left out, because it expired or was missed. *next_at* is the next run of a recurring job.
+    A run was skipped, because it expired or was missed. *next_at* is the next run of a recurring job.
     """
 
     due_at: int
@@ -244,8 +244,8 @@ class OwnershipLost:
     """
     This scheduler no longer owns *shard*.
 
-    If *is_handed_over*, this scheduler passed the shard to a node that joined, under a valid lease. If not, the lease
-    had ended.
+    *is_handed_over* is True if this scheduler passed the shard, under a valid lease, to a node that joined. It is False
+    if the lease had ended.
     """
 
     shard: int

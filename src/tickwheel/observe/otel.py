@@ -138,7 +138,7 @@ class OpenTelemetryTracer:
 
 class _FiringSpan:
     """
-    One traced firing. Until the firing ends or its span is requested, there is only the span's data.
+    One traced firing. The library's span is made when it is requested, or at the latest when the firing ends.
     """
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")

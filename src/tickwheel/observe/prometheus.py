@@ -80,7 +80,7 @@ _QUEUES_MAX: Final = 100
 """Maximum number of queues with their own label. The other queues are exported under one label."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
-"""Exported names of the states of a circuit breaker after a failure."""
+"""Names under which the states of circuit breakers are exported, for receivers that have failed."""
 _STATES: Final = ("pending", "running", "dead")
 _FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})
 _QUALITY: Final = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
@@ -195,7 +195,7 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    If an edge divides a step of *histogram*, the whole step counts above the edge. So no value is reported as too
+    If an edge falls within a step of *histogram*, the whole step counts above the edge, so no value is reported too
     small.
     """
     counts = [0] * (len(edges) + 1)
@@ -216,7 +216,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target by the state of their circuit breaker. Only `stats()` has their addresses.
+    Count the receivers of each target by the state of their circuit breaker. Only `stats()` shows their addresses.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {

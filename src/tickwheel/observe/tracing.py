@@ -24,7 +24,7 @@ FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.f
 
 class Span(Protocol):
     """
-    The span of one traced firing. As a context manager, it is the handler's current span.
+    The span of one traced firing. Inside its `with` block, it is the handler's current span.
     """
 
     @property

@@ -49,7 +49,7 @@ class RemoteClient:
     # ---- writes ----------------------------------------------------------------------------------------------------
 
     is_stale = False
-    """Always False, because the clock is the service's."""
+    """Always False: the service has the clock, so no clock here can be out of date."""
 
     def refresh(self) -> None: ...
 

@@ -99,7 +99,7 @@ class RemoteCore:
 
     def is_inside(self) -> bool:
         """
-        Return True if a handler calls this method. A stop must not wait for that handler.
+        Return True if the caller is a handler of this client. A stop must not wait for that handler.
         """
         return self._puller is not None and self._puller.is_inside()
 
@@ -122,9 +122,6 @@ class RemoteCore:
             self._transport.close()
 
     def explain(self, key: str) -> Explanation | None:
-        """
-        Return the reason why the job of *key* has not run yet.
-        """
         return self.client.explain(key)
 
     def nodes(self) -> Sequence[Node]:

@@ -50,7 +50,7 @@ _AHEAD_S: Final = 0.1
 """Maximum time that a leased firing waits for its handler's rate limit."""
 
 _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
-"""The puller of the current handler, also in coroutines on any loop."""
+"""The puller whose handler runs in the current context, on a thread or on any event loop."""
 
 
 @dataclass(slots=True, eq=False)

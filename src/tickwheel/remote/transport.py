@@ -42,7 +42,7 @@ _LOST: Final = frozenset({0, 502, 504})
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
-Maximum number of concurrent requests, without long polls. Other requests wait; their time begins when they are sent.
+Maximum number of concurrent requests, not counting long polls. Other requests wait, without using up their time.
 """
 
 
@@ -85,7 +85,7 @@ class Transport:
         """
         Run *request* on the transport's loop. Callable from any thread.
 
-        A `close` ends reads with a `ClosedError`. It ends writes with a `StoreError`: they may have taken effect.
+        A `close` ends a read with a `ClosedError`, and a write, which may have taken effect, with a `StoreError`.
         """
         with self._lock:
             if self._is_closed:

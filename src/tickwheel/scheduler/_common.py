@@ -50,7 +50,7 @@ class Common:
         timeout: Maximum time for an answer of a service, with all retries, in seconds.
 
     Raises:
-        UnsupportedError: For targets, a clock or a tracer, if *store* is a service; for a token or timeout, if not.
+        UnsupportedError: If *store* is a service, for targets, a clock or a tracer. If not, for a token or timeout.
         StoreError: If the URL does not name a store. The store itself is opened on first use.
         MissingExtraError: If a library that the store needs is not installed.
     """

@@ -184,9 +184,9 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs, and a wheel for internal delays, in real time even under a manual clock.
+        Return the wheel of the jobs, and a wheel for internal delays. The second always runs in real time.
 
-        Raises an UnsupportedError if the clock is a manual clock, but the store has a clock, too.
+        Raises an UnsupportedError if the clock is a manual clock, but the store has its own clock.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

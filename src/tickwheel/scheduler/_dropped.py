@@ -18,7 +18,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 def stop_when_dropped(face: object, core: Backend) -> None:
     """
-    Stop *core*, with a ResourceWarning, when *face* is garbage collected before the interpreter exits.
+    Stop *core*, with a ResourceWarning, when the scheduler *face* is garbage collected before the interpreter exits.
 
     Python hides a ResourceWarning by default, so a scheduler that fires jobs also logs a warning.
     """

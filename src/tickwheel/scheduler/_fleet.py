@@ -124,7 +124,7 @@ class Fleet(Common):
         Settle the leased firing as done. The result is committed when the call returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended. The firing is then attempted again, or was already.
+            LeaseEndedError: If the lease has ended. The firing is then attempted again, or has been already.
         """
         self._core.pulls.ack(fire_id).result()
 

@@ -61,7 +61,7 @@ _RENEWALS: Final = 3
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000
-"""Number of keys that are enough to have one in each of 256 shards."""
+"""Number of sample keys: enough to have at least one key in each of 256 shards."""
 
 
 class SameStoreError(ValueError):

@@ -54,7 +54,7 @@ _R_co = TypeVar("_R_co", covariant=True)
 Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
 """One class of exceptions, or several."""
 Around: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Returns a function that wraps another."""
+"""Wraps a function: the argument is the function, and the result is the function to call in its place."""
 
 
 class TaskFields(TypedDict, total=False):
@@ -217,7 +217,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function, in a process of its own. An error that must not be retried is raised as a FinalError.
+        Run the function inside a process for handlers. An error that must not be retried is raised as a FinalError.
         """
         try:
             return self.run(payload, firing)

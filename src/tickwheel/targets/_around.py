@@ -11,7 +11,7 @@ from tickwheel.targets.contract import Abandoned, Call, FinalError, Firing
 __all__ = ["IsFinal", "Middleware", "judging", "within"]
 
 Middleware: TypeAlias = Callable[[Firing], AbstractContextManager[object]]
-"""Returns a context manager around an attempt."""
+"""Returns the context manager in which an attempt runs."""
 IsFinal: TypeAlias = Callable[[BaseException], bool]
 """Returns True if an error of a handler ends the job."""
 

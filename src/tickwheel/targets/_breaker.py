@@ -90,8 +90,7 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait does not end before the next probe of *name* is allowed. When its wait ends, even a single waiting job
-        can therefore be the probe.
+        The wait lasts at least until *name* may be probed again, so that even a single waiting job can be the probe.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
@@ -107,10 +106,10 @@ class Breakers:
         self, name: str, *, is_up: bool | None, reason: str = "", is_full: bool = False, after_s: float | None = None
     ) -> None:
         """
-        Record the result of a call to *name*: True for success, False for failure, None for neither.
+        Record the result of a call to *name*. *is_up* is True for success, False for failure, None for neither.
 
-        If the destination only lacks room (*is_full*), a single failure opens the breaker. *after_s* is the wait that
-        the destination requests.
+        If *is_full* is True (the destination works but lacks room), a single failure opens the breaker. *after_s* is
+        the wait that the destination requests.
         """
         breaker = self._breakers.get(name)
         if is_up:

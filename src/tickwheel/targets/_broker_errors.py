@@ -1,11 +1,11 @@
 """
 Judges exceptions of queue libraries by the names of their classes, so that no library needs to be installed.
 
-    names                                                   verdict
+    kind of class name                                      verdict
     out of memory, rejected                                 full: the job waits
     read-only, loading, no leader                           down: the job waits
     wrong password, access refused                          refused: a failed attempt
-    connection, timeout, any error of the system            unreachable: the job waits
+    connection, timeout, any system error                   unreachable: the job waits
     a type or value that the library does not take          the call is wrong: a dead letter
     an import that fails                                    this node lacks a library: the job waits
     any other error                                         refused: a failed attempt
@@ -67,9 +67,9 @@ _WRONG: Final = frozenset(
 _WRAPPER: Final = "OperationalError"
 """An error of kombu that wraps any error of its transport. Without a cause, it means that the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
-"""Part of the answer of a Redis without memory. Before Redis 7.0 a script's error contains this part."""
+"""Text in the error of a Redis that is out of memory. Before Redis 7.0, a script's error has no class for this."""
 _NO_LIBRARY: Final = "Please install"
-"""Part of the error for a serializer that kombu knows but whose library is missing."""
+"""Text in kombu's error for a serializer that it supports, but whose library is not installed."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 

@@ -23,7 +23,7 @@ _CELERY: Final = (
 )
 """The options that `apply_async` takes from a task."""
 _CELERY_QUEUE: Final = "celery"
-"""The queue of tasks whose application has no default queue."""
+"""Celery's default queue, for an application that sets no other default."""
 _JSON: Final = "json"
 
 

@@ -91,11 +91,11 @@ class Link(Generic[_T]):
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
     ) -> DeadLetter | Snooze | None:
         """
-        Send the message of *firing* with *publish*. If the message was sent earlier, only wait for the answer again.
+        Send the message of *firing* with *publish*. If the message was sent earlier, only wait for its answer.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
         message, and NotTakenError if the receiver does not take it for another reason. `deliver` itself raises a
-        DeliveryError for a message that is refused, or not taken for a day.
+        DeliveryError for a message that is refused, or that is not taken for a day.
         """
         name = firing.message_id
         sending = self._sending.get(name)

@@ -25,7 +25,7 @@ _TAKEN_MAX: Final = 1_000
 _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
-"""Growth of a pace per square second since the last refusal, as a fraction of the pace at the refusal."""
+"""A known pace grows by this fraction of its value at the last refusal, times the square of the seconds since then."""
 _GROWTH_UNKNOWN: Final = 1.5
 """Growth factor per second while no limit is known. It is large, so that a momentary refusal causes little delay."""
 _GROWN_S: Final = 30.0
@@ -33,7 +33,7 @@ _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
 """Seconds without a refusal or a waiting message after which the pace is dropped."""
 _PAUSE_SHARE: Final = 1 / 50
-"""Default wait after a refusal, as a fraction of the time since the receiver last accepted a message."""
+"""Default wait after a refusal, as a fraction of the time since the first of the consecutive refusals."""
 _PAUSE_S: Final = 1.0
 """Minimum of the default wait, in seconds."""
 _PAUSE_MAX_S: Final = 30.0
@@ -41,13 +41,13 @@ _PAUSE_MAX_S: Final = 30.0
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
-"""Maximum number of messages called again per second while one message probes the receiver."""
+"""Maximum number of waiting messages per second that ask for their turn while one message probes the receiver."""
 _WAIT_MIN_S: Final = 1.0
 """Minimum seconds before a retry, see `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0
 """Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""Length of the backlog, in seconds at the current pace, that may be sent at once."""
+"""A backlog of this length, in seconds at the current pace, may be sent at once."""
 _TURNS_MAX: Final = 100_000
 
 

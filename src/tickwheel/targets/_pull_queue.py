@@ -57,7 +57,7 @@ CallLater: TypeAlias = Callable[..., Timer]
 @dataclass(slots=True, eq=False)
 class LeasedFiring:
     """
-    A firing that was dispatched to the queue: first ready, then started and leased, when a worker gets it.
+    A firing that was dispatched to a queue. It is ready at first. When a worker gets it, it is started and leased.
     """
 
     queue: str
@@ -76,7 +76,7 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""Workers, each with its leases and the functions that report them to observers."""
+"""The workers that get firings, each with its leases and with the functions that report the starts to observers."""
 
 
 class PullQueue:

@@ -36,7 +36,7 @@ _KINDS = (
     ("send_with_options", "dramatiq", "actor_name"),
     ("kiq", "taskiq", "task_name"),
 )
-"""A method that only the tasks of each library have. Any other callable is a plain function, as for RQ."""
+"""For each library, a method that only its tasks have. Any other callable is a plain function, as for RQ."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
 class TaskTarget(Linked, Target, Generic[_T]):
     """
-    The common part of targets that send tasks to the broker *shown*, whose text has no secrets.
+    The common part of targets that send tasks to a broker. *shown* names the broker in messages, without secrets.
 
     *timeout_s* is the maximum wait of an attempt for the broker, and *rate* the maximum number of tasks per second, or
     None. *connect* and *disconnect* are as for `Link`.
@@ -101,7 +101,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Return the dead letter for *error*, or raise the exception that *error* means. Callable from any thread.
+        Judge *error*: return a dead letter, or raise the error for a failed or waiting attempt. For any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error

@@ -372,7 +372,7 @@ class HasHandlers(Protocol):
 @runtime_checkable
 class Limiting(Protocol):
     """
-    A target that limits how many of its jobs run at once, and the method with which it does so.
+    The method of a target that limits how many of its jobs run at once.
     """
 
     def limits(self, handler: str) -> Limits | None:

@@ -24,7 +24,7 @@ _BOTH = 2
 
 class Typed(Protocol):
     """
-    The members of a task: a function that takes the names and values of its payload as arguments.
+    The members of a task, a function whose arguments are the names and values in the payload.
     """
 
     def prepare(self) -> None:

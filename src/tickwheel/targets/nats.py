@@ -158,7 +158,7 @@ class NatsTarget(Linked):
 
 class _Connection:
     """
-    A client, and the refusals of its server, which arrive as errors that name the subject, not as answers.
+    A client, and the refusals of its server. A refusal arrives as an error that names the subject, not as an answer.
     """
 
     def __init__(self, client: Any) -> None:

@@ -4,7 +4,7 @@ The pull target: firings wait in a named queue for workers in any language.
     a firing is              until                                then
     waiting in the store     it is due, and a worker asks         its attempt is counted, and it is ready
     ready                    a worker takes it                    it is leased
-                             no worker has asked for 1 s          it waits in the store; the attempt does not count
+                             no worker asks during a second       it waits in the store; the attempt does not count
                              it is moved, cancelled or set again  it is dropped
     leased                   it is acknowledged                   it is done
                              its worker reports a failure         it is retried, or dead
@@ -14,7 +14,7 @@ The pull target: firings wait in a named queue for workers in any language.
 
 A queue takes only as many firings as its waiting workers ask for. Other firings stay pending: they can be moved and
 cancelled, and use no attempt. A lease exists only in the memory of the process that granted it; in the store the job is
-running until it is settled. If that process ends, the lease ends too, and the job is fired again with the next attempt.
+running until it is settled. If that process ends, its leases end, and the jobs are fired again with the next attempt.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start, with a timer of leases on the scheduler's clock, and a timer of workers' waits on the real clock.
+        Start, with *lease_timer* for leases on the scheduler's clock, and *wait_timer* for workers' waits in real time.
 
         *now_ms* returns the store's time. *on_demand* gets the name of a queue when a worker waits there and its
         firings may begin.

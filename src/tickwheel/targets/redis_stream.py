@@ -45,7 +45,7 @@ _CANNOT_WRITE: Final = (
 """Error prefixes and classes of a server that temporarily cannot write."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
-"""Seconds without an answer after which a connection is closed. A message that is sent again is not added twice."""
+"""Seconds without an answer after which a connection is closed. Its messages can be sent again without duplicates."""
 
 
 class RedisStreamTarget(Linked):
@@ -145,7 +145,7 @@ class RedisStreamTarget(Linked):
 
 class _Pipe:
     """
-    A connection that writes each command at once. The answers arrive in the order of the commands.
+    A connection that writes each command immediately. The answers arrive in the order of the commands.
     """
 
     def __init__(self, connection: Any) -> None:

@@ -63,7 +63,7 @@ _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 _PACES_MAX = 10_000
 """Maximum number of URLs with a pace."""
 _FULL_ADDRESSES = 3
-"""Number of full URLs of one receiver from which the receiver itself counts as full."""
+"""If at least this number of URLs of one receiver are full, the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """Maximum wait that a receiver may request. A longer one is shortened to a day."""
 _BROKEN = 500
