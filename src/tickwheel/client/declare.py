@@ -50,7 +50,7 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    The part of a declaration in the partition of *key*: the records *before* and *after* it, and the current *members*.
+    The part of a declaration in the partition of *key*: the manifest *before* and *after* it, and the current *members*.
     """
 
     store: Store
@@ -132,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    Even then, some partitions may be written. The next try finds their jobs unchanged and keeps the outcomes.
+    In that case, some partitions may have been written. The next try finds their jobs unchanged and keeps the outcomes.
     """
     for part in parts:
         gone = part.gone()

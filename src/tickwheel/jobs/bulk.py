@@ -69,7 +69,7 @@ class BulkFields(Filter, total=False):
 @record
 class BulkChange:
     """
-    A job that a bulk change has changed. The change can be undone while the job still has *generation*.
+    A job that was changed by `bulk`. The change can be undone while the job still has *generation*.
 
     *was_due_at* is the due time before the change, in ms since the epoch.
     """

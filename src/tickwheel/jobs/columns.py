@@ -76,7 +76,7 @@ UNSTORED: Final = ("lacks_handler", "awaits_worker")
 """Fields of `Job` without columns: the column `state` includes `lacks_handler`, and `awaits_worker` is not stored."""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
-"""The columns that a plain job sets. It has the defaults in all other columns."""
+"""The columns in which a plain job has values of its own. It has the defaults in all other columns."""
 
 _KINDS: Final = {
     int: _Codec("int8"),

@@ -1,5 +1,5 @@
 """
-A recurring job's definition: the part that callers set. Its `series` also has a state, which is to be ignored.
+The definition of a recurring job, which callers set. The state that its `series` also contains is ignored.
 """
 
 from __future__ import annotations

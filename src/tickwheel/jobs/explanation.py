@@ -24,7 +24,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     """The job or a scope that includes it is paused."""
     NO_HANDLER = "no_handler"
-    """No firing process can run the job: it lacks the handler, target or library, or rejects the rule or payload."""
+    """Each firing process lacks the job's handler, target or library, or rejects the job's rule or payload."""
     RATE = "rate"
     """The handler's `rate` is used up."""
     CONCURRENCY = "concurrency"

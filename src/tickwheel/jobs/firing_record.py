@@ -19,7 +19,7 @@ class FiringRecord(NamedTuple):
         number: Grows with each firing that ends; 0 while the firing runs.
         attempt: Number of the attempt, from 1.
         due_at: Due time in ms since the epoch.
-        fired_at: Firing time in ms, with its fraction.
+        fired_at: Firing time in ms since the epoch, with a fraction.
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if the store refused
             the result of the firing.
         took_ms: Duration, once the firing has ended.

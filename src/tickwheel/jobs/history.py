@@ -22,9 +22,9 @@ class Actor:
     """
     The author of a write, for the history.
 
-    *name* is the name of a process, or of a token of a service. If *is_always* is True, all acts of the author are
-    recorded; if False, only acts on recurring jobs. *bulk* is the name of the bulk change that the write belongs to, if
-    any.
+    *name* is the name of a process, or of a service's token. If *is_always* is True, all acts of the author are
+    recorded; if False, only acts on recurring jobs. *bulk* is the name of the bulk act that the write belongs to, or
+    None.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Actor:
 
 class HistoryRecord(NamedTuple):
     """
-    An event of a job (the end of an attempt, or an act of a caller), an event of a node, or a bulk act (a call of `bulk`).
+    An event of a job (an attempt that ended, or a caller's act), an event of a node, or a bulk act (a call of `bulk`).
 
     Attributes:
         number: Grows with every record of a store; 0 until the record is stored.
         at: Time of the event, or of the attempt's end, in ms since the epoch.
-        key: The job's key; or, in a record that is not about a job, a paused scope, a bulk act's name, or a node.
+        key: The job's key. A record that is not about a job has the name of a paused scope, bulk act or node here.
         generation: The job's generation at that time.
         attempt: Number of the attempt, from 1; 0 for an act.
         outcome: Of an attempt: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed",
@@ -47,12 +47,12 @@ class HistoryRecord(NamedTuple):
             Of an act: "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed", "paused",
             "resumed" or "stopping". Of a bulk act: "bulk". Of a node: "deployed" (its version differs from the version
             of the node that started before it), "took_over" or "node_died".
-        by: The node that ran the attempt, by its name (new at each start); "" if the node released the shard first. For
-            an act, the requesting process, or the token.
-        begun_at: Start time, with its fraction; None if the attempt never started.
+        by: The name of the node that ran the attempt, which is new at each start; "" if the node released the shard
+            first. For an act, the name of the requesting process or token.
+        begun_at: Start time in ms since the epoch, with a fraction; None if the attempt never started.
         took_ms: Duration; None if the attempt never started, or the duration is unknown.
         traceback: The last frames of the exception and its causes, truncated to 4,000 characters, or None.
-        trace: The W3C traceparent of the attempt's span, or of the set, or None.
+        trace: The W3C traceparent of the attempt's span, or of the span that set the job, or None.
         note: The handler's last note, such as a short result, truncated to 200 characters, or None.
         nominal_at: The nominal instant of a recurring job's run, before any jitter; None for an act, a one-time job,
             and an attempt that was cut off.

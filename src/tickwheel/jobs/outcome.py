@@ -38,7 +38,7 @@ class Outcome(StrEnum):
     A store gives this answer also if an attempt is counted and the write does not have its `AttemptStatus`.
     """
     STOPPING = "stopping"
-    """The job is running, was asked to stop, and will not be retried. Answers a cancel of a running job."""
+    """The answer to a cancel of a running job: the job was asked to stop, and will not be retried."""
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
     """The job's generation is not the one that the caller expected, or not the one of the acknowledged firing."""

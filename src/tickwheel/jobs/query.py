@@ -99,7 +99,7 @@ def has_field(job: Job, field: str) -> bool:
 @record
 class Page:
     """
-    One page of a list. It may be empty, because a store limits each search. *cursor* is None on the last page.
+    One page of a list. The *cursor* of the last page is None. A page may be empty, because a store limits each search.
     """
 
     jobs: tuple[Job, ...]

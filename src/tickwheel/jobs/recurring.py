@@ -91,7 +91,7 @@ def first_run(
 
     An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If an
     interval's start has passed, the late run is due now; later runs still count from the start. A cron line or date
-    waits for its next match. The due time is None if no run is due by `until=`; an existing series may still owe a run.
+    waits for its next match. The due time is None if the rule has no run by `until=`; an existing job may still be due.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)

@@ -93,7 +93,7 @@ REQUESTS_KEPT_MS: Final = 60_000
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""Outcomes of a `Set` that does not replace the series of its key."""
+"""Outcomes after which the key still has its earlier series, changed or unchanged."""
 _CREATED: Final = Outcome.CREATED  # a constant, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")

@@ -102,7 +102,7 @@ class OpenTelemetryTracer:
 
     def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:
         """
-        Return the library's span of a firing, with the firing's outcome if that is known.
+        Return the OpenTelemetry span of a firing, with the firing's outcome if that is known.
         """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]
@@ -138,7 +138,7 @@ class OpenTelemetryTracer:
 
 class _FiringSpan:
     """
-    One traced firing. The library's span is made when it is requested, or at the latest when the firing ends.
+    One traced firing. Its OpenTelemetry span is made when it is requested, or at the latest when the firing ends.
     """
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")

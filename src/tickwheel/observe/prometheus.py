@@ -195,8 +195,7 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    If an edge falls within a step of *histogram*, the whole step counts above the edge, so no value is reported too
-    small.
+    If an edge divides a step of *histogram*, the whole step counts above the edge, so no value is reported too small.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

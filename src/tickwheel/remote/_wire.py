@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""Minimum of the times and delays that are sent. The service treats it as past."""
+"""Lower limit, in seconds, of the times and delays that are sent. The service treats it as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {

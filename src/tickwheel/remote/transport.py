@@ -42,7 +42,7 @@ _LOST: Final = frozenset({0, 502, 504})
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
-Maximum number of concurrent requests, not counting long polls. Other requests wait, without using up their time.
+Maximum number of concurrent requests, not counting long polls. Further requests wait, which uses up none of their time.
 """
 
 

@@ -18,7 +18,7 @@ __all__ = ["Keeper", "keeper_of"]
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """
-    Keeps answers in the store of a scheduler; *keep* writes a `Keep`.
+    Keeps answers in the store of a scheduler. *keep* stores an answer.
 
     *is_whole* is True if the store has one transaction for a whole request. If False, an idempotency key must be
     claimed before the first write, because two requests with one key may write to different partitions.

@@ -1,12 +1,13 @@
 """
 The headers that describe a firing, with the same names for every target.
 
+    header                value
     tickwheel-key         the job's key, percent-encoded
     tickwheel-fire-id     key/generation/attempt, percent-encoded
     tickwheel-attempt     the number of the attempt, from 1
     tickwheel-due-at      the due time, in ms since the epoch
     tickwheel-nominal-at  the nominal instant of a recurring job's run, the same for all attempts
-    traceparent           of the firing's span, or of the span that set the job
+    traceparent           the traceparent of the firing's span, or of the span that set the job
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Judge *error*: return a dead letter, or raise the error for a failed or waiting attempt. For any thread.
+        Return a dead letter for *error*, or raise the error of a failed or waiting attempt. Callable from any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error

@@ -279,7 +279,7 @@ class PullTarget:
 
     def _start_first(self, queue: PullQueue) -> bool:
         """
-        Start the first ready firing that may start, and drop firings that may not. Return False if no firing may start.
+        Start the first ready firing that may start, and drop the firings before it. Return False if none may start.
         """
         while queue.ready:
             held = queue.ready[0]
