@@ -50,7 +50,7 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    The part of a declaration in the partition of *key*: the manifest *before* and *after* it, and the current *members*.
+    The part of a declaration in one partition: the manifest *before* and *after* it, and its current jobs (*members*).
     """
 
     store: Store

@@ -104,9 +104,8 @@ def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: 
     """
     Group *letters*, which must be in order, latest first. At most `LETTERS_MAX` letters are examined.
 
-    If there are more, the result's `is_all` is False. The last hour of `by_hour` ends at *now*, the store's time in ms.
-    *prefix* selects keys. *search* selects letters that contain this text, ignoring case, in key, error, target,
-    handler or `raised_in`.
+    If there are more, the result's `is_all` is False. The last hour of `by_hour` ends at *now*. *prefix* selects keys.
+    *search* selects letters with this text in key, error, target, handler or `raised_in`, ignoring case.
     """
     wanted = search.casefold()
     looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]

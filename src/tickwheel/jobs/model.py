@@ -359,9 +359,9 @@ class Settled(StrEnum):
     DONE = "done"
     """The job is removed. A recurring job is instead pending again at `due_at`, with attempt 0 and a new generation."""
     AGAIN = "again"
-    """The job is pending again at `due_at` (retry or snooze) with the given number of attempts. Its generation stays."""
+    """The job is pending again at `due_at` (retry or snooze), in the same generation, with the given `attempt`."""
     DEAD = "dead"
-    """The job is a dead letter with its error and the given number of attempts. Its key is free for a new job."""
+    """The job is a dead letter with its error and the given `attempt`. Its key is free for a new job."""
 
 
 @record

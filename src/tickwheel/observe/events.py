@@ -288,8 +288,7 @@ class LaneFilled:
     """
     A lane (the jobs of one handler, queue or receiver) has more jobs than its share of memory.
 
-    The lane's other jobs wait in the store. *reason* is a `WaitReason`, such as "rate". *staged* is the number of the
-    lane's jobs in memory.
+    Its other jobs wait in the store. *staged* is the number of its jobs in memory. *reason* is a `WaitReason`.
     """
 
     lane: str

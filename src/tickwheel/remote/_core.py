@@ -122,6 +122,9 @@ class RemoteCore:
             self._transport.close()
 
     def explain(self, key: str) -> Explanation | None:
+        """
+        Return the reason why the job of *key* has not run yet.
+        """
         return self.client.explain(key)
 
     def nodes(self) -> Sequence[Node]:
