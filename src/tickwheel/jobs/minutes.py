@@ -38,7 +38,7 @@ LANES_MAX: Final = 50
 """Maximum number of lanes that a row lists by name. The figures of the other lanes are added up."""
 OTHER_LANES: Final = "(others)"
 _BYTES_MAX: Final = 8_000
-"""Maximum size of a stored row. If names are long, a row lists fewer lanes."""
+"""Maximum size of a stored row, in bytes. If names are long, a row lists fewer lanes."""
 
 
 @record

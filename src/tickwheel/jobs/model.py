@@ -90,7 +90,7 @@ class State(StrEnum):
 
 class SetMode(StrEnum):
     """
-    Policies of `set` if the key already has a pending job.
+    The policies by which `set` treats a pending job of its key.
     """
 
     REPLACE = "replace"
@@ -98,7 +98,7 @@ class SetMode(StrEnum):
     KEEP = "keep"
     """Keep the first job unchanged: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload and the earlier due time. The later runs of a recurring job keep their instants."""
+    """Take the new payload and the earlier due time. A recurring job keeps its rhythm."""
     RESTART = "restart"
     """Begin a new series in place of the old series, and drop the pending runs of the old series."""
 
@@ -192,8 +192,8 @@ class Set:
     paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
     is refused because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    If the job is a series (a recurring job) and replaces a series, a run that has begun, is due or was postponed is
-    kept. Further answers for series:
+    If *job* is a series (a recurring job) and the key already has a series, a run that has begun, is due or was
+    postponed is kept. Further answers for series:
 
     * UNCHANGED: the rule, the payload and all other fields are equal; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
@@ -373,7 +373,7 @@ class Settle:
     WRONG_GENERATION.
 
     Attributes:
-        job: The job of its `Begin`.
+        job: The job, as in the `Begin` of the attempt.
         attempt: The new number of attempts; a snooze does not count its attempt.
         due_at: The next due time. DONE with a due time means that the job recurs; AGAIN with None keeps the due time.
         recurrence: The canonical text of the recurrence, if the job continues to exist; None keeps the current text.

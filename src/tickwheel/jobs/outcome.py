@@ -35,7 +35,7 @@ class Outcome(StrEnum):
     """
     The job has started, so it can be neither moved nor cancelled.
 
-    A store gives this answer also if an attempt is counted and the write does not have its `AttemptStatus`.
+    A store also gives this answer if an attempt is counted and the write does not have its `AttemptStatus`.
     """
     STOPPING = "stopping"
     """The answer to a cancel of a running job: the job was asked to stop, and will not be retried."""

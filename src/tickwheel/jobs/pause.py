@@ -35,7 +35,7 @@ class Pause:
 
 def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
     """
-    Return the widest of the *paused* scopes that includes the jobs of *target* and *handler*, or None.
+    Return the widest of those *paused* scopes that include the jobs of *target* and *handler*, or None.
     """
     return next((scope for scope in (EVERYTHING, target, f"{target}:{handler}") if scope in paused), None)
 

@@ -11,7 +11,7 @@ NOTE_MAX: Final = 200
 
 class Progress(NamedTuple):
     """
-    The last progress that an attempt has noted.
+    The latest progress that an attempt has reported.
 
     The progress stays in memory until the attempt ends. Then the history gets the last note.
 

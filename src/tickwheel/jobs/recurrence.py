@@ -129,13 +129,13 @@ class Overlap(StrEnum):
     """
 
     SKIP = "skip"
-    """The instants are skipped. The next run is due at the first instant after the end of the run."""
+    """Instants that pass during a run are skipped. The next run is due at the first instant after the run has ended."""
     ONCE = "once"
-    """One run for all of the instants follows immediately."""
+    """One run makes up for all instants that passed during a run. It follows immediately."""
     ALL = "all"
-    """One run follows for each of the instants, one at a time."""
+    """One run follows for each instant that passed during a run, one at a time."""
     CANCEL = "cancel"
-    """At the first instant that passes, the run is asked to stop. The next run follows when it has ended."""
+    """At the first instant that passes during a run, the run is asked to stop. The next run then follows."""
 
 
 class Ended(NamedTuple):

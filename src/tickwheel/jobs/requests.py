@@ -148,7 +148,7 @@ class SetRequest:
             as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent; the firing is linked to it.
         keep_payload: True to keep the payload of the pending or running job of that key, if there is one. If False, a
-            set without a payload sets None.
+            job that is set without a payload has the payload None.
         manifest: The manifest that the recurring job belongs to, 1 to 255 bytes of UTF-8. `declare` sets it.
     """
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 NOTE_BYTES_MAX: Final = 1_000
-"""Maximum length of the note of a pause."""
+"""Maximum length of the note of a pause, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
