@@ -204,7 +204,7 @@ def make(clocks):
 @pytest.fixture
 def engines():
     """
-    Return a list that gets every engine that starts during the test.
+    Return a list to which every engine that starts during the test is appended.
     """
     with noted_engines() as noted:
         yield noted

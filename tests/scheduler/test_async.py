@@ -146,9 +146,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    If the loop is closed before the scheduler is stopped, the stop releases the async jobs.
+    If the event loop is closed before the scheduler is stopped, async jobs wait until the stop releases them.
 
-    It counts no attempt. The scheduler logs this once after each start.
+    The release uses no attempt. The scheduler logs the closed loop once after each start.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -225,9 +225,9 @@ def test_drain_reports_on_the_loop(url):
 
 def test_an_answer_that_was_cancelled():
     """
-    If an answer is cancelled elsewhere, the task that awaits it is cancelled.
+    If the answer for which a task waits is cancelled elsewhere, the task gets CancelledError.
 
-    Later callers still get their answers.
+    Other tasks still get their answers.
     """
 
     async def answers():
@@ -245,7 +245,7 @@ class OpenedStore(SqliteStore):
     """
     A store that records the thread that opens it.
 
-    The opening waits there until the test lets it continue.
+    That thread waits in `open` until the test lets it continue.
     """
 
     def __init__(self, path):

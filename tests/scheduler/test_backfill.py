@@ -64,7 +64,7 @@ def test_each_run_is_a_job(scheduler, record):
 
 def test_it_may_be_repeated(scheduler):
     """
-    A repeated backfill does not set the jobs again that still wait.
+    A repeated backfill leaves the jobs of the first backfill unchanged while they are pending.
 
     A dry run sets nothing.
     """
@@ -99,7 +99,7 @@ def test_a_running_job_is_not_backfilled_again(scheduler, record, until):
 
 def test_a_dead_job_is_backfilled_again(scheduler, until):
     """
-    A repeated backfill sets a job again that has become a dead letter.
+    If a job of a backfill has become a dead letter, a repeated backfill sets the job again.
 
     A paused job stays paused and keeps its due time.
     """
@@ -127,7 +127,7 @@ def test_a_part_at_a_time(scheduler):
     """
     If a range has more runs than the limit, the cursor in the answer continues the backfill.
 
-    A range with more runs than fit into one commit is still set completely.
+    All runs are set even if they do not fit into one commit.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:
@@ -193,9 +193,9 @@ def test_bad_input(scheduler, key, fields, problem):
 
 
 @pytest.mark.parametrize("since", [-1e308, -5.6e16, -1, 0, datetime(1, 1, 1, tzinfo=UTC)])
-def test_before_all_time(scheduler, since):
+def test_a_range_that_begins_before_1970(scheduler, since):
     """
-    A backfill from any early date starts with the first run after the epoch.
+    A backfill from a date before 1970, however early, begins with the first run after 1 January 1970.
     """
     scheduler.set("often", every=60, target="log")
     for key in ("report", "often"):
@@ -203,7 +203,7 @@ def test_before_all_time(scheduler, since):
         assert (answer.runs, 0 < answer.next_at < 7 * 86_400) == (2, True)
 
 
-def test_other_faces(service_url, make, url):
+def test_asyncio_and_a_service(service_url, make, url):
     """
     An AsyncScheduler and a client of a service also have `backfill`.
     """

@@ -26,7 +26,7 @@ def clock():
 @pytest.fixture
 def scheduler(clock):
     """
-    Return a started scheduler on that clock.
+    Return a started scheduler that uses `clock`.
     """
     with InlineScheduler(clock) as scheduler:
         yield scheduler
@@ -66,7 +66,7 @@ class Runs(list):
 
 def after(*waits_s, attempts=5):
     """
-    Return a retry policy with these delays in seconds.
+    Return a retry policy with the delays *waits_s*, in seconds.
     """
     waits_ms = tuple(wait * 1_000 for wait in waits_s)
     return RetryPolicy(attempts=attempts, kind="list", waits_ms=waits_ms, jitter=0, max_ms=10 * DAY * 1_000)
@@ -141,7 +141,7 @@ def test_run_now_between_two_attempts(scheduler, clock, runs, end, misfire, over
 
 def test_a_run_now_that_is_retried(scheduler, clock, runs):
     """
-    If the run of a `run_now` fails and is retried, runs that were skipped before stay skipped.
+    If a `run_now` fails and is retried, runs that were skipped before the `run_now` do not come back.
 
     This holds whether or not the job has `expires`.
     """
@@ -178,7 +178,9 @@ def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
 
 def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
-    If a run was snoozed past its expiry, and is omitted, the next run by a new rule has the whole time of `expires=`.
+    A run that is snoozed past its expiry is omitted.
+
+    If the rule was changed in the meantime, the next run still has the whole time of `expires=`.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")
@@ -209,9 +211,9 @@ def test_fewer_attempts_than_were_made(scheduler, clock, runs):
 @pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
 def test_a_replayed_series_continues_with_one_run(scheduler, clock, runs, ends):
     """
-    A dead series is replayed, and continues with a single run.
+    A dead series that is replayed continues with a single run.
 
-    This holds for any attempt that ended it and any misfire policy.
+    This holds whichever attempt made it a dead letter, and for every misfire policy.
     """
     runs.ends += ends
     scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))

@@ -136,7 +136,7 @@ def test_parts_and_repeats(client):
     """
     A change that reached its limit continues from its cursor.
 
-    A repetition from any cursor changes no job twice.
+    If the change is repeated from any of its cursors, no job is changed twice.
     """
     jobs = fill(client, 8)
     first = client.bulk("move", "job", shift=60, limit=3)
@@ -317,7 +317,7 @@ def test_running_jobs_are_asked_to_stop(scheduler_that_holds, until):
     """
     With `running=True` running jobs are counted and asked to stop, whether or not there are pending jobs.
 
-    Dead jobs stay.
+    Dead letters are not changed.
     """
     scheduler, is_running, go_on = scheduler_that_holds
     scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)
@@ -413,9 +413,9 @@ def scheduler_that_holds(url, make, record):
 
 def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    If another write changes a job between the read and the write of a bulk change, the other write stays.
+    If another caller changes a job between the read and the write of a bulk change, that caller's change stays.
 
-    The job is counted.
+    The bulk change counts the job as refused.
     """
     inner = make_store("memory://")
     with_store = AsyncScheduler(FaultyStore(inner))

@@ -25,7 +25,7 @@ def start(url, make):
 
 def hangs(scheduler, name, go_on, record, kind="thread", **options):
     """
-    Register a handler that records its payload and then hangs until *go_on*.
+    Register a handler that records its payload and then hangs until *go_on* is set.
     """
 
     def in_thread(payload):

@@ -186,7 +186,7 @@ def test_a_phase_that_is_given(client):
 
 def test_the_zone_of_this_machine(client, monkeypatch):
     """
-    `local` is stored as the name of this machine's zone.
+    The time zone `local` is stored as the name of this machine's zone.
 
     If the zone has no name, an error is raised.
     """

@@ -192,7 +192,7 @@ def test_the_outcome_of_a_run_whose_series_has_gone(make, url, until, again):
 
 def test_pending(make, url):
     """
-    With `running=True`, pending jobs are cancelled, too.
+    A cancel with `running=True` also cancels pending jobs.
     """
     scheduler = make(url)
     scheduler.set("k", delay=60, handler="h")

@@ -212,9 +212,9 @@ def test_a_running_job(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval applies to its exclusions, even to those that are added later.
+    The zone of an interval applies to its exclusions, including those that are added later.
 
-    The zone moves no run.
+    A change of the zone moves no run.
     """
     job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
     assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(

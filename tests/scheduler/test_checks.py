@@ -84,7 +84,7 @@ def test_delays(delay, ms):
     """
     A delay is rounded up to whole milliseconds.
 
-    A negative delay is due now.
+    A job with a negative delay is due now.
     """
     assert checks.delay_ms(delay) == ms
 
@@ -275,9 +275,9 @@ class Order:
 )
 def test_the_error_for_a_payload_names_the_remedy(value, passed, read):
     """
-    The message names the type and the remedy.
+    The error for an invalid payload names its type and the remedy.
 
-    A value that was converted by this remedy is returned unchanged.
+    A value that is converted as the error says can be stored and restored unchanged.
     """
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})

@@ -137,7 +137,7 @@ def test_withdrawn_before_its_start(busy, store, record, go_on, verb):
     """
     A claimed job that waits for a worker can be cancelled, moved and replaced.
 
-    The answer is true: a cancelled job does not fire, a moved job fires later, and a replaced job has the new payload.
+    A cancelled job does not fire, a moved job fires later, and a replaced job has the new payload.
     """
     busy.set("k", payload="old", **DUE)
     assert store.claimed() == ["first", "k"]
@@ -247,7 +247,7 @@ def test_a_limited_number(start, store, record, go_on, until):
     """
     At most as many jobs are claimed as their handler may run at once.
 
-    The other jobs are claimed when there is room.
+    The other jobs are claimed when earlier jobs have ended.
     """
 
     def handle(payload):
@@ -278,9 +278,9 @@ def test_the_scheduler_may_run_few(start, store, record):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
-    A commit has an unknown outcome.
+    If the outcome of a commit is unknown, and it took effect, its jobs fire.
 
-    If it took effect, its jobs fire. If it did not take effect, their keys are free.
+    If it did not take effect, their keys are free.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)
@@ -348,9 +348,9 @@ def test_an_announcement_that_fails(start, record, monkeypatch, engines):
 
 def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # noqa: PLR0917  fixtures
     """
-    An earlier generation of a key may still run, as after a cancel of its series.
+    A new job waits until an earlier run of its key has ended.
 
-    A new job under this key waits until that run has ended.
+    For example, such a run exists if the series of the key was cancelled during the run.
     """
 
     def handle(payload):
@@ -371,7 +371,7 @@ def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # 
 
 def test_older_jobs_come_first(make, store, record, until, monkeypatch):
     """
-    A new job is not claimed in the commit that sets it while the store has older due jobs that are not in memory.
+    While the store has older due jobs that are not in memory, a new job is not claimed in the commit that sets it.
     """
     store.open()
     first = store.now_ms() - 10_000

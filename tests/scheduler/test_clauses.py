@@ -48,8 +48,6 @@ def scheduler(url):
 def test_2_a_due_job_fires_after_its_set(scheduler, record):
     """
     A job that is already due when it is set fires after the caller got the answer, and never during the call.
-
-    This also holds for the next job.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
@@ -93,9 +91,7 @@ def test_5_anything_goes_in_a_handler(scheduler, record):
 
 def test_7_an_earlier_job_fires_first(scheduler, record):
     """
-    A node waits for a job of tomorrow.
-
-    If a job is set that is due now, the node fires that job only.
+    If a node waits for a job that is due tomorrow, and a job is set that is due now, only the new job fires.
     """
     scheduler.handler("h")(record)
     scheduler.set("far", delay=FAR_S, handler="h", payload="far")
@@ -123,9 +119,9 @@ def test_8_a_cancel_frees_the_job(scheduler):
 
 def test_10a_each_caller_gets_a_separate_exception(url):
     """
-    After one error of a store, each caller gets a separate exception.
+    If one error of a store affects several callers, each caller gets a separate exception object.
 
-    A handler runs in the context that the documentation names.
+    A handler does not see the context variables of the caller that set its job.
     """
     store = open_store(url)
     scheduler = Scheduler(store)

@@ -94,7 +94,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_wrong_time_that_is_corrected(scheduler, clock, record, step, until):
     """
-    If the clock is set to a wrong time and then right again, all due times stay.
+    If the clock is set to a wrong time and later corrected, all due times stay.
 
     This holds even if the scheduler noticed the first step.
     """

@@ -27,7 +27,7 @@ MANY = 64
 
 class Timers:
     """
-    A wheel that only records its timers, and the numbers of those that were cancelled.
+    A wheel that only records its timers, and which of them were cancelled.
     """
 
     def __init__(self):
@@ -145,9 +145,9 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_claims(make_resources, partitions, times):
     """
-    With several partitions, claims in a wider slot of time share a commit, up to 64 ms.
+    The more partitions a store has, the longer is the slot of time whose claims share a commit, up to 64 ms.
 
-    Each slot opens in time.
+    The timer of each slot is due before the slot begins.
     """
     timers = Timers()
     now_ms = 1_000_000_000_000
@@ -175,9 +175,9 @@ def begun():
 @pytest.fixture
 def make_armer(make_resources, monkeypatch, begun):
     """
-    Return a factory of claim batchers, whose clock reads *now_ms*.
+    Return a function that makes a claim batcher whose clock always shows *now_ms*.
 
-    The lanes of the batchers record all entries and admit none.
+    The batcher's lanes record in `begun` all entries that ask to start, and admit none.
     """
 
     def make(now_ms, timers=None):
@@ -205,7 +205,7 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_ms):
     """
-    Claims that are due within four windows join a commit of acknowledgements, in one call.
+    Claims that are due soon join a commit of acknowledgements, in one call.
 
     Later claims, and claims that are already in a commit, do not join.
     """
@@ -222,7 +222,7 @@ def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_
 
 def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
     """
-    If a commit of acknowledgements takes along the claims of a slot, the timer of the slot is cancelled.
+    If the claims of a slot join a commit of acknowledgements, the timer of the slot is cancelled.
 
     If the timer still fires, it claims only jobs that entered the slot later.
     """
@@ -240,7 +240,9 @@ def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
 
 def test_acknowledgements_do_not_take_along_many_claims(make_armer, begun):
     """
-    If more than a few claims are waiting, they get a commit of their own, and do not join one of acknowledgements.
+    If more than a few claims are waiting, none of them joins a commit of acknowledgements.
+
+    They get a commit of their own.
     """
     claims = make_armer(now_ms := 1_000_000_000_000)
     claims.add(SimpleNamespace(fire_at=now_ms + 80 + number) for number in range(5))
@@ -275,7 +277,9 @@ def test_claims_are_posted_just_before_the_acknowledgements(make_resources, cloc
 
 class Ends(list):
     """
-    A list that calls *on_empty* once, just after a slice of it was empty, as another thread could.
+    A list that calls *on_empty* when a slice of the list is empty for the first time.
+
+    The call plays the part of another thread that appends to the list at that moment.
     """
 
     on_empty = None
@@ -294,7 +298,7 @@ class WatchedBatcher(AckBatcher):
         self._ended = self.ends = Ends()
 
 
-def test_no_end_is_left_behind(make_resources):
+def test_no_acknowledgement_is_left_behind(make_resources):
     """
     An acknowledgement that is added just after a thread found nothing more to post is posted by that thread.
     """

@@ -323,7 +323,7 @@ def test_the_number_of_remembered_rules_is_bounded(make):
     """
     A manifest remembers a limited number of its latest rules.
 
-    It remembers only rules with a number of runs.
+    It remembers only rules that limit the number of runs.
     """
     store = MemoryStore()
     client = make(store)
@@ -445,7 +445,9 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration intervenes between two partitions, the answer still has the outcomes of the first partitions.
+    A declaration may be written while another declaration is between two partitions of the store.
+
+    The answer of the interrupted declaration still has the outcomes of its first partitions.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -533,7 +535,7 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    If a program is killed while it declares, the store then has the old list or, with partitions, parts of both lists.
+    If a program is killed during a declaration, the store has the old list or, with partitions, parts of both lists.
 
     The next declaration completes the change.
     """
@@ -553,7 +555,7 @@ def test_killed_between(make, durable_url):
 
 def test_other_declarations_that_never_end(make, monkeypatch):
     """
-    If other declarations always come first, a declaration gives up after some tries.
+    If other programs keep declaring the same manifest, a declaration gives up after some tries.
 
     The error says so.
     """

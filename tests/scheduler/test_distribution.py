@@ -12,17 +12,15 @@ from tickwheel.host.distribution import Distribution, _edge_ms, _index
 
 
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
-def test_steps(us):
+def test_each_duration_is_in_its_step(us):
     """
-    A duration is counted in a step.
-
-    The upper edge of the step is at or above the duration, and close to it.
+    Each duration is counted in a step of the histogram whose upper edge is above the duration, and close to it.
     """
     edge = _edge_ms(_index(us / 1000)) * 1000
     assert us < edge <= us * 1.13 + 0.2
 
 
-def test_the_ends():
+def test_values_beyond_the_first_and_last_step():
     """
     Zero and negative values count in the first step, and values past the last step count in the last step.
     """

@@ -45,7 +45,7 @@ def test_an_unknown_acknowledgement_loses_no_next_run(make, record, how, is_writ
 
 def test_an_unexpected_error_of_the_store(make, record, until):
     """
-    After an unexpected error of the store, no job is marked as running without an attempt.
+    If the store raises an unexpected error, no job stays marked as running without an attempt.
 
     In this test the commit takes effect before the error, and its writes are then repeated one by one.
     """

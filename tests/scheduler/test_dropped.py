@@ -36,7 +36,7 @@ def threads():
 
 def objects():
     """
-    Count the objects by type, for the types of tickwheel, the drivers and `threading`.
+    Count the live objects of tickwheel, the database drivers and `threading`, by type.
 
     Count all functions and classes, too.
     """
@@ -70,9 +70,9 @@ def test_stopped_clients_leave_nothing(url, until):
 @pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
 def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
     """
-    If a running scheduler is garbage-collected, it warns, and its threads end.
+    If a scheduler is garbage-collected without a stop, a ResourceWarning is raised, and its threads end.
 
-    If it was started, it also logs this and releases its shards.
+    A scheduler that was started also logs that it fires no more jobs, and releases its shards.
     """
     before = threads()
     scheduler = Scheduler(url)
@@ -109,9 +109,7 @@ def test_no_warning_for_schedulers_that_hold_nothing(tmp_path, recwarn):
 @pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
 def test_a_block_whose_start_fails_leaves_no_object(tmp_path, recwarn, kind):
     """
-    If the start in a `with` statement fails, the scheduler is stopped.
-
-    It causes no warning later.
+    If the start in a `with` statement fails, the scheduler is stopped, and causes no warning later.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     before = threads()

@@ -17,7 +17,9 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_clock_steps():
     """
-    After any sequence of calls, each job has the clock step at which it was last noted, and an unknown job has none.
+    For each job, the memory has the number of the clock step at which the job was last noted.
+
+    For an unknown job it has None. This holds after any sequence of calls.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -66,7 +68,7 @@ def test_passed_generations_are_forgotten(monkeypatch):
 
 def test_jobs_met_while_others_are_noted():
     """
-    A job that is noted while another thread scans older jobs counts as noted before the next clock step.
+    If a job is noted while another thread scans older jobs, it counts as noted before the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -1,5 +1,5 @@
 """
-The ends of attempts: results, failures, retries, dead letters and timeouts, on every store, with the real clock.
+Results, failures, retries, dead letters and timeouts of attempts, on every store, with the real clock.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, un
     """
     If the zone is removed during a run that fails, the failure counts as an attempt.
 
-    A snooze does not count. A node that has the zone makes the next attempt.
+    If the handler snoozes instead, no attempt is counted. A node that has the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
@@ -268,9 +268,9 @@ def test_a_job_of_another_version_waits(make, url, until):
 
 def other_texts(text):
     """
-    Return texts that no node here can read.
+    Return stored rules that this version of tickwheel cannot read.
 
-    Each text is similar to *text*, or to a rule with a zone.
+    Each rule is *text* with a wrong or unknown value, or has a zone that does not exist.
     """
     zoned = {"cron": "* * * * *", "jitter_ms": 0, "misfire": "once", "tz": "Zürich/Nowhere"}
     facts = json.loads(text)
@@ -351,7 +351,7 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_jobs_that_became_unroutable_before_the_start(make, url, until, caplog):
     """
-    If a job became unroutable before a node started, the node also logs that it lacks the job's handler.
+    If a job became unroutable under an earlier owner, a new owner without the job's handler logs this once.
     """
     earlier = make(url).start()
     earlier.set("k", delay=0, handler="typo")

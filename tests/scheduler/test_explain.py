@@ -102,9 +102,9 @@ def test_a_bad_key(make, key):
 
 def test_no_process_fires(url, make):
     """
-    Before any start, a due job has no owner.
+    Before any scheduler has started, the reason for a due job is that its shard has no owner.
 
-    The reason for a future job is only that it is not due yet, but the text warns.
+    The reason for a future job is that it is not due yet, but the text adds that no process fires its shard.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -209,7 +209,7 @@ def test_no_worker(url, make, until):
 
 def test_busy(url, make, go_on, until):
     """
-    If attempts occupy all workers, or as many as a lane may have, this is the reason.
+    If running attempts occupy all workers, or as many as a lane may have, `explain` gives this as the reason.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -285,7 +285,7 @@ class Leasing(Troubled):
 
 def test_a_store_that_does_not_answer(make):
     """
-    If the store does not answer, this is the reason.
+    If the store does not answer, `explain` gives this as the reason.
 
     Any other error of the store is raised.
     """
@@ -314,7 +314,7 @@ def test_a_lease_that_is_not_trusted(make, until):
 
 def test_a_clock_that_was_set(make, until):
     """
-    While due times are being corrected after a clock step, this is the reason.
+    While due times are being corrected after a clock step, `explain` gives this as the reason.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     store = Troubled(clock)
@@ -330,7 +330,7 @@ def test_a_clock_that_was_set(make, until):
 
 def test_at_a_moved_clock(make):
     """
-    An inline scheduler, whose clock the test moves, explains jobs, too.
+    `explain` also works with an inline scheduler, whose clock the test moves.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     scheduler = make(kind=InlineScheduler, clock=clock).start()
@@ -374,7 +374,7 @@ def test_many_lanes(make, until):
     """
     At most 50 lanes are listed.
 
-    Lanes with waiting jobs come first. The lanes that are not listed are added up.
+    Lanes with waiting jobs come first. The figures of the lanes that are not listed are added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)
@@ -422,9 +422,9 @@ def test_the_debug_lines(make, go_on, until, caplog):
 
 def test_one_line_a_second(caplog):
     """
-    The pair of a lane and a reason is logged at most once a second.
+    For each lane and each reason why it waits, the debug log gets at most one line a second.
 
-    At a higher log level it is not logged.
+    At a higher log level it gets no such line.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))
@@ -450,9 +450,7 @@ def test_one_line_a_second(caplog):
 
 def test_very_many_lanes_cost_little(make, until, monkeypatch):
     """
-    Figures are computed only for the listed lanes.
-
-    When a job is explained, they are also computed for the job's lane.
+    Figures are computed only for the listed lanes, and for the lane of a job that is explained.
     """
     scheduler = make("memory://").start()
     scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))

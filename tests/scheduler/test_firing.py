@@ -31,7 +31,7 @@ def scheduler(url, make):
 
 def test_a_job_fires_once_and_is_gone(scheduler, record, until):
     """
-    A handler gets the payload and the firing, not before the due time.
+    A handler is called once, at the due time or later, with the payload and the firing.
 
     Afterwards the job no longer exists.
     """
@@ -96,7 +96,7 @@ def test_order(url, make, record):
 
 def test_a_late_job_is_not_overtaken(make, record, until, engines):
     """
-    If the timer thread is held up, a job that waits for the thread still starts before a later job that needs no timer.
+    If the timer of a job is held up, the job still starts before a job with a later due time that needs no timer.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -183,9 +183,9 @@ def test_too_late(scheduler, record):
 
 def test_set_again_while_running(scheduler, record, events):
     """
-    The end of a firing does not end a newer generation of its key.
+    If a job is set again while it runs, the acknowledgement of the old run does not end the new generation.
 
-    The store refuses to write this end, and the refusal is counted.
+    The store refuses this acknowledgement, and the refusal is counted.
     """
     told = events(scheduler)
     go_on = threading.Event()
@@ -281,7 +281,7 @@ def test_a_hook_that_writes(scheduler, record, caplog):
     """
     A hook that runs in the committing thread may not call a verb.
 
-    The verb would wait for its own thread.
+    Otherwise the verb would wait for the thread in which it runs.
     """
 
     def hook(event):

@@ -62,7 +62,7 @@ def tls(make_redis, certificate):
 @pytest.fixture(params=["cluster", "sentinels"])
 def group(request, make_redis):
     """
-    Return several servers that form one store, for each kind of group.
+    Return servers that form one store: a cluster, or a group with sentinels.
     """
     group = RedisCluster(make_redis) if request.param == "cluster" else RedisSentinels(make_redis)
     yield group

@@ -1,7 +1,7 @@
 """
 The report that each node writes about itself.
 
-No other function depends on this report.
+The report is informative: nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def node():
 
 def test_last_minute(node):
     """
-    Rate and lateness cover the last minute, exact to a step, however often leases are renewed.
+    Rate and lateness cover the last minute, however often leases are renewed.
 
     Totals cover the whole lifetime of the node.
     """

@@ -163,7 +163,7 @@ def test_expired(url, make, events):
 
 def test_an_interrupted_attempt_and_the_next(file_url, make, events):
     """
-    A stop leaves a running attempt behind, which is recorded as interrupted, without a node.
+    If a stop leaves a running attempt behind, the history records it as interrupted, without a node.
 
     The next attempt is recorded with its result.
     """
@@ -193,7 +193,7 @@ def test_an_interrupted_attempt_and_the_next(file_url, make, events):
     assert (records[-2].outcome, records[-2].attempt) == ("failed", 2)
 
 
-def test_async_face(url):
+def test_the_async_scheduler(url):
     """
     `AsyncScheduler` has a history, too, with the traceback of an async handler.
     """
@@ -263,7 +263,7 @@ def deep(depth=400):
 
 def shallower(depth):
     """
-    Call `deep`, so that the frames of the traceback belong to two functions in turn.
+    Call `deep`, so that the frames of the traceback alternate between two functions.
     """
     deep(depth)
 
@@ -298,7 +298,7 @@ def huge():
 @pytest.mark.parametrize("function", [deep, chained, many, huge])
 def test_tracebacks_are_bounded(function):
     """
-    Whatever the large error, a stored traceback has a limited length, can be stored, and ends with the error.
+    However large an error is, its stored traceback has a limited length, can be stored, and ends with the error.
     """
     text = traceback_text(raised(function))
     assert len(text) <= TRACEBACK_CHARS_MAX

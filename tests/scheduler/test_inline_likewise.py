@@ -54,7 +54,7 @@ def test_a_handler_that_is_cancelled_while_it_runs(scheduler, fire, events, when
     """
     A handler can read that it was cancelled, and its next heartbeat raises.
 
-    Its end is recorded as stopped.
+    The attempt is recorded as stopped.
     """
     seen, told = [], events(scheduler)
 
@@ -119,7 +119,7 @@ def test_progress(scheduler, fire):
     """
     The note of a running handler can be read.
 
-    Its last note is recorded with its end.
+    The last note is recorded with the attempt.
     """
     seen = []
 
@@ -137,9 +137,9 @@ def test_progress(scheduler, fire):
     assert scheduler.history("k")[0].note == "page 12"
 
 
-def test_the_counts_of_ends(scheduler, clock, fire, until):
+def test_the_counts_of_outcomes(scheduler, clock, fire, until):
     """
-    The ends of attempts are counted by kind, in total and by handler.
+    The outcomes of attempts are counted by kind, in total and by handler.
     """
     results = iter([None, Snooze(3600), DeadLetter(), ValueError()])
 

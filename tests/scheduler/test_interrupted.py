@@ -158,9 +158,7 @@ def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
 
 def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
     """
-    After a new owner has locked the file, an error occurs.
-
-    The file is then free again.
+    If an error occurs after a new owner has locked the file, the lock is released.
     """
     fail(SqliteStore, "_keep_reserve", BEFORE, StoreFullError("no room", "make some"))
     with pytest.raises(StoreFullError):

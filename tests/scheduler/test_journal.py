@@ -87,9 +87,7 @@ def test_death_of_the_owner(file_url, make):
 
 def test_death_of_one_of_many(make, engines):
     """
-    A node's death is shown once, however many nodes noticed it.
-
-    Each of these nodes records the death once.
+    The log shows a node's death once, however many nodes have recorded it.
     """
     store = Shared()
     node = make(store).start()
@@ -105,9 +103,9 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    If the log has a takeover from a node, the node's death is recorded.
+    If another node takes over a shard of a node, the former node's death is recorded.
 
-    This holds even if an earlier death of the node is in the log.
+    This holds even if the log already has an earlier death of that node.
     """
     store = Shared()
     make(store).start()
@@ -155,7 +153,7 @@ def test_acts_and_bulk(file_url, make):
 
 def test_a_bulk_act_in_parts(make):
     """
-    A bulk change that is continued by cursors is one record, with the sums.
+    A bulk change that is continued by cursors is one record, with the sums of the counts.
 
     Bulk changes of other callers have separate records.
     """

@@ -28,7 +28,7 @@ LANES = 10
 
 
 FEW = 40
-"""A smaller STAGED_MAX, for schedulers that run their jobs one after another."""
+"""Maximum number of staged jobs for schedulers that run their jobs one after another. It is below STAGED_MAX."""
 
 
 def options(staged_max=STAGED_MAX):
@@ -97,7 +97,7 @@ REASONS = {
     "pull": "no_worker",
 }
 KINDS = [*REASONS, "paused", "unknown"]
-"""Ways to hold up a lane. With the last two its jobs become unroutable in the end, and then the lane is not full."""
+"""Reasons why the jobs of a lane wait. Jobs that are "paused" or "unknown" leave memory, so their lane is not full."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,7 +175,7 @@ MANY = 3 * STAGED_MAX
 
 class Hanging:
     """
-    A target whose firings hang until *go_on*, in threads or on the loop.
+    A target whose firings hang until *go_on* is set, in threads or on the loop.
     """
 
     def __init__(self, go_on, *, is_async):
@@ -244,7 +244,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     """
     A worker gets the jobs of its queue in order, although many other queues are full.
 
-    This costs one pass over the rows of the other queues, for the first worker and for the next.
+    For each worker the scheduler reads the rows of the other queues only about once.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
@@ -394,9 +394,9 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    For twice as many queues without workers, the code of lanes makes about twice as many calls.
+    If the number of queues without workers doubles, the code of lanes makes about twice as many calls.
 
-    The test sets a first and a second job in each queue.
+    The test sets two jobs in each queue.
     """
 
     def calls_for(count):

@@ -1,5 +1,5 @@
 """
-Leases that expire. They are renewed, are no longer trusted shortly before they expire, and are lost or handed over.
+A lease that expires is renewed, is no longer trusted shortly before it expires, and may be lost or handed over.
 """
 
 from __future__ import annotations
@@ -310,9 +310,9 @@ class Noting(Leasing):
 
 def test_a_regained_shard_is_marked_before_the_scan(make, until):
     """
-    A regained shard is marked before it is scanned, as a newly acquired shard is.
+    Before an owner scans a regained shard, it records the position of the latest change.
 
-    So later writes of other processes are found as changes.
+    So it finds later writes of other processes as changes. A newly acquired shard is treated in the same way.
     """
     store = Noting()
     scheduler = make(store).start()

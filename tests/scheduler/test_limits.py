@@ -115,7 +115,7 @@ def test_a_job_that_waits_for_its_limit_can_be_cancelled(scheduler, record):
 @pytest.mark.parametrize("running_max", [1, 2, 100])
 def test_a_limit_and_little_room(url, make, record, running_max):
     """
-    Limited handlers lose no job, even if the scheduler itself may run only a few jobs at once.
+    All jobs of limited handlers run, even if the scheduler itself may run only a few jobs at once.
     """
     scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
     scheduler.handler("a", concurrency=2)(record)
@@ -160,7 +160,7 @@ class Paced:
 
     def resolve(self, handler):
         """
-        Return the call.
+        Return a call that does nothing.
         """
 
         async def send(_):
@@ -210,9 +210,9 @@ def test_rates_of_receivers_are_separate_and_forgotten(make, events, engines):
 
 def test_a_job_that_is_admitted_twice(make, record, engines):
     """
-    If the last run of a job's key ends during the job's admission, the job is admitted twice.
+    A job that is admitted twice counts only once towards the limit of its handler.
 
-    It counts only once towards the limit.
+    This happens if the previous run of its key ends while the job is being admitted.
     """
     scheduler = make("memory://").start()
     scheduler.handler("h", concurrency=2)(record)

@@ -1,7 +1,7 @@
 """
-The store is swept (scanned from the beginning) regularly.
+The owner regularly sweeps the store (scans it from the beginning).
 
-So a job without a notification still fires within seconds.
+So a job fires within seconds even if no notification reported it.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Counting(SqliteStore):
 @pytest.mark.parametrize("staged_max", [10_000, 200], ids=["in memory", "most in the store"])
 def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
     """
-    The sweep does not read jobs again that wait for workers.
+    A sweep does not read the rows of jobs again that wait for a worker.
 
-    It finds a new job beside them.
+    It still finds a new job beside them.
     """
     path = tmp_path / "jobs.db"
     store = Counting(path)

@@ -111,11 +111,11 @@ def test_overdue_jobs_of_nodes():
     assert [(each.lane, each.overdue) for each in merged((before, *end), 0, QUARTER_MS).lanes] == [("x", 5), ("y", 0)]
 
 
-def test_kept():
+def test_how_long_figures_are_kept():
     """
     Figures by minute are kept for four hours. Figures by quarter of an hour are kept for 48 hours.
 
-    Both periods begin at the start of a quarter.
+    Both periods begin at the start of a quarter of an hour.
     """
     now = 500 * QUARTER_MS + 7
     assert kept_from(now) == (484 * QUARTER_MS, 308 * QUARTER_MS)

@@ -31,7 +31,7 @@ def url(request, tmp_path):
 
 def versions(runs):
     """
-    Return the same task in two versions of a program.
+    Return two versions of a task, which accept different payloads.
     """
 
     def old(number: int) -> None:
@@ -139,9 +139,9 @@ def test_each_version_runs_its_own_jobs(make, url, until, first):
 
 def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
     """
-    Once a node knows many payloads of a handler that do not fit, it leaves further jobs with such payloads alone.
+    If many payloads of a handler do not fit, all jobs with such payloads wait.
 
-    Other jobs run.
+    A job whose payload fits still runs. In the test more payloads do not fit than the node remembers.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []
@@ -198,7 +198,7 @@ def test_inline():
 
 def test_an_annotation_that_comes_too_late(make, until):
     """
-    If a task with unresolvable annotations is registered after the start, it never runs wrongly on another node.
+    If a task with unresolvable annotations is registered after the start, its jobs are marked as unroutable.
     """
     scheduler = make("memory://").start()
 

@@ -1,5 +1,5 @@
 """
-Mistakes of users that would have no visible effect if they raised no error.
+Mistakes of users that raise an error or log a warning, because they would have no visible effect otherwise.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def test_a_handler_without_a_unique_name(make, name):
 
 def test_the_wrong_with():
     """
-    If `with` is used for an async scheduler, the error names `async with`.
+    If an async scheduler is used with `with`, the error names `async with`.
 
-    For `async with`, it names `with`.
+    If a blocking scheduler is used with `async with`, the error names `with`.
     """
     with pytest.raises(TypeError, match="write `async with`, or use Scheduler"), AsyncScheduler("memory://"):
         pass
@@ -162,7 +162,7 @@ def test_a_move_past_the_end_of_the_series(inline):
     """
     A job that is moved past its `until=` does not run at its new time.
 
-    A job that `run_now` starts runs, and so does a job that is late.
+    A run that `run_now` has requested takes place, even if it is late.
     """
     clock, scheduler = inline
     runs = []

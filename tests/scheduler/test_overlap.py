@@ -1,5 +1,5 @@
 """
-The overlap policies: they apply if a run is still running when the next run becomes due.
+The overlap policies, which apply if a run is still running when the next run becomes due.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    If a queued run is moved, the series moves with it and omits the due times until then.
+    If a waiting run is moved to a later time, the series omits the due times before that time.
 
-    A `run_now` does not move the series.
+    A `run_now` omits none of them.
     """
     told = events(scheduler)
 
@@ -196,9 +196,9 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
 def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    A run that starts late is stopped at the next due time.
+    Due times that passed before a late run started do not stop the run.
 
-    Due times that passed before its start do not stop it.
+    Only a due time after its start stops it.
     """
     ended = []
 
@@ -223,9 +223,9 @@ def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, 
 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
-    If a job is cancelled while a run of it is being stopped, the whole series is cancelled.
+    If a job is cancelled while its run is being stopped, the whole series is cancelled.
 
-    In the test, the run was asked to stop because the next run is due.
+    In the test, the run is being stopped because the next run is due.
     """
     told = events(scheduler)
 

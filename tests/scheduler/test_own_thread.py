@@ -1,7 +1,7 @@
 """
 Verbs that write in the caller's own thread.
 
-They are interrupted by Ctrl-C, signal handlers, finalizers and a stop.
+The tests interrupt them by Ctrl-C, signal handlers, finalizers and a stop.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def test_a_job_that_expires_while_paused(scheduler, clock, events):
 
 def test_other_verbs(scheduler, clock, record):
     """
-    A paused job stays paused if it is set again (as by a restarted program), moved or run now.
+    A paused job stays paused if it is set again (for example by a restarted program), moved or run by `run_now`.
 
     A cancel removes the job.
     """
@@ -184,9 +184,9 @@ def test_while_it_runs(make, url, clock, until):
 
 def test_another_attempt_waits(scheduler, clock, until):
     """
-    A pause holds the retry of a failed job like a first attempt.
+    A pause holds back the retry of a failed job as it holds back a first attempt.
 
-    The retry has the same message id for its receiver.
+    The retry sends the same message id as the first attempt.
     """
     attempts = []
 

@@ -43,9 +43,9 @@ class World:
 
     def hours(self, *results):
         """
-        Let an hour pass for each of *results*.
+        Let an hour pass for each of *results*, with which the runs of these hours end.
 
-        The runs have these results.
+        Return the job.
         """
         self.results += results
         for _ in results:
@@ -62,9 +62,7 @@ FAILURE = ValueError("no paper")
 @pytest.fixture
 def world_of():
     """
-    Return a function that makes worlds.
-
-    The fixture ends them with the test.
+    Return a function that makes worlds, which the fixture stops after the test.
     """
     made = []
 
@@ -101,9 +99,9 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_restarts_the_count(world_of):
     """
-    Failures that are not in a row do not pause a series.
+    A series is paused only if its failed runs follow each other without a success.
 
-    A snooze between two failures does not interrupt the row.
+    A snooze between two failures does not restart the count.
     """
     world = world_of()
     assert world.hours(FAILURE, FAILURE, None, FAILURE, FAILURE, None).pause is None
@@ -150,9 +148,9 @@ def test_the_last_run_and_dead_letters(world_of):
     assert dead.pause is None
 
 
-def test_set_again(world_of):
+def test_setting_the_job_again_keeps_the_count(world_of):
     """
-    If the job is set again with the same option, the count and the pause stay.
+    If the job is set again with the same `pause_after=`, the count of failed runs and the pause stay.
 
     If it is set with another value, the count continues.
     """
@@ -173,7 +171,7 @@ def test_set_again(world_of):
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3", True])
 def test_refused(world_of, value):
     """
-    The option is refused if it is not a number of runs, or if the job does not recur.
+    `pause_after=` is refused if it is not a number of runs, or if the job does not recur.
     """
     scheduler = world_of().scheduler
     with pytest.raises((InvalidJobError, TypeError), match="pause_after"):

@@ -29,7 +29,7 @@ def clock():
 @pytest.fixture
 def scheduler(url, make, clock):
     """
-    Return a started scheduler on that clock.
+    Return a started scheduler that uses `clock`.
     """
     return make(url, clock=clock).start()
 
@@ -264,7 +264,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
     """
     A series never runs twice at once.
 
-    If a run outlasts its interval, the policy chooses the next run when this run ends.
+    If a run takes longer than its interval, the misfire policy chooses the next run when the long run ends.
     """
     told = events(scheduler)
     is_over = threading.Event()
@@ -284,9 +284,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):
     """
-    A run without attempts left is given up, and its error is recorded.
-
-    The next run follows.
+    If all attempts of a run fail, the error is recorded, and the series continues with the next run.
     """
     told = events(scheduler)
 

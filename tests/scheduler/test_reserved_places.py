@@ -1,5 +1,5 @@
 """
-A batch of due jobs gets the same places as its jobs would get one by one.
+A batch of due jobs gets the same places (permissions to run) as its jobs would get one by one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    The shares and limits of lanes hold for a batch as for single jobs, and the counts are the same afterwards.
+    If jobs reserve their places as a batch, the lanes admit the same jobs as one by one.
+
+    Their counts are the same afterwards.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:
@@ -61,9 +63,9 @@ def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
 
 
 @given(st.lists(st.text("abc", max_size=2)), st.lists(st.text("abc", max_size=2)))
-def test_reserved_keys_are_given_back(keys, others):
+def test_a_key_is_reserved_by_one_batch(keys, others):
     """
-    A key is reserved once, for the first batch that asks, and is free again after the cancel.
+    A key that one batch has reserved cannot be reserved by another batch until the first one is cancelled.
     """
     table = StagedJobs(Runtime())
     assert all(table.reserve(keys))

@@ -38,9 +38,9 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    All spellings of a rule are the same rule.
+    All spellings of a rule count as the same rule.
 
-    They may follow each other in any order, with `set` and with `set_many`.
+    If a job is set with them one after another, by `set` or `set_many`, its series stays unchanged.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:

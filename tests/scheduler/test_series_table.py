@@ -69,7 +69,7 @@ class World:
 
     def set(self, fields):
         """
-        Set the series, declare it, or declare an empty list.
+        Set the series or, in a world that declares, declare a list with the series, or an empty list.
 
         Keep the outcome.
         """
@@ -117,9 +117,9 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The first word of the cell is the answer of the call.
+    The call has the outcome that the first word of the cell names.
 
-    The other words describe the effect.
+    It has the effect that the other words describe.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])

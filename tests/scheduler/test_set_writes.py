@@ -1,5 +1,7 @@
 """
-The requests of a batch become the same writes as if each was made alone, and fields that they share are validated once.
+A batch of requests becomes the same writes as its requests one by one.
+
+Fields that the requests share are validated once.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def test_shared_fields_are_validated_once():
     """
     A batch of jobs for one handler looks up the handler's policy once.
 
-    This holds even if the requests have equal names that are different objects.
+    This holds even if the name of the handler is a different string object in each request.
     """
     asked = []
 

@@ -200,7 +200,7 @@ def test_at_once(scheduler):
     assert scheduler.get("k").due_at == first + 600_000
 
 
-def test_other_faces(url, service_url, make):
+def test_asyncio_and_a_service(url, service_url, make):
     """
     The scheduler for asyncio and a scheduler on a service can skip, too.
     """

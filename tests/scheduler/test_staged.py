@@ -98,9 +98,9 @@ def test_withdrawn_before_the_start(is_counted):
 @pytest.mark.parametrize("is_doubtful", [False, True])
 def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    If a withdrawal request was read before the job was released, it does not end the next try of the same attempt.
+    While a claim has no answer, a withdrawal request does not end its attempt: it may be for an earlier try.
 
-    If it did, the end could reach the store before the claim, and the job would stay in the state "running" there.
+    Otherwise the end could reach the store before the claim, and the job would stay in the state "running" there.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -122,10 +122,10 @@ def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
 
 def test_an_attempt_is_released_once():
     """
-    However often an attempt is withdrawn before its start, its end is written once.
+    However often an attempt is withdrawn before its start, its release is written once.
 
-    A second end would end the next attempt, which has the same number, and that attempt could run after an acknowledged
-    cancel.
+    The next attempt has the same number. A second release would end that attempt in the store, and it could then run
+    after an acknowledged cancel.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -246,7 +246,7 @@ def test_one_end():
 
 def test_no_room():
     """
-    Entries that cannot run yet, because there is no room, stay staged in order.
+    If more entries are claimed than the limit allows, the rest stay staged, in order.
     """
     table = StagedJobs(Runtime())
     entries = stage(table, *(job(f"k{n}", n) for n in range(5)))
@@ -258,9 +258,9 @@ def test_no_room():
 
 def test_dropped_and_refused():
     """
-    A dropped job cannot be claimed.
+    A job that was dropped from the table cannot be claimed.
 
-    A refused job is forgotten.
+    A job whose claim was refused leaves the table.
     """
     table = StagedJobs(Runtime())
     one, two = stage(table, job("one", 1), job("two", 2))
@@ -303,10 +303,9 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 )
 def test_a_share_for_each_lane(due_at, moving, shares):
     """
-    A lane may hold less than three times the free room.
+    Each lane may fill only a part of the room that is free, so later lanes also find room.
 
-    Due jobs may fill at most half of a small table. Lanes of one target that make no progress share that half. Further
-    jobs are refused.
+    The part depends on whether the jobs are due, and whether the lanes make progress. Further jobs are refused.
     """
     table = small_table()
     table.set_moving(moving)
@@ -376,9 +375,9 @@ def test_a_crowd_among_still_lanes():
     table.check()
 
 
-def test_lanes_begin_to_move_and_become_still():
+def test_counts_while_lanes_start_and_stop_making_progress():
     """
-    The counts stay right, whichever lanes make progress, and whichever entries arrive and leave.
+    The counts stay right while lanes start and stop making progress, and while entries arrive and leave.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
@@ -483,9 +482,9 @@ def test_threads_stage_at_once():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_something_is_free(seed):
+def test_a_new_lane_finds_room(seed):
     """
-    In the table, many lanes keep setting, claiming, replacing and dropping jobs.
+    Many lanes stage, claim, replace and drop jobs in the table, at random.
 
     A new lane still finds room.
     """

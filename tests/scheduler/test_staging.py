@@ -1,5 +1,7 @@
 """
-Far jobs become staged: the horizon, a lack of room, writes of other processes, and a manual clock.
+Future jobs are staged (loaded into memory).
+
+The tests cover the horizon, a lack of room, writes of other processes, and a manual clock.
 """
 
 from __future__ import annotations

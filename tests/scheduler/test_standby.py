@@ -116,7 +116,7 @@ def test_roles(make, file_url):
         make(file_url).start(role="owner")
 
 
-def test_the_async_face(file_url):
+def test_the_async_scheduler(file_url):
     """
     The scheduler for asyncio accepts a role, too.
     """

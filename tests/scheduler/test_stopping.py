@@ -325,9 +325,9 @@ def test_tasks_beside_a_handler_end(make, url, record):
 )
 def test_the_end_of_the_interpreter(file_url, call, answer):
     """
-    If an object that the interpreter destroys last calls the scheduler, the calls do not fail.
+    If a finalizer calls the scheduler at the very end of the interpreter, the call returns or raises at once.
 
-    They do not wait for a frozen thread.
+    It does not wait for a thread that the interpreter has frozen.
     """
     program = f"""
         import builtins, os, sys

@@ -1,5 +1,5 @@
 """
-A scheduler's copy of the store's clock is never ahead of the store, with any clock of this machine.
+A scheduler's copy of the store's clock is never ahead of the store, whatever clock this machine has.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    The copy computes a deadline for an instant.
+    If a timer fires at the deadline that the copy computes for an instant, the copy reads at least that instant.
 
-    At this deadline, the copy reads at least the instant. So no timer has to be set twice.
+    So no timer has to be set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
@@ -218,7 +218,7 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    The copy's `earliest` is never ahead of the store, and only a little behind it.
+    The store's time is always between the copy's bounds `earliest` and `latest`, and the bounds are close to it.
 
     In the test the rates of the clocks change, and are up to 10 % off.
     """
@@ -349,7 +349,7 @@ def slewed_pair(make, rate):
     """
     Return a machine's clock, a store with another clock, and a client on that machine.
 
-    The client has set a job and a series.
+    The client has set one-time jobs and recurring jobs.
     """
     clock = Slewed()
     store = Apart(clock)
@@ -439,9 +439,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
     """
-    A job whose commit was slow counts elapsed time like other jobs.
-
-    The exception is a clock that is set during the commit.
+    A slow commit does not count as a clock step, unless the clock is set during the commit.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -466,10 +464,10 @@ def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The estimated end of a run plus its error bound is not before the true end, and the error bound is small.
+    The estimated end of a run plus its error bound is not before the true end.
 
     So the delay of a retry does not start before the run has ended. This holds for runs of any length, and with fast or
-    slow clocks.
+    slow clocks. The error bound is small.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)
@@ -486,9 +484,9 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
 def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
     """
-    If this machine's clock counts, the end of a run is known to the millisecond.
+    On a manual clock, the end of a run is known to the millisecond.
 
-    With a manual clock it is known exactly.
+    If the clock shows a whole millisecond, the end is known exactly.
     """
     runtime = Runtime(clock=ManualClock(wall=wall))
     assert RelativeJobs(StoreClock(runtime), runtime).end_of(Job("k", 1, 0)) == (1_700_000_000_000, doubt)

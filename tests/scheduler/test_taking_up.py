@@ -1,7 +1,5 @@
 """
-An owner claims very many unroutable jobs.
-
-In between, it reads the writes of other processes.
+While an owner claims very many unroutable jobs, it also reads the writes of other processes.
 """
 
 from __future__ import annotations

@@ -166,9 +166,7 @@ def test_the_order_of_a_set_does_not_matter(inline, extra):
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_comes_back_with_its_type(inline, name):
     """
-    The payload is JSON.
-
-    The annotation of an argument restores the value with its type.
+    A value in the payload, which is JSON, comes back with the type that the argument's annotation names.
     """
     clock, scheduler = inline
     scheduler.register(everything)
@@ -316,7 +314,7 @@ def test_a_name_that_no_other_process_knows(module, name):
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_errors_that_end_it(inline, fields, error, state, is_async):
+def test_errors_that_end_a_task(inline, fields, error, state, is_async):
     """
     The class of an error decides whether the task is retried.
 
@@ -732,7 +730,7 @@ def test_without_tasks_no_name_is_suggested():
         ("", None),
     ],
 )
-def test_near(name, meant):
+def test_typos_in_names(name, meant):
     """
     In a name of sufficient length, a difference of one or two letters counts as a typo.
     """

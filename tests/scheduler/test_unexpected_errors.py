@@ -111,7 +111,7 @@ def test_the_scheduler_continues(make, record, caplog, call):
 
 class Picky(MemoryStore):
     """
-    A store that cannot write the end of the job *unwanted*, and cannot write text outside ASCII.
+    A store that rejects the acknowledgement of the job *unwanted*, and any acknowledgement with text outside ASCII.
     """
 
     def __init__(self, unwanted=""):
@@ -121,7 +121,7 @@ class Picky(MemoryStore):
 
     def apply(self, writes):
         """
-        Apply *writes*, unless one of them cannot be written.
+        Apply *writes*, unless one of them is rejected.
         """
         for each in writes:
             if isinstance(each, Settle) and (each.job.key == self.unwanted or not str(each).isascii()):
@@ -131,7 +131,7 @@ class Picky(MemoryStore):
         return super().apply(writes)
 
 
-def test_an_end_that_is_never_written(make, events):
+def test_an_acknowledgement_that_is_always_rejected(make, events):
     """
     If the store always rejects one acknowledgement, other acknowledgements are still written.
 
@@ -208,9 +208,7 @@ def test_stop_closes(caplog):
 @pytest.fixture
 def no_threads(monkeypatch):
     """
-    Return a function that makes the first two starts of a thread with a given name fail.
-
-    Return also the list of these failures.
+    Return a function that makes the first two starts of a thread with a given name fail, and a list of the failures.
     """
     refused = []
 
@@ -335,14 +333,14 @@ def test_no_thread_to_ask_the_owner(no_threads):
 
     class Part:
         """
-        A caller's part of a batch, whose outcome is known at once.
+        A caller's part of a batch. It passes its result to the test.
         """
 
         jobs = statuses = ()
 
         def finish(self, result):
             """
-            Store the result.
+            Pass on the result.
             """
             answers.put(result)
 

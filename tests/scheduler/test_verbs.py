@@ -147,7 +147,7 @@ def test_durations_as_text(client):
 
 def test_a_delay_never_ends_early(client):
     """
-    The due time of a job is at least the delay after the clock reading that was taken before the call.
+    The due time of a job is at least its delay after the time at which the call began.
     """
     before = datetime.now(UTC).timestamp()
     for n in range(50):
@@ -172,7 +172,7 @@ def test_modes(client):
 
 def test_a_debounce_ends(client):
     """
-    However often a job is set to debounce it, the job is not moved past its maximum wait.
+    If a job is set again and again to postpone it (a debounce), it is not moved past `max_wait=`.
     """
     first = client.set("k", delay=60, handler="h", max_wait=90).job
     later = client.set("k", delay=HOUR, handler="h", max_wait=90).job

@@ -67,7 +67,9 @@ def facts(verdict):
 )
 def test_results(one, result, expected):
     """
-    Each result has its verdict, for an attempt that ends five milliseconds after the due time.
+    Each result of a handler leads to the expected verdict.
+
+    In the test, the attempt ends five milliseconds after the due time.
     """
     assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
@@ -87,7 +89,7 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
     A delay counts from the latest time at which the attempt can have ended.
 
-    Here this is 300 ms after the estimate. The error bound does not affect a delay of zero, or the next run.
+    In the test this is 300 ms after the estimated end. A delay of zero, and the next run, are not shifted by it.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at
@@ -110,7 +112,7 @@ def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
 )
 def test_errors(one, error, expected):
     """
-    Each error has its verdict.
+    Each error of a handler leads to the expected verdict.
 
     A missing handler does not lead to a retry.
     """
@@ -225,9 +227,9 @@ def test_errors_whose_text_is_anything(make, text):
 
 def test_results_of_any_class():
     """
-    The result of a handler may have no repr.
+    The result of a handler, and the reason in a result, may be objects of any type.
 
-    The reason in a result may be of another type than a string.
+    Even an object whose text cannot be read leads to a verdict.
     """
     error = judge_result(job(0), 7, LiarError(), RunSpan(NOW, NOW), random).settle.error
     assert error == "the handler returned a LiarError: raise it"
@@ -274,9 +276,9 @@ def test_skipped_runs():
 @pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
 def test_a_search_that_gave_up(ends):
     """
-    Because of exclusions, the search for the next run gives up.
+    If exclusions make the search for the next run give up, the series becomes a dead letter.
 
-    The series becomes a dead letter, and its error names the exclusions.
+    Its error names the exclusions.
     """
     exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
     one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
@@ -296,16 +298,14 @@ def test_a_search_that_gave_up(ends):
 
 def test_poison():
     """
-    A pending job without attempts left must have been interrupted each time.
-
-    So it becomes a dead letter.
+    A pending job without attempts left becomes a dead letter, because each attempt must have been interrupted.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)
     assert error.startswith("all 3 attempts were cut off by the end of the process")
 
 
-def test_given_back():
+def test_an_attempt_that_did_not_start():
     """
     An attempt that did not start does not count, and the due time stays.
     """

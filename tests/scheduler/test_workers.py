@@ -24,7 +24,7 @@ from tickwheel.targets import Call
 
 class Work:
     """
-    Runs plain functions like jobs of a handler that may occupy all workers.
+    Worker threads that run plain functions, as jobs of a handler that may occupy all workers.
     """
 
     def __init__(self, size):
@@ -52,7 +52,9 @@ class Work:
 
     def run(self, entry, _now):
         """
-        Call the function of *entry*, record the call, and return True if the function returned an end to write.
+        Call the function of *entry*, and record the call.
+
+        Return True if the function returned a verdict to write.
         """
         entry.verdict = entry.call.function()
         with self._grown:
@@ -63,9 +65,9 @@ class Work:
 
     def end(self, entry, *, is_last):
         """
-        Record an end, whether it is the last end, and whether its entry has left its place.
+        Record the verdict of *entry*, *is_last*, and whether *entry* has left its place in the queue.
 
-        If the function returned a function, call that.
+        If the verdict is a function, call it.
         """
         with self._grown:
             self.ended.append((entry, is_last, entry not in self.queue.running()))
@@ -121,11 +123,11 @@ def test_a_slow_item_delays_no_other(work):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_ends_follow_the_place(work, until):
+def test_a_verdict_is_written_after_its_entry_has_left(work, until):
     """
-    Each verdict is settled once, after the place of its entry is free.
+    The verdict of each entry is written once, after the entry has left its place in the queue.
 
-    Only the last verdict is settled by an idle worker.
+    The last verdict is written by a worker that has nothing else to do.
     """
     entries = work.put([lambda: "verdict"] * 2 + [lambda: None] + [lambda: "verdict"])
     until(lambda: len(work.ended) == 3)
@@ -133,9 +135,9 @@ def test_ends_follow_the_place(work, until):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_a_slow_end_delays_no_job(work, until):
+def test_a_slow_write_of_a_verdict_delays_no_job(work, until):
     """
-    While an idle worker writes an end, another thread runs a new job.
+    While a worker writes a verdict, another thread runs a new job.
 
     Afterwards one of the two threads ends.
     """
@@ -185,11 +187,11 @@ def test_nothing_is_lost(work, seed):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_another_in_place_of_a_leaked_one(work, until):
+def test_another_thread_replaces_a_hanging_one(work, until):
     """
     While a thread hangs past its timeout, another thread takes its place.
 
-    When the first one returns, one of the two threads ends.
+    When the hanging thread returns, one of the two threads ends.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
@@ -247,9 +249,7 @@ def test_closed():
 
 def test_cancelled_entries_leave_the_queue():
     """
-    Entries wait because the only place of their handler is taken.
-
-    If they are cancelled, they are removed at once.
+    Cancelled entries that wait for a place of their handler leave the queue at once.
     """
     queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]

@@ -182,7 +182,9 @@ def test_all_continues_after_a_retried_run():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_a_run_now_before_the_pending_due_time(misfire):
     """
-    After a `run_now`, the due time that was already pending comes next, even if the rule has an earlier due time.
+    After a `run_now`, the series continues with the due time that was already pending.
+
+    This holds even if the rule has an earlier due time.
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
@@ -221,7 +223,9 @@ def test_a_run_now_that_lasts_past_the_pending_due_time(misfire, overlap, expect
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time until a run expires counts from its first attempt, and is the same for the next run.
+    The time to expiry of a run counts from its first attempt, so a retry does not change it.
+
+    The next run has the same time to expiry.
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
@@ -380,7 +384,7 @@ def test_a_long_stretch_is_passed(line, exclude):
 
 
 ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
-"""Two lines that together exclude every instant of a week, in 600,000 intervals."""
+"""Two cron lines that together exclude every instant of a week. They consist of 600,000 intervals."""
 
 
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
