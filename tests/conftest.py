@@ -44,7 +44,7 @@ def shown_system() -> str | None:
     """
     Return the system that `--as` names.
 
-    Pytest parses options too late, because the next conftest.py may import tickwheel.
+    The option is parsed here, because the next conftest.py may import tickwheel before pytest parses options.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--as", dest="system", default=os.environ.get("TICKWHEEL_AS"))
@@ -121,9 +121,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def let_through() -> Callable[[Path], None]:
     """
-    Return a function that opens a folder of pytest to every user.
+    Return a function that makes a temporary folder accessible to other users, by opening its parent folders.
 
-    Otherwise its parent folders are open only to one user.
+    pytest creates these parent folders for one user only.
     """
     root = Path(tempfile.gettempdir())
 

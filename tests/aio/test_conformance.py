@@ -1,5 +1,5 @@
 """
-The most useful part of CPython's own tests, and a test of the program that runs all other suites (`make conformance`).
+A part of CPython's own tests on our loop, and the program that runs all suites of other projects (`make conformance`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Thing: ...
 @pytest.mark.parametrize("delay", [0, -1, 0.0, 5, 5.5, math.inf])
 def test_a_handle_is_a_real_one(still, delay):
     """
-    With any delay, the result is a TimerHandle whose attributes equal those of asyncio's handle.
+    With any delay, `call_later` returns a TimerHandle whose attributes equal those of asyncio's handle.
     """
     handle = still.call_later(delay, nothing, 1, "two")
     assert isinstance(handle, asyncio.TimerHandle)

@@ -1,5 +1,5 @@
 """
-By the clock that the caller reads, sleeps and timeouts never end early, even if the loop's own clock differs.
+By the clock that the caller reads, no sleep or timeout ends early, even if the loop's own clock differs.
 """
 
 from __future__ import annotations

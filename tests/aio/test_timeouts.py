@@ -154,7 +154,7 @@ def test_an_exit_stack_takes_a_timeout(runner):
 @pytest.mark.parametrize("args", [(), (None,), (3, None, None, None)])
 def test_a_method_of_the_class_wants_a_timeout(name, args):
     """
-    `__aenter__` and `__aexit__` called on the class refuse a first argument that is not a Timeout.
+    If `__aenter__` or `__aexit__` is called on the class, the first argument must be a Timeout.
     """
     with pytest.raises(TypeError, match="takes a Timeout first"):
         getattr(aio.Timeout, name)(*args)
@@ -236,7 +236,7 @@ def test_only_inside_a_loop_and_a_task(loop):
 
 def test_an_unused_timeout_keeps_no_task_alive(runner):
     """
-    A Timeout that was never entered, or whose body has ended, does not keep its ended task alive.
+    A Timeout whose body has ended does not keep its ended task alive.
     """
 
     async def main():
@@ -363,9 +363,9 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_the_caller(runner):
     """
-    A StopIteration from a manual step of `__aenter__` belongs to the caller.
+    If a caller steps `__aenter__` by hand, the StopIteration that the step raises is not used for other timeouts.
 
-    When the caller drops it, nothing is left behind.
+    When the caller drops the exception, nothing is left behind.
     """
 
     def enter(timeout):

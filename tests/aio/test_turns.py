@@ -386,7 +386,7 @@ def test_sixty_thousand_are_never_early(loop):
     """
     Sixty thousand timers of 0 to 50 ms on the real clock all fire.
 
-    By the clock that its callback reads, no timer is early.
+    No timer is early by the clock that its callback reads.
     """
     draw = random.Random(9)
     late = []

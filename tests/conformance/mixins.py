@@ -18,7 +18,7 @@ support.verbose = False
 
 class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTestsMixin, utils.TestCase):
     """
-    Callbacks, sockets, servers, subprocesses.
+    Tests of callbacks, sockets, servers and subprocesses.
     """
 
     def create_event_loop(self):
@@ -45,7 +45,7 @@ class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTest
 
 class SockTests(test_sock_lowlevel.BaseSockTestsMixin, utils.TestCase):
     """
-    The sock_* methods.
+    Tests of the sock_* methods.
     """
 
     create_event_loop = staticmethod(asyncio.SelectorEventLoop)
@@ -53,7 +53,7 @@ class SockTests(test_sock_lowlevel.BaseSockTestsMixin, utils.TestCase):
 
 class StartServerTests(test_server.BaseStartServer, unittest.TestCase):
     """
-    Servers.
+    Tests of servers.
     """
 
     new_loop = staticmethod(asyncio.SelectorEventLoop)
@@ -61,7 +61,7 @@ class StartServerTests(test_server.BaseStartServer, unittest.TestCase):
 
 class BufferedProtocolTests(test_buffered_proto.BaseTestBufferedProtocol, unittest.TestCase):
     """
-    Buffered protocols.
+    Tests of buffered protocols.
     """
 
     new_loop = staticmethod(asyncio.SelectorEventLoop)
@@ -69,7 +69,7 @@ class BufferedProtocolTests(test_buffered_proto.BaseTestBufferedProtocol, unitte
 
 class SendfileTests(test_sendfile.SendfileMixin, test_sendfile.SockSendfileMixin, utils.TestCase):
     """
-    Sending files.
+    Tests of sending files.
     """
 
     create_event_loop = staticmethod(asyncio.SelectorEventLoop)

@@ -39,9 +39,9 @@ ACTS: dict[str, tuple[Act, int, bool]] = {
 @pytest.mark.parametrize("act", ACTS)
 def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> None:
     """
-    In the callback of a batch, a handle that is due after the batch is still pending.
+    A batch's callback may cancel or move the handle that is due next, or drain or close the engine.
 
-    The callback may cancel, drain, close or move.
+    While the callback runs, that handle is still pending.
     """
     do, calls, is_cancelled = ACTS[act]
     called: list[str] = []

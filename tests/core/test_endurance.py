@@ -129,9 +129,8 @@ def test_each_burst_frees_the_memory_of_its_handles() -> None:
 
     A burst has more handles than the interpreter's allocator holds.
 
-    On Linux the handles normally have separate memory mappings. To test the behaviour of macOS and Windows, the test
-    puts the handles in the allocator, which it sets to return large blocks to the system. (Without this setting,
-    Linux's allocator stops returning large blocks when the first one is freed.)
+    On Linux the handles normally have separate memory mappings. If macOS or Windows is simulated, they are in the C
+    library's heap, and a setting makes Linux return large blocks to the system, as macOS and Windows do.
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

@@ -30,7 +30,7 @@ class Thing:
 
 
 DEFAULT = "_fourth"[1:]
-"""A default that is not immortal, unlike some literals."""
+"""A default whose references are counted. Unlike some literals, it is not immortal."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -207,7 +207,7 @@ def test_copies_pickles_and_subclasses():
 
 def test_references_are_counted():
     """
-    Good and bad calls neither keep an extra reference nor drop one.
+    After valid and invalid calls, no reference is left over or missing.
     """
     thing, default = Thing(), DEFAULT
     gc.collect()
@@ -258,7 +258,7 @@ class Checked:
 
 class Loose:
     """
-    A class whose objects have a dictionary, unless it is slotted.
+    A class whose objects have a `__dict__`, unless `slotted` is applied to the class.
     """
 
     field: int = 0

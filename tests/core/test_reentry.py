@@ -1,7 +1,7 @@
 """
-The interpreter may run some code at any moment: finalizers, weak references, clocks.
+The interpreter may run some code at any moment: finalizers, callbacks of weak references, clocks.
 
-Here this code calls the engine.
+In these tests, such code calls the engine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ACTIONS: dict[str, Action] = {
 
 class Mine:
     """
-    An object that acts on the engine when its last reference is released.
+    An object that calls the engine when its last reference is released.
     """
 
     def __init__(self, act: Callable[[], object], ran: list[str]) -> None:
@@ -173,7 +173,9 @@ def test_the_wake_may_do_anything(action: str) -> None:
 
 def test_a_delay_that_acts_when_it_is_read() -> None:
     """
-    If the `__float__` of a number closes the engine, the call has the same result as on a closed engine.
+    The `__float__` of a delay may close the engine or cancel the timer.
+
+    The call that reads the delay then has the same result as on a closed engine or a cancelled timer.
     """
     engine = Engine(ManualClock())
 

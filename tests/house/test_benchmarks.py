@@ -44,14 +44,14 @@ def test_a_ratio_is_computed_from_rows(model):
 
 def test_a_bar_without_rows_gives_no_verdict(model):
     """
-    If the peer of a bar was not measured, the bar gives no verdict.
+    If the peer of a bar (an expected ratio) was not measured, the bar gives no verdict.
     """
     assert model.Bar("set", against="rloop", at_least=2).judge([row("tickwheel", 100)]) == []
 
 
 def test_a_bar_judges_one_population_against_another(model):
     """
-    A bar with `pending` and `against_pending` compares the rows with these two numbers of timers.
+    A bar (an expected ratio) with `pending` and `against_pending` compares measurements with these numbers of timers.
 
     It gives one verdict.
     """
@@ -62,7 +62,7 @@ def test_a_bar_judges_one_population_against_another(model):
 
 def test_a_limit_is_met_exactly_at_it(model):
     """
-    A figure that equals the limit meets the bar.
+    A figure that equals its limit meets the bar (the expected value).
 
     A larger figure does not.
     """
@@ -92,9 +92,9 @@ def test_every_timer_work_runs(root, subject, work):
 @pytest.mark.parametrize("work", ["pending", "fire", "lateness"])
 def test_works_are_the_same_in_other_languages(root, subject, work):
     """
-    The benchmarks in languages that need no compiler run.
+    The benchmarks in other languages run, if they need no compiler.
 
-    They measure the same things as those in Python.
+    They measure the same things as the benchmarks in Python.
     """
     if subject != "tickwheel" and not which("node"):
         pytest.skip("there is no node")
@@ -114,9 +114,9 @@ def test_works_are_the_same_in_other_languages(root, subject, work):
 
 def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
     """
-    Without a compiler tickwheel is measured.
+    Without a compiler, tickwheel is still measured.
 
-    Each peer that cannot be measured is named with the reason.
+    Each other library that cannot be measured is named with the reason.
     """
     code = "from benchmarks import peers; print({case.subject for case in peers.cases(quick=True)})"
     command = [sys.executable, "-c", code]
@@ -127,7 +127,7 @@ def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
 
 
 @pytest.mark.parametrize("subject", ["bare-sql", "in-order", "tickwheel"])
-def test_far_sets_are_weighed(root, subject):
+def test_the_size_of_far_jobs_is_measured(root, subject):
     """
     If far jobs are set, moved and cancelled, the bytes written for each operation are reported.
 
@@ -146,7 +146,9 @@ def test_far_sets_are_weighed(root, subject):
 
 def test_the_share_beside_bare_sql_is_measured(root):
     """
-    Cycles and the bare loop complete in turns on one file, and no share is above the whole.
+    The benchmark reports the cost of bare SQL as a share of the cost of tickwheel's cycle, which is less than 1.
+
+    The two are measured in turns on one file.
     """
     case = {"module": "benchmarks.durable", "work": "shares", "subject": "tickwheel", "pending": 200}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 200}})]
@@ -162,7 +164,7 @@ def test_the_share_beside_bare_sql_is_measured(root):
 
 def test_a_figure_without_a_limit_is_not_said_to_be_met(model, capsys):
     """
-    The report prints "met" or "MISSED" only for a bar with a limit.
+    The report prints "met" or "MISSED" only for a figure with a limit.
     """
     from benchmarks.report import print_bars  # noqa: PLC0415 - it can only be imported once the model can
 

@@ -40,7 +40,7 @@ MAKES: dict[type, Any] = {
 NOT_MADE = {cache.CacheStats, cache.CacheTimer, cache.CachedMethod}
 """Classes that only tickwheel's code instantiates, once it knows all their fields."""
 NOT_OURS = {EventLoop}
-"""Classes with a constructor of asyncio, which registers a pipe before it sets the last field."""
+"""Classes that use asyncio's constructor, which registers a pipe before it sets the last field."""
 ON_A_LOOP = {TaskExecutor, drivers.AsyncioDriver}
 ON_TRIO = {drivers.TrioDriver}
 

@@ -124,7 +124,7 @@ def test_every_unsafe_has_its_own_reason(root):
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed: install binutils")
 def test_functions_that_may_run_python_have_wrappers(bindings):
     """
-    Each interpreter function that the module imports has a wrapper in `parking.rs`, or is known to run no Python code.
+    Each interpreter function that the native core imports has a wrapper in `parking.rs`, or runs no Python code.
     """
     parked = set(re.findall(r"(?m)^ {4}fn (\w+)\(", bindings["cpython::parking"]))
     listed = subprocess.run(["nm", "--dynamic", _core.__file__], capture_output=True, text=True, check=True).stdout

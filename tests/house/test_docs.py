@@ -41,8 +41,8 @@ PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
 LANGUAGES = {"python", "console", "py", "", "{toctree}"}
 """
-The languages of blocks in a page. Tests run Python and commands. The others are excerpts, drawings and output, and
-lists of pages.
+Languages of the code blocks in a page. Tests run the Python blocks and the commands. The other blocks are excerpts,
+drawings, output and lists of pages.
 """
 COMMAND = re.compile(r"^(?:createdb|curl|export|make|pip|python|tickwheel) ", re.MULTILINE)
 NOT_RUN = {
@@ -55,7 +55,7 @@ WAYS = {
     "three nodes": ("README.md", "docs/nodes.md"),
     "what is a timing wheel": ("README.md", "docs/explanation/timing-wheels.md"),
 }
-"""The newcomers' aims, and the pages that lead from each aim to a running program."""
+"""For each aim of a newcomer, the pages that lead to a running program, in order."""
 
 
 class Block(NamedTuple):

@@ -27,9 +27,9 @@ suppress_build_script_link_lines=true
 @pytest.mark.slow
 def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
-    The core compiles for a free-threaded build, which its build script detects. It declares that it uses the GIL.
+    The core compiles for a free-threaded interpreter, and declares that it uses the GIL.
 
-    Where locks can protect the core, it does not depend on this declaration: in such a build its cells are locks.
+    In such a build its cells are locks. So where locks are enough, the core does not depend on the declaration.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")

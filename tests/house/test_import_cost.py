@@ -121,9 +121,7 @@ def test_names_are_listed_before_they_are_used(package):
 @pytest.mark.parametrize(("name", "module"), LATER)
 def test_a_name_loads_its_module(name, module):
     """
-    The import does not load every name.
-
-    Such a name is loaded with its module on first use.
+    A public name is loaded with its module on first use, not when its package is imported.
     """
     package, _, attribute = name.rpartition(".")
     loaded_by(f"import {package}; assert {package}.{attribute}; assert {module!r} in sys.modules, sorted(sys.modules)")

@@ -81,7 +81,7 @@ MADE_BY_GEVENT = {
 } | {"_thread.allocate_lock", "_thread.start_new_thread", "queue.Queue", "asyncio.run_coroutine_threadsafe"}
 NEVER_PATCHED = {"cli", "lab", "service", "testing", "threads"}
 WAITED_FOR_BY_CALLERS = {"cache._flight", "wheels.delay_queue"}
-"""Greenlets wait for each other in these modules, so they use gevent's own locks."""
+"""Modules in which greenlets wait for each other. They use the locks that gevent replaces."""
 # For every third-party library, the one package, or one module, that imports it. A comment gives the reason for a
 # package.
 THIRD_PARTY = {
@@ -342,7 +342,9 @@ def test_no_third_party_on_import(module):
 
 def test_threads_are_those_of_the_system(modules):
     """
-    If a module may run under gevent, its locks for tickwheel's own threads come from `tickwheel.threads`.
+    Only the modules in `WAITED_FOR_BY_CALLERS` make locks that gevent replaces.
+
+    All other modules that may run under gevent take their locks from `tickwheel.threads`.
     """
     made = {
         name.removeprefix("tickwheel.")

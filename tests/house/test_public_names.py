@@ -77,7 +77,7 @@ def test_public_names_are_documented(modules, site):
     """
     Every class and function that users import has a docstring. So has every public method of such a class.
 
-    Names in `__all__` of an internal module need none.
+    Names in `__all__` of an internal module need no docstring.
     """
     wrong = []
     contracts = documented_by_contracts(modules)
@@ -107,9 +107,9 @@ def test_docstrings_open_with_a_statement(modules):
 
 def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
-    Return those dotted paths of *thing* and its public methods, defined or inherited, that have no docstring.
+    Return the dotted paths of *thing* and its public methods, own or inherited, that lack a docstring.
 
-    A method that a contract documents needs no second docstring, and a test with a sufficient name needs none.
+    A method that a contract documents needs no second docstring, and a test needs none.
     """
     found = [] if inspect.getdoc(thing) else [path]
     bases = thing.__mro__ if inspect.isclass(thing) else ()

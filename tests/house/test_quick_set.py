@@ -64,9 +64,9 @@ def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
 
 def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     """
-    A log of a run may lack a listed test.
+    If the log of a run lacks a listed test, the test's line stays in the list.
 
-    The test's line stays, unless the log is of a run of all tests in the file.
+    It is removed if the log is of a run of all tests in the file.
     """
     before = type(quick_set)(["tests/a.py::test_dear", "tests/a.py::test_gone", "tests/b.py::test_dear"])
     costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}
@@ -83,9 +83,7 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
 
 def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
-    If all tests of a file are costly, the cheapest one stays in the quick set.
-
-    If that test uses a second of CPU or more, it does not stay.
+    If all tests of a file are costly, the cheapest one stays in the quick set if it uses less than a second of CPU.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}

@@ -101,9 +101,9 @@ def defined(file: Path) -> set[str]:
 
 def test_every_path_in_the_documents_is_there(root, tracked, folders):
     """
-    A path in a page exists, from the root, or from the source folder of the package or of a crate.
+    A path in a page exists below the root, or below the source folder of the package or of a crate.
 
-    If a function of the file is named, the file defines it.
+    If the page also names a function of the file, the file defines it.
     """
     wrong, count = [], 0
     for page in pages(root):

@@ -1,7 +1,7 @@
 """
-The tables that `make test-all`, `make test-part` and `.ci/run` print last.
+The tables that `make test-all`, `make test-part` and `.ci/run` print last, and the exit codes of these commands.
 
-Also their exit codes, and `make help`.
+The output of `make help` is tested, too.
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ def test_targets_for_all_pythons_fetch_missing_ones(root):
 @pytest.fixture
 def ci(root, tmp_path):
     """
-    Return a function that runs .ci/run with a fake make.
-
-    In this make, the step with a given name fails.
+    Return a function that runs .ci/run with a fake make, in which the step with a given name fails.
     """
     (tmp_path / ".ci").mkdir()
     shutil.copy(root / ".ci" / "run", tmp_path / ".ci")

@@ -16,7 +16,7 @@ import pytest
 
 SHOWN = 10
 SHORT_S = 0.05
-"""A test below this time is counted without the processes that it started or used."""
+"""For a test that takes less than this time, in seconds, the CPU time of its other processes is not read."""
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -123,8 +123,8 @@ class Meter:
         """
         Record the CPU time of the test in its last report. Fail a test above the limit.
 
-        Reading the time of a dozen servers costs as much as a small test. So for a small test, the reading is left to
-        the next longer test.
+        Reading the CPU times of a dozen servers costs as much as a small test. So after a small test they are not read,
+        and count for the next longer test.
         """
         report = yield
         self.lasted += call.duration
@@ -155,9 +155,9 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add the time of one phase of a test.
+        Add the time of a test from the report of one of its phases.
 
-        The last phase has the CPU seconds.
+        Only the report of the last phase has the CPU time.
         """
         name = report.nodeid
         self.used[name] += getattr(report, "cpu_s", 0.0)

@@ -15,9 +15,7 @@ from tickwheel.engine.engine import Engine
 @contextmanager
 def noted_engines():
     """
-    Yield a list.
-
-    Every engine that starts within the block is appended to it.
+    Yield a list to which every engine that starts within the block is appended.
     """
     noted, start = [], Engine.start
 

@@ -130,7 +130,7 @@ def start(arguments, *, cwd, env):
     """
     Run `tickwheel` with *arguments* in the folder *cwd* and the environment *env*.
 
-    Pipes give its output.
+    Its output can be read from pipes.
     """
     if CAN_FORK:
         return Forked(arguments, cwd, dict(env))
@@ -175,7 +175,7 @@ def serve_forks(requests):
 
 def report_ends(statuses):
     """
-    Write the exit code of each process that has ended, and forget it.
+    For each process that has ended, write its exit code and forget the process.
     """
     while statuses:
         pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,7 +1,7 @@
 """
 A client that keeps setting jobs while its store is moved, switched over or lost.
 
-It finds the faults in the firings that follow.
+It then checks whether the firings keep the promise.
 """
 
 from __future__ import annotations

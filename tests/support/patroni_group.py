@@ -87,9 +87,9 @@ class PatroniGroup:
 
     def lose_leader(self):
         """
-        Kill the leader's machine while answers wait for the other node. Wait until the other node leads.
+        Kill the leader while commits wait for the other node. Wait until the other node leads.
 
-        The other node never receives later writes. So a write that was acknowledged without it is lost.
+        The other node receives no more writes of the leader. So a write that was acknowledged without it is lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")

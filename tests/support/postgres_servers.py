@@ -24,7 +24,7 @@ EMPTY = (
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
 """
-Statements that empty a database, because dropping a database and making another one costs a wait for a checkpoint.
+Statements that empty a database. To drop it and make a new one would cost a wait for a checkpoint.
 """
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
@@ -47,7 +47,7 @@ SHAPE = """
 VERSION = "INSERT INTO tickwheel_schema VALUES ({}, '{}')"
 RESTS = 4
 """
-Minimum number of emptied databases that are not lent yet, because a former test's scheduler may still connect to them.
+Minimum number of emptied databases that stay unused, because the scheduler of a former test may still connect to them.
 """
 
 
@@ -146,9 +146,9 @@ class Postgres:
 
     def lend_made(self):
         """
-        Return the name of a database for one test that already has the tables of a store.
+        Return the name of a database, for one test, that already has the tables of a store.
 
-        This costs a quarter of what an empty database costs, because there the test's store has to make its tables.
+        This costs a quarter of an empty database, in which the test's store has to make the tables.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:

@@ -101,9 +101,9 @@ def end(process):
 
 def given_to_nobody(folder):
     """
-    Return the options that start a program as a different user, if this process is root.
+    Return the options that start a program without root's rights, if this process is root.
 
-    Also give *folder* to that user.
+    Also give *folder* to the user of the program.
 
     Some programs refuse to run as root.
     """

@@ -23,7 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCS = "https://docs.example/"
 EVALUATIONS = "tests:evaluations"
 SCRAPED = "3s"
-"""Seconds from one scrape to the next and timeout of a scrape: a service needs two seconds to find its store silent."""
+"""Interval and timeout of a scrape. A service needs two seconds to find out that its store does not answer."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 WINDOW = re.compile(r"\[(\d+)([smhd])\]")
 AGE = re.compile(r"(time\(\) - [^>]*) > (\d+)\b")
@@ -146,9 +146,9 @@ class Prometheus:
 
     def samples(self, selector):
         """
-        Return each series of the last hour.
+        Return the series of the last hour that match *selector*.
 
-        Each has its labels, and its samples as pairs of an instant and a value.
+        Each series has its labels, and its samples as pairs of an instant and a value.
         """
         answer = self._ask("query", query=f"{selector}[1h]")
         return [(each["metric"], each["values"]) for each in answer["result"]]

@@ -1,9 +1,8 @@
 """
-The quick set.
+`--quick` omits the tests that tests/full_only.txt lists.
 
-`--quick` omits the tests that tests/full_only.txt lists. So a new test is included until it is measured. A line of the
-list names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name in the quick
-set.
+So a new test is included until it is measured. A line of the list names a file, a class, a function or a case. A line
+that begins with ! keeps a part of a listed name in the quick set.
 """
 
 from __future__ import annotations

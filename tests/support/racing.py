@@ -23,9 +23,9 @@ VERBS = ("cancel", "move", "set", "pause")
 
 def plan(start, instants, jobs_each):
     """
-    Return *instants* steps from *start* on, 80 ms apart.
+    Return *instants* steps, 80 ms apart, of which the first is at *start*.
 
-    Each step has its time, the verb, and the keys that are due at that time.
+    Each step has its time, a verb, and the keys that are due at that time.
     """
     return [
         (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])

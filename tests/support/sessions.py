@@ -11,9 +11,7 @@ from unittest import mock
 @contextmanager
 def noted_sessions():
     """
-    Yield a list.
-
-    Every PostgreSQL session that this process opens within the block is appended to it.
+    Yield a list to which every PostgreSQL session that this process opens within the block is appended.
     """
     import psycopg  # noqa: PLC0415  an extra
 

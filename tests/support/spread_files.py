@@ -18,7 +18,7 @@ SPREAD = {
     "tests/scheduler/stores/test_redis.py": 2,
     "tests/scheduler/stores/test_sqlite.py": 2,
 }
-"""By file, the number of its parts."""
+"""Number of parts of each large file."""
 TOGETHER = {
     "tests/house/test_layers.py": "tests/house",
     "tests/house/test_public_names.py": "tests/house",
@@ -31,9 +31,9 @@ TOGETHER = {
 
 def part_of(nodeid):
     """
-    Return the name of the unit that one process gets together with the test *nodeid*.
+    Return the name of the unit to which the test *nodeid* belongs.
 
-    The unit is a part of a file, a file, or a group of files.
+    The tests of a unit run in one process. A unit is a part of a file, a file, or a group of files.
     """
     file = nodeid.partition("::")[0]
     return f"{file}#{zlib.crc32(nodeid.encode()) % SPREAD[file]}" if file in SPREAD else TOGETHER.get(file, file)

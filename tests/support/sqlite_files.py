@@ -71,9 +71,7 @@ def pages_logged(path, call):
 @contextmanager
 def noted_connections():
     """
-    Yield a list.
-
-    Every connection to SQLite that this process opens within the block is appended to it.
+    Yield a list to which every SQLite connection that this process opens within the block is appended.
     """
     made, connect = [], sqlite3.connect
 

@@ -1,9 +1,9 @@
 """
-Options for tests/prove/dates.py, about the tests that read the time of day and the instants at which they run.
+Options for tests/prove/dates.py, which runs tests at given instants.
 
-`--record-dates` records the tests that read the time of day. It uses a clock that counts its readers. `--from-instant`
-starts each test at a given instant. It uses a clock that can be set. If the instant is two seconds before midnight,
-every test crosses midnight.
+`--record-dates` records the tests that read the time of day. It uses a clock that counts its readings.
+`--from-instant` starts each test at a given instant. It uses a clock that can be set. If the instant is two seconds
+before midnight, every test crosses midnight.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         """
-        Count the clock readings of the test. Record the test if there are any.
+        Count the clock readings of the test, and record the test if there are any.
         """
         before = self.count.get()
         try:

@@ -1,5 +1,5 @@
 """
-Short forms of writes for stores and the writer.
+Short forms of writes, for tests of stores and of the writer.
 """
 
 from __future__ import annotations

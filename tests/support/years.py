@@ -1,7 +1,7 @@
 """
-A future year for tests that need future dates, whenever the tests run.
+A future year for tests that need future dates.
 
-It is decades ahead, but within a century.
+Whenever the tests run, the year is decades ahead, but within a century.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def locking(fd: int, mode: int, count: int) -> None:
     """
     Lock bytes from the file's position on, as `msvcrt.locking` does.
 
-    The lock is for this open file only.
+    The lock belongs to this open file only.
     """
     import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
@@ -118,7 +118,7 @@ class Seen(ModuleType):
 
 def seen_modules(system: str) -> dict[str, ModuleType]:
     """
-    Return the modules that tickwheel gets when it imports these names on *system*.
+    Return, by name, the standard modules as tickwheel sees them on *system*.
     """
 
     def find_spec(name: str, package: str | None = None) -> Any:

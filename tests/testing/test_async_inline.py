@@ -32,7 +32,7 @@ LOOPS: list[tuple[str, asyncio.AbstractEventLoop]] = []
 @pytest.fixture(autouse=True)
 def loops():
     """
-    Return the emptied list of calls and their loops.
+    Empty the list of calls and their loops, and return it.
     """
     LOOPS.clear()
     return LOOPS

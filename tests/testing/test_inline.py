@@ -231,7 +231,7 @@ def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
 
 def test_jobs_that_cannot_run_raise(scheduler, manual_clock):
     """
-    If a handler is missing, or a target ends its firings later, the call that moves the clock raises an error.
+    If a job's handler is missing, or its target acknowledges jobs later, the call that moves the clock raises an error.
     """
     scheduler.set("a", delay=1, handler="missing")
     with pytest.raises(HandlerNotFoundError, match="missing"):

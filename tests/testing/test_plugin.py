@@ -55,7 +55,7 @@ class TestOwnFixture:
     def wheel(self):
         return "mine"
 
-    def test_it_is_the_one(self, wheel):
+    def test_the_nearest_fixture_is_used(self, wheel):
         """
         The fixture that is nearest to the test is used.
         """

@@ -40,7 +40,7 @@ class FreesForAnybody(MemoryStore):
 
 class ForgetsTheGone(MemoryStore):
     """
-    Takes the last generation from the existing jobs.
+    Reports the highest generation of the existing jobs as the last generation.
 
     So the generation of a deleted job can be used again.
     """
@@ -134,7 +134,7 @@ def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
     """
     A store with a fault fails the test that was written for this fault.
 
-    The test ends.
+    The failing test does not hang.
     """
     monkeypatch.setattr(_open, "PATIENCE_S", 0.05)
     suite = StoreSuite()
@@ -213,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Counts its span from the time of the last advance, even if that time was earlier than a previous one.
+    Measures its span from the time of the last advance, even if an earlier advance had a later time.
     """
 
     def advance(self, now, limit=None):

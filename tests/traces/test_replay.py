@@ -1,7 +1,7 @@
 """
-Real workloads.
+Keyed timers on a manual clock replay traces of real workloads.
 
-Keyed timers on a manual clock replay every trace, and give exactly the oracle's counts.
+Their counts are exactly the counts of the oracle, an independent timer queue.
 """
 
 from __future__ import annotations

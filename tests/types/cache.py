@@ -27,9 +27,9 @@ ages: TTLCache[str, int] = TTLCache(10, ttl=60)
 
 def items() -> None:
     """
-    Values of a cache have its value type.
+    A cache returns values of its value type.
 
-    Only keys and values of its types are accepted.
+    It accepts only keys and values of its own types.
     """
     ages["ada"] = 36
     assert_type(ages["ada"], int)
@@ -68,7 +68,7 @@ def items() -> None:
 
 async def loads() -> None:
     """
-    Loaders get keys, and return values, of the cache's types.
+    A loader must take keys of the cache's key type, and return values of its value type.
     """
 
     def load(name: str) -> int:
@@ -114,9 +114,9 @@ async def fetch(url: str) -> bytes:
 
 async def functions() -> None:
     """
-    A cached function keeps its parameters and its result.
+    A cached function has the parameters and the result of the original function.
 
-    It gains the attributes of a cached function.
+    It also has the attributes of a cached function.
     """
     assert_type(length("ada", times=2), int)
     assert_type(await fetch("url"), bytes)

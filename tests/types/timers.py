@@ -138,9 +138,9 @@ class Own(TimerWheel):
 
 def keyed(bare: TimerWheel) -> TimerWheel:
     """
-    A wheel has the types of keys and values that its `on_expire` takes.
+    The keys and values of a wheel have the types that its `on_expire` takes.
 
-    Without `on_expire`, it accepts any types.
+    Without `on_expire`, the wheel accepts any types.
     """
     wheel = TimerWheel(on_expire=note)
     assert_type(wheel, TimerWheel[str, int])
