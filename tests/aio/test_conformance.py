@@ -33,7 +33,7 @@ unittest.main()
 @pytest.mark.parametrize(("swap", "arguments"), [("loop", MIXINS), ("timeouts", TIMEOUTS)])
 def test_cpython_s_own(swap, arguments):
     """
-    CPython's mixins for loops pass on our loop, and CPython's timeout tests pass with our timeouts.
+    CPython's test mixins for event loops pass on our loop, and CPython's timeout tests pass with our timeouts.
     """
     environment = os.environ | {"PYTHONPATH": str(FOLDER / "swap" / swap)}
     command = [sys.executable, *arguments]

@@ -162,7 +162,7 @@ def test_a_method_of_the_class_wants_a_timeout(name, args):
 
 def test_nan_is_refused(runner):
     """
-    All four functions refuse NaN at the call.
+    All four timeout functions refuse NaN at the call.
     """
 
     async def main():
@@ -236,7 +236,7 @@ def test_only_inside_a_loop_and_a_task(loop):
 
 def test_an_unused_timeout_keeps_no_task_alive(runner):
     """
-    A Timeout whose body has ended does not keep its ended task alive.
+    A Timeout whose body has ended does not keep its task alive once the task has ended.
     """
 
     async def main():

@@ -48,7 +48,7 @@ EACH_PYTHON: Final = (
         swap="timeouts",
     ),
 )
-"""CPython's own tests, which differ between versions, so each interpreter runs its own."""
+"""CPython's own tests. They differ between versions, so each interpreter runs the tests of its version."""
 
 # The parts of aiohttp that run on a loop; tests that only parse, measure or need containers are left out.
 AIOHTTP: Final = """

@@ -36,7 +36,7 @@ DEFAULT = "_fourth"[1:]
 @dataclasses.dataclass(slots=True)
 class Slow:
     """
-    Two fields without a default, and two with one.
+    A class with two required fields, and two fields with a default.
     """
 
     first: Any

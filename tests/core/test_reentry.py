@@ -105,9 +105,9 @@ def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_weak_reference_may_do_anything(action: str) -> None:
     """
-    A weak reference to a timer's callback has a callback itself, which runs when the timer is cancelled.
+    The callback of a weak reference to a timer's callback may act on the engine.
 
-    It may act on the engine.
+    It runs when the timer is cancelled.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)

@@ -146,9 +146,9 @@ def test_the_size_of_far_jobs_is_measured(root, subject):
 
 def test_the_share_beside_bare_sql_is_measured(root):
     """
-    The benchmark reports the cost of bare SQL as a share of the cost of tickwheel's cycle, which is less than 1.
+    The benchmark reports the cost of bare SQL as a share of tickwheel's cost for the same jobs.
 
-    The two are measured in turns on one file.
+    The share is below 1. Both are measured in turns on one file.
     """
     case = {"module": "benchmarks.durable", "work": "shares", "subject": "tickwheel", "pending": 200}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 200}})]
@@ -225,7 +225,7 @@ def test_the_page_is_watched(root):
 
 def test_the_program_writes_rows_and_bars(root, tmp_path):
     """
-    `python -m benchmarks` prints a table and writes machine, versions, rows and bars.
+    `python -m benchmarks` prints a table and writes machine, versions, measurements and bars (expected ratios).
     """
     file = tmp_path / "found.json"
     command = [sys.executable, "-m", "benchmarks", "durable", "--quick", "--reps", "1", "--json", str(file)]

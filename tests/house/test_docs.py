@@ -98,7 +98,7 @@ def blocks(path: Path, language: str) -> list[Block]:
 
 def commands(block: Block) -> list[Command]:
     """
-    Return those commands of a block that are run.
+    Return the commands of a block that the tests run.
     """
     found: list[Command] = []
     for line in block.code.splitlines():

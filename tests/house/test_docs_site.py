@@ -103,7 +103,7 @@ def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser:
     """
     Choosing a version opens that version of the page.
 
-    If that version lacks the page, its first page is opened.
+    If that version lacks the page, the first page of the version is opened.
     """
     script.publish(site)
     browser.get((site / "0.10.0" / "how" / "to.html").as_uri())

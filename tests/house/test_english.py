@@ -14,7 +14,7 @@ import pytest
 @pytest.fixture(scope="module")
 def english(root):
     """
-    Return the script as a module.
+    Return the script that counts the patterns, as a module.
     """
     spec = importlib.util.spec_from_file_location("english", root / "scripts/english.py")
     module = importlib.util.module_from_spec(spec)

@@ -63,9 +63,9 @@ def test_import_loads_nothing_heavy(statements):
 
 def test_another_design_loads_nothing_heavy():
     """
-    A wheel of a different design loads dataclasses for its `CARD`.
+    A wheel of a different design loads `dataclasses`, which its `CARD` needs.
 
-    It loads neither asyncio nor any other costly module.
+    The wheel loads neither asyncio nor any other costly module.
     """
     statements = "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())"
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()

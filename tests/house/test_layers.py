@@ -109,7 +109,7 @@ def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
     Return the dotted names that a module imports, at its top level and inside functions.
 
-    Each name is the longest one that the import gives.
+    For `from a import b`, the name is "a.b".
     """
     found = set()
     for node in ast.walk(tree):
@@ -140,7 +140,7 @@ def room_of(module: str) -> str:
 
 def internal_imports(modules: dict[str, ast.Module]) -> list[tuple[str, str]]:
     """
-    Return every (importer, imported) inside the package, without the leading "tickwheel.".
+    Return every import inside the package as (importer, imported), without the leading "tickwheel.".
     """
     return [
         (name.removeprefix("tickwheel").removeprefix("."), target)
@@ -215,8 +215,8 @@ def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """
     Return every (importer, module) whose module is private to another package.
 
-    A module is also private if a package that contains it is. The `__init__` of a package may import the modules
-    inside, because it decides which names are public.
+    A module is also private if a package that contains it is private. The `__init__` of a package may import the
+    modules inside, because it decides which names are public.
     """
     packages = {name.rpartition(".")[0] for name in modules}
     found = set()

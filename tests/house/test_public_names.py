@@ -159,7 +159,7 @@ def test_the_reference_lists_every_public_name(root):
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
 def test_the_error_tree_is_drawn(module):
     """
-    The docstring of an errors module draws each of its classes below the base of the class.
+    The docstring of an errors module draws each of its classes below its base class.
 
     It draws nothing else.
     """

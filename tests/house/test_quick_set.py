@@ -37,7 +37,7 @@ def test_every_line_names_a_test(quick_set, root):
 @pytest.mark.parametrize("is_quick_run", [False, True])
 def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
     """
-    If no case of a listed test is kept, a quick run does not collect the test.
+    If the quick set keeps no case of a listed test, a quick run does not collect the test.
 
     A full run collects every test.
     """
@@ -83,7 +83,9 @@ def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
 
 def test_a_file_keeps_its_cheapest_test(quick_set, script):
     """
-    If all tests of a file are costly, the cheapest one stays in the quick set if it uses less than a second of CPU.
+    If all tests of a file are costly, the cheapest one stays in the quick set.
+
+    It is left out if it uses a second of CPU or more.
     """
     costs = {"tests/a.py::test_one": (0.9, 1.0), "tests/a.py::test_two": (0.8, 1.0), "tests/b.py::test_one": (1.1, 1.0)}
     found = {line for line in script.lines(costs, type(quick_set)([])) if line.startswith(("tests/a.py", "tests/b.py"))}

@@ -19,7 +19,7 @@ def test_addresses_are_absolute(root, tmp_path):
     """
     Each picture and link becomes an absolute address at the tag of the release.
 
-    It names a file of the project.
+    Each address names a file of the project.
     """
     copy = tmp_path / "README.md"
     shutil.copy(root / "README.md", copy)

@@ -173,9 +173,9 @@ def test_every_metric_is_shown_to_operators(root):
 )
 def test_a_suite_without_its_hook_fails(suite, hook, arguments):
     """
-    If a suite lacks its hook, it fails with an error that names the hook.
+    If a subclass of a suite lacks a hook, the suite fails with an error that names the class.
 
-    Pytest would not report an abstract class.
+    If suites were abstract classes, pytest would not report the missing hook.
     """
     forgetful = type("TestForgetful", (suite,), {})
     assert not inspect.isabstract(forgetful)

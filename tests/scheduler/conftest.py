@@ -172,7 +172,7 @@ def service_url():
 @pytest.fixture(scope="module")
 def lasting_service_url():
     """
-    Return the address of a service like that of `service_url`, for tests that store nothing.
+    Return the address of a service over an empty store, which all tests of a module share if they store nothing.
     """
     with served() as url:
         yield url
@@ -213,7 +213,7 @@ def engines():
 @pytest.fixture
 def events(clocks):
     """
-    Return a function that makes a record of a scheduler's events.
+    Return a function that subscribes a new record to the events of a scheduler, and returns the record.
     """
 
     def subscribe(scheduler):

@@ -40,7 +40,7 @@ def test_the_same_names():
 
 def test_every_verb(url):
     """
-    Each verb returns the same result as the verb of the synchronous scheduler.
+    Each verb of `AsyncScheduler` returns the same result as the verb of `Scheduler`.
     """
 
     async def main():
@@ -148,7 +148,7 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
     If the event loop is closed before the scheduler is stopped, async jobs wait until the stop releases them.
 
-    The release uses no attempt. The scheduler logs the closed loop once after each start.
+    The release uses no attempt. After each start, the scheduler logs once that the loop is closed.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -276,7 +276,7 @@ class OpenedStore(SqliteStore):
 )
 def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
     """
-    The first use opens the store in another thread, so a slow server does not block the loop.
+    The first call of a verb opens the store in another thread, so a slow server does not block the loop.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -292,7 +292,7 @@ def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
 
 def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
     """
-    The first use with `conn=` does not block the loop either.
+    The first call with `conn=` opens the store in another thread, too, so it does not block the loop.
     """
     store = OpenedStore(tmp_path / "jobs.db")
 
@@ -336,9 +336,7 @@ def test_a_start_that_is_cancelled(tmp_path, begin):
 
 def test_a_start_that_is_repeated_and_cancelled(url):
     """
-    A second start has nothing to do.
-
-    Cancelling it does not stop the scheduler.
+    If a running scheduler is started again, and the second start is cancelled, the scheduler continues to run.
     """
 
     async def main():

@@ -101,7 +101,7 @@ def test_spread(client):
     """
     Jobs with one due time are spread over a span.
 
-    The place of each job follows from its key.
+    The new due time of each job within the span depends only on the job's key.
     """
     client.set_many([SetRequest(f"herd {n}", delay=HOUR, handler="h") for n in range(200)])
     since = client.get("herd 0").due_at / 1000
@@ -118,9 +118,9 @@ def test_spread(client):
 
 def test_pause_and_resume(client):
     """
-    Matching jobs are paused.
+    A bulk pause pauses the matching jobs.
 
-    A resume affects only the paused jobs that match.
+    A bulk resume resumes only the paused jobs that match.
     """
     fill(client, 6)
     answer = client.bulk("pause", handler="h", note="the disk is full")
@@ -153,7 +153,7 @@ def test_parts_and_repeats(client):
 
 def test_run(client):
     """
-    Matching jobs become due at once.
+    A bulk run makes the matching jobs due at once.
     """
     fill(client, 4)
     assert client.bulk("run", handler="h").changed == 2

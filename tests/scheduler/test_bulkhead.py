@@ -118,7 +118,7 @@ def test_order_behind_a_bulkhead(start, record):
 
 def test_order_of_a_burst(start, record):
     """
-    All jobs of a burst start in order, up to its last page.
+    All jobs of a burst start in order, even if the scheduler reads them in several pages.
     """
     scheduler = start(workers=1)
     scheduler.handler("h", concurrency=None)(record)
@@ -188,7 +188,7 @@ def test_leaked_threads_are_bounded(start, record, go_on, events, until):
 
 def test_many_handlers_that_leak(start, record, go_on, until):
     """
-    At the limit of threads, hanging handlers wait for each other.
+    Once the hanging threads have reached their limit, further jobs of hanging handlers wait.
 
     The other handlers continue.
     """
@@ -211,7 +211,7 @@ def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, 
     """
     If an async handler continues past its timeout, its attempt has failed.
 
-    The task counts against the limit until it ends.
+    Until its task ends, the task counts against the limit of hanging handlers.
     """
     monkeypatch.setattr("tickwheel.engine._timeouts._GRACE_S", 0.05)
     scheduler = start(coroutines=2, leaked_max=2)

@@ -50,7 +50,7 @@ RULES = [
         {"cron": "0-59/5 * * * *", "tz": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "first"},
     ),
 ]
-"""Rules, and other spellings of each."""
+"""Calendar rules, each with other spellings of the same rule."""
 OTHERS = [
     {"every": "4d", "time": "02:00", "tz": "Europe/Berlin"},
     {"every": "3d", "time": "02:01", "tz": "Europe/Berlin"},
@@ -87,7 +87,7 @@ def test_an_equal_rule_changes_nothing(client):
     """
     Setting an equal rule changes nothing, whatever its spelling, in `set` and `set_many`.
 
-    The exported line of a job makes an equal job.
+    If a job is exported as a line, importing the line makes an equal job.
     """
     for number, (asked, spelled) in enumerate(RULES):
         key = f"equal/{number}"
@@ -157,9 +157,9 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    Another time, zone or exclusion keeps the dates of a series.
+    If the time, zone or exclusions of a series change, its dates stay.
 
-    Only another number of days starts a new series of dates.
+    Only a change of the number of days between two runs starts a new series of dates.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job
@@ -232,7 +232,7 @@ def test_the_zone_of_this_machine(client, monkeypatch):
 )
 def test_invalid_rules(client, fields, named):
     """
-    For an invalid rule, the error of a store or a service has the field, the field's value and the remedy.
+    For an invalid rule, the error of a store or a service names the field, the field's value and the remedy.
     """
     with pytest.raises((InvalidJobError, TypeError), match=named):
         client.set("bad", target="log", **fields)
@@ -253,7 +253,7 @@ def test_a_value_of_a_later_version(name):
 
 def test_not_succeeded_since(client):
     """
-    Recurring jobs are listed by the time of their last success.
+    Recurring jobs can be listed by the time of their last success.
 
     For a job without a success, the time when it was first set counts.
     """

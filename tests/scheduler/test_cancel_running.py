@@ -62,7 +62,7 @@ def test_thread(make, url, until):
     """
     A handler on a thread can read that it was cancelled, and its heartbeat raises.
 
-    A second cancel gets the same answer.
+    A second cancel gets the same answer as the first.
     """
     begun, go_on, seen = threading.Event(), threading.Event(), []
     scheduler = make(url).start()
@@ -110,7 +110,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    If the attempt succeeds in spite of the cancel, it counts as a success.
+    If the attempt succeeds in spite of the cancel, the attempt counts as a success.
 
     After any other result there is no retry.
     """

@@ -233,7 +233,9 @@ def test_an_interval_keeps_its_zone(client):
 
 def changing(store, key, times, monkeypatch, write):
     """
-    Call *write* just after each of the first *times* reads of *key*, as another caller.
+    Call *write* just after each of the first *times* reads of *key*.
+
+    The call plays the part of another caller's write.
     """
     read, left = store.get, [None] * times
 

@@ -60,7 +60,7 @@ def test_bad_keys(key, said):
     """
     For a key that cannot be stored, the error gives the reason.
 
-    It shortens a long key.
+    The message shortens a long key.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.check_key(key)

@@ -88,7 +88,7 @@ def start(make, store, until, engines):
 @pytest.fixture
 def busy(start, record, go_on):
     """
-    Return a scheduler whose only worker is busy until `go_on`.
+    Return a scheduler whose only worker is busy until `go_on` is set.
     """
 
     def handle(payload):

@@ -30,7 +30,7 @@ def clock():
 @pytest.fixture(params=["memory", "sqlite", "inline"])
 def scheduler(request, file_url, make, clock, record):
     """
-    Return a scheduler that fires into the record, on a store of each kind and inline.
+    Return a scheduler whose handler appends to `record`, for each kind of store and for an inline scheduler.
     """
     if request.param == "inline":
         scheduler = make(kind=InlineScheduler, clock=clock).start()

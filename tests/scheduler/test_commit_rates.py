@@ -56,7 +56,7 @@ def clock():
 @pytest.fixture
 def make_resources(clock):
     """
-    Return a function that makes the resources of an engine on a store with a number of partitions.
+    Return a function that makes the resources of an engine on a store with a given number of partitions.
     """
 
     def make(partitions, **more):

@@ -1,7 +1,7 @@
 """
 Declaring a manifest makes its jobs match the program.
 
-These jobs keep the runs that are due or missed.
+A declaration loses no run that is due or missed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STORES = ["memory", "sqlite", "postgres", "redis", "partitions"]
 
 def url_of(kind, request, tmp_path):
     """
-    Return the URL of an empty store of that kind, or of a service.
+    Return the URL of an empty store of the given *kind*, or of a service.
     """
     if kind == "http":
         return request.getfixturevalue("service_url")
@@ -133,7 +133,7 @@ def test_a_dry_run(client):
 
 def test_keys_of_others(client):
     """
-    A key without a manifest is adopted unchanged.
+    A declaration adopts a job that belongs to no manifest, without changing it.
 
     If a key belongs to another manifest, the declaration is refused, and the error names both manifests.
     """
@@ -445,9 +445,9 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    A declaration may be written while another declaration is between two partitions of the store.
+    A declaration writes the partitions of a store one after another.
 
-    The answer of the interrupted declaration still has the outcomes of its first partitions.
+    If another declaration intervenes, the answer still has the outcomes of the partitions that were already written.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)

@@ -49,7 +49,7 @@ def test_generations_and_clock_steps():
 
 def test_passed_generations_are_forgotten(monkeypatch):
     """
-    Generations that arrive one by one, with gaps, are remembered until their due times have passed.
+    Generations that arrive one by one, with gaps in their numbers, are remembered until their due times have passed.
 
     They are forgotten soon after that.
     """

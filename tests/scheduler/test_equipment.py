@@ -371,9 +371,9 @@ RELEASES = {"an hour ahead": ("Etc/GMT-2", -1), "five behind": ("Etc/GMT+4", 5),
 @pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
 def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hours):  # noqa: PLR0917  fixtures
     """
-    If a node starts with other zone data, it computes the due time again.
+    If a node starts with a new version of a zone's data, it computes the due times in that zone again.
 
-    It changes no other job.
+    It changes no other due time.
     """
     before = make(url)
     kept = {"moved": {"cron": "0 9 1 * *"}, "paused": {"cron": "0 9 1 * *"}, "utc": {"cron": "0 9 1 * *", "tz": "UTC"}}

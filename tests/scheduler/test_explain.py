@@ -67,9 +67,7 @@ def reason(scheduler, key):
 
 def test_reasons_that_the_store_gives(url, make, until):
     """
-    A job is due later, waits for a retry, is paused, is dead, or does not exist.
-
-    In these cases the store alone gives the reason.
+    If a job is due later, waits for a retry, is paused, is dead or does not exist, the store alone gives the reason.
     """
     scheduler = make(url).start()
     scheduler.handler("fails", retry=LATER)(fails)
@@ -199,7 +197,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
 
 def test_no_worker(url, make, until):
     """
-    If a queue has no workers, this is the reason why its jobs wait.
+    If a queue has no worker, `explain` gives this as the reason why the jobs of the queue wait.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q")
@@ -396,7 +394,7 @@ def test_the_debug_lines(make, go_on, until, caplog):
     """
     The debug log has a line with the lane's name for each reason why a lane waits.
 
-    It has at most one such line a second.
+    For each lane and reason there is at most one line a second.
     """
     caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
     scheduler = make("memory://", options=SchedulerOptions(staged_max=100)).start()

@@ -33,7 +33,7 @@ def filled(url):
 @pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
 def test_forecast_counts_each_step(filled, step, steps):
     """
-    Each step counts the jobs due from its beginning until just before its end.
+    Each step of a forecast counts the jobs due from its beginning until just before its end.
 
     Jobs that are due outside all steps are not counted.
     """

@@ -28,7 +28,7 @@ LANES = 10
 
 
 FEW = 40
-"""Maximum number of staged jobs for schedulers that run their jobs one after another. It is below STAGED_MAX."""
+"""Maximum number of staged jobs, smaller than STAGED_MAX, for schedulers that run their jobs one after another."""
 
 
 def options(staged_max=STAGED_MAX):
@@ -394,7 +394,7 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    If the number of queues without workers doubles, the code of lanes makes about twice as many calls.
+    If the number of queues without workers doubles, the code that manages lanes makes about twice as many calls.
 
     The test sets two jobs in each queue.
     """

@@ -193,7 +193,7 @@ def test_the_stores_clock_counts(make, record, offset_ms):
 
 def test_pulled_jobs_end_with_the_lease_of_their_shard(make, until):
     """
-    A pull worker's lease of a firing ends with the lease of its shard, even if the node gets the shard back at once.
+    A pull worker's lease of a job ends when the node loses the job's shard, even if the node gets it back at once.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -381,7 +381,7 @@ def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
     A failed renewal is retried while the lease is still trusted.
 
-    In the test each call fails only at its deadline.
+    In the test each call of the store fails only when its time limit is reached.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

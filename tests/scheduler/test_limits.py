@@ -258,7 +258,7 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    If a key is set repeatedly while its job runs, it never runs twice at once, and the last job that was set runs last.
+    If a key is set repeatedly while its job runs, its jobs never run at the same time, and the last one runs last.
     """
     crowd = Crowd()
 

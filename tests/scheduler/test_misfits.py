@@ -179,7 +179,7 @@ def test_a_misfit_is_not_claimed_repeatedly(make, until):
 
 def test_inline():
     """
-    An inline scheduler marks a job as unroutable, too, if its payload does not fit.
+    An inline scheduler also marks a job as unroutable if its payload does not fit.
     """
     runs = []
     clock = ManualClock()

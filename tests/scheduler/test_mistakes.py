@@ -245,9 +245,9 @@ FORGOTTEN = [
 @pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
 def test_a_start_that_was_forgotten(kind, when, caplog):
     """
-    Jobs in memory would never fire because no scheduler was started.
+    If no scheduler was started, jobs in memory will never fire, and a warning reports this once.
 
-    A warning reports this once, when a job is overdue or at the end.
+    The warning is logged when a job is overdue, or at the stop.
     """
     clock = ManualClock()
     scheduler = kind(clock=clock) if kind is InlineScheduler else kind("memory://", clock=clock)
@@ -297,7 +297,7 @@ def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
     """
     An async handler that blocks the loop for more than a second is reported once.
 
-    It may block in any step, and end in any way.
+    This holds whichever part of the handler blocks, and even if the handler then raises.
     """
     scheduler = make("memory://", kind=SkippingScheduler)
 

@@ -48,7 +48,7 @@ def scheduler(url, make, clock, record):
 
 def ran(scheduler, clock, record, key="sentinel"):
     """
-    Return the recorded runs, once another job that is due now has run.
+    Set a job *key* that is due now and, once it has run, return the other recorded runs.
     """
     scheduler.set(key, delay=0, handler="h", payload=key)
     clock.advance(0.01)
@@ -102,7 +102,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    The misfire policy decides about the runs that a recurring job missed while it was paused.
+    The misfire policy decides which of the runs that were missed during a pause take place after it.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
@@ -320,7 +320,7 @@ def test_refused(scheduler):
 
 def test_async(url):
     """
-    The scheduler for asyncio has the same verbs and answers.
+    `AsyncScheduler` pauses and resumes jobs by the same verbs, with the same answers.
     """
 
     async def main():

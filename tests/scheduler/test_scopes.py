@@ -280,7 +280,7 @@ def test_bad_scopes(scheduler, scope):
 
 def test_async_scheduler(record):
     """
-    AsyncScheduler has the same verbs.
+    `AsyncScheduler` pauses and resumes scopes by the same verbs.
     """
 
     async def run():

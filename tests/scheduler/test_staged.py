@@ -98,9 +98,10 @@ def test_withdrawn_before_the_start(is_counted):
 @pytest.mark.parametrize("is_doubtful", [False, True])
 def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    While a claim has no answer, a withdrawal request does not end its attempt: it may be for an earlier try.
+    While a claim has no answer, a withdrawal request does not end its attempt.
 
-    Otherwise the end could reach the store before the claim, and the job would stay in the state "running" there.
+    The request may be for an earlier try of the attempt. If it ended the attempt, the end could reach the store before
+    the claim, and the job would stay in the state "running" there.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -275,7 +276,7 @@ NOW = 5_000
 
 def lane(name, numbers, due_at=NOW + 1, start=0):
     """
-    Return the jobs *numbers* of the handler *name*, due at *due_at*.
+    Return jobs of the handler *name* with the keys *numbers*, due at *due_at*.
 
     Their generations are above *start*.
     """

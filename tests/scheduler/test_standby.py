@@ -167,9 +167,7 @@ def test_workers_of_a_web_server(tmp_path, until):
 
 def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
     """
-    Only the standby has the handler of some jobs.
-
-    The standby reports this once, and so does the owner.
+    If only the standby has the handler of some jobs, the standby and the owner each report this once.
     """
     owner, standby = make(file_url), make(file_url)
     owner.handler("mine")(print)

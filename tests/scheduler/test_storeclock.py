@@ -68,7 +68,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow sample after a quick one does not make the copy less exact, except for the drift.
+    A slow sample after a quick one does not make the copy less exact, apart from the drift of the clocks.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -272,7 +272,7 @@ def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
 def test_a_clock_step_of_the_server(step_ms):
     """
-    If no rate can explain a difference between two renewals, the difference counts as a clock step.
+    A difference between two renewals that no wrong rate can explain counts as a clock step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -402,9 +402,9 @@ def test_an_async_delay_is_not_early():
 @pytest.mark.parametrize("gap_s", [0.001, 0.1, 0.9])
 def test_a_write_does_not_read_the_clock(make, gap_s):
     """
-    The store adds the delay of a job that is set or moved to its own time.
+    If a client sets or moves a job by a delay, the store adds the delay to the store's own time.
 
-    So a client does not ask for the time.
+    So the client does not ask for the time.
     """
     clock, store, client = slewed_pair(make, 0.9001)
     store.reads = 0

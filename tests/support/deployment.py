@@ -44,7 +44,7 @@ class Proxy:
     """
     The nginx of the deployment.
 
-    The ports of the nodes replace their addresses.
+    In its configuration, the addresses of the nodes are replaced by ports of this machine.
     """
 
     def __init__(self, folder, certificate, ports, token):

@@ -19,7 +19,7 @@ class Line:
 
     Attributes:
         delay_s: Seconds by which each piece of data is delayed, in either direction.
-        trips: Number of round trips: how often a client sent data after data from its server, or for the first time.
+        trips: Number of round trips. One begins when a client sends its first data, or data after data from the server.
         opened: Number of connections that were made.
     """
 

@@ -19,7 +19,7 @@ from redis_servers import wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
 """
-The shortest times that Patroni documents.
+The shortest time limits that Patroni's documentation allows.
 
 With them, the successor of a lost leader takes over after 20 s.
 """

@@ -148,7 +148,7 @@ class Postgres:
         """
         Return the name of a database, for one test, that already has the tables of a store.
 
-        This costs a quarter of an empty database, in which the test's store has to make the tables.
+        It costs a quarter of what an empty database costs, in which the store has to make the tables first.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:
@@ -338,7 +338,7 @@ def listens(path):
     """
     Return True if a process listens on the Unix socket at *path*.
 
-    The file of the socket exists a moment earlier.
+    The socket's file does not show this: it exists a moment earlier.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0

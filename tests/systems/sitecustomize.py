@@ -1,12 +1,12 @@
 """
 Simulates another system for tickwheel, on Linux: `pytest --as macos`, `pytest --as windows`.
 
-tickwheel's modules get standard modules without the parts that the other system lacks, and a `sys.platform` with its
-name. All other modules see Linux, because nothing would run otherwise. Python imports this file in every process that
-has its folder on PYTHONPATH, so the servers that tests start see the same as the tests.
+In tickwheel's modules, the standard modules lack the parts that the other system lacks, and `sys.platform` has the
+other system's name. All other modules see Linux, because they could not run otherwise. Python imports this file in
+every process that has its folder on PYTHONPATH. So the servers that tests start see the same system as the tests.
 
-The simulation checks that tickwheel needs no part that is missing there. It cannot check how Windows treats open files,
-how coarse its clocks are, or whether its sockets and locks behave as assumed here.
+The simulation checks that tickwheel needs no part that the other system lacks. It cannot check how Windows treats open
+files, how coarse its clocks are, or whether its sockets and locks behave as assumed here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PLATFORM = {"macos": "darwin", "windows": "win32"}
 
 class Socketless(selectors.SelectSelector):
     """
-    Windows' select(), which accepts only sockets.
+    A selector that accepts only sockets, like select() on Windows.
     """
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:

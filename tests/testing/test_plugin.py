@@ -12,7 +12,7 @@ import pytest
 
 def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
     """
-    A wheel and a scheduler fire in one common order when the clock moves.
+    The timers of a wheel and the jobs of a scheduler fire in one common order when the clock moves.
     """
     seen = []
     scheduler.handler("note")(seen.append)

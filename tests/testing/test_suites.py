@@ -145,7 +145,7 @@ def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
 
 class GivesIdsAgain(HeapWheel):
     """
-    Begins ids at 1 again after a drain.
+    Starts its ids at 1 again after a drain.
     """
 
     def drain(self):
@@ -191,13 +191,13 @@ class GivesIdsOfTheExpired(HeapWheel):
 
     def check(self):
         """
-        Find nothing wrong.
+        Report no fault.
         """
 
 
 class KeepsArrivals(HeapWheel):
     """
-    If an entry is moved to a later deadline, it keeps its old place among entries with that deadline.
+    An entry that is moved to a later deadline fires in its original order, not after the entries already there.
     """
 
     def reschedule(self, id, deadline):
@@ -213,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Measures its span from the time of the last advance, even if an earlier advance had a later time.
+    Limits deadlines to a span from the time of the last advance, even if an earlier advance had a later time.
     """
 
     def advance(self, now, limit=None):

@@ -134,7 +134,7 @@ async def functions() -> None:
 
 class Shop:
     """
-    Methods cached by `cached` and by `cachedmethod`.
+    A class with methods cached by `cached` and by `cachedmethod`.
     """
 
     cache: TTLCache[Any, int] = TTLCache(10, 60.0)

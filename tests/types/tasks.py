@@ -105,7 +105,7 @@ def options(**rest: int) -> None: ...
 @contextmanager
 def logged(firing: Firing) -> Generator[None]:
     """
-    Run around attempts.
+    Run around each attempt, as a middleware.
     """
     firing.heartbeat()
     yield

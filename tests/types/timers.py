@@ -101,9 +101,9 @@ def of_contexts(context: Context) -> None:
 
 async def timeouts(stack: AsyncExitStack) -> None:
     """
-    A timeout is an asynchronous context manager.
+    A timeout is an asynchronous context manager, which an exit stack accepts.
 
-    An exit stack accepts it, too. Only the functions create a timeout.
+    Its class cannot be instantiated directly: only functions such as `timeout` create it.
     """
     assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
 

@@ -33,7 +33,7 @@ def test_interval_keeps_its_phase():
 )
 def test_following_a_late_run(misfire, expected):
     """
-    After a run that ended four minutes late, `once` and `skip` continue in the future.
+    After a run that ended four minutes late, `once` and `skip` continue with a due time in the future.
 
     `all` continues with the missed run.
     """
@@ -104,7 +104,7 @@ def test_when_a_run_is_overtaken():
     """
     Only `cancel` stops a run at the next due time.
 
-    A retry must end at the same time as the first attempt.
+    A retry is stopped at the same time as the first attempt would have been stopped.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
@@ -127,7 +127,7 @@ def test_missed_runs():
 
 def test_the_grace():
     """
-    With `skip`, a run is not omitted if it is late by at most the grace time of its recurrence.
+    With `skip`, a run that is late by at most the grace time of its recurrence still takes place.
     """
     patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
     assert not patient.is_missed(NOON, NOON + 3_600_000)
@@ -137,7 +137,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    A nominal time may equal the end of the series, however large the jitter.
+    The nominal time of the last run may equal the end of the series, even if jitter delays the run past the end.
 
     After the end there is no run.
     """
@@ -212,9 +212,9 @@ def test_a_run_now_before_the_pending_due_time(misfire):
 )
 def test_a_run_now_that_lasts_past_the_pending_due_time(misfire, overlap, expected):
     """
-    A `run_now` may last past the pending due time.
+    If a `run_now` lasts past the pending due time, that due time counts as overlap.
 
-    That due time then counts as overlap. Earlier due times do not.
+    Earlier due times do not count as overlap.
     """
     ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
     assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
@@ -384,7 +384,7 @@ def test_a_long_stretch_is_passed(line, exclude):
 
 
 ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
-"""Two cron lines that together exclude every instant of a week. They consist of 600,000 intervals."""
+"""Two cron lines that together exclude every instant of a week, in 600,000 separate intervals."""
 
 
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
