@@ -75,7 +75,7 @@ def end(number):
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
-def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, partitions):
+def test_all_partitions_together_commit_as_often_as_one(make_resources, clock, partitions):
     """
     With n partitions, acknowledgements are committed after a pause that is n times as long.
 

@@ -18,7 +18,7 @@ from tickwheel.testing.faulty_store import FaultyStore
 
 @pytest.mark.parametrize("is_written", [True, False])
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
-def test_an_unknown_acknowledgement_loses_no_next_run(make, record, how, is_written):
+def test_a_lost_answer_to_an_acknowledgement(make, record, how, is_written):
     """
     If the answer to an acknowledgement is lost, the next attempt or run still fires.
 

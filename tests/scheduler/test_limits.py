@@ -153,16 +153,9 @@ class Paced:
         pass
 
     def limits(self, handler):
-        """
-        Return the rate.
-        """
         return self._limits
 
     def resolve(self, handler):
-        """
-        Return a call that does nothing.
-        """
-
         async def send(_):
             pass
 

@@ -137,7 +137,7 @@ def test_each_version_runs_its_own_jobs(make, url, until, first):
     assert len(runs) == 6
 
 
-def test_many_misfits_are_left_by_their_handler(make, until, monkeypatch):
+def test_many_payloads_of_a_handler_that_do_not_fit(make, until, monkeypatch):
     """
     If many payloads of a handler do not fit, all jobs with such payloads wait.
 

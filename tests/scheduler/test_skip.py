@@ -181,7 +181,7 @@ def test_skip_of_a_paused_job(scheduler, clock, record):
     assert record.wait(1) == [first + 10_000]
 
 
-def test_at_once(scheduler):
+def test_ten_skips_at_once(scheduler):
     """
     If ten threads skip at once, each of them skips a different run.
     """

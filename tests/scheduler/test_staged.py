@@ -200,7 +200,7 @@ def test_a_move_after_loading():
     table.check()
 
 
-def test_set_again_while_running():
+def test_a_new_generation_waits_for_the_old_one():
     """
     A new generation waits while the old generation runs.
 
@@ -230,7 +230,7 @@ def test_another_attempt_replaces_a_stale_row():
     assert table.begin([stale, again], 10) == ([again], [])
 
 
-def test_one_end():
+def test_the_first_outcome_counts():
     """
     The first result or timeout ends the attempt.
 

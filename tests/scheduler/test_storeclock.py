@@ -272,7 +272,7 @@ def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
 def test_a_clock_step_of_the_server(step_ms):
     """
-    A difference between two renewals that no wrong rate can explain counts as a clock step.
+    If the store's clock jumps between two renewals by more than a wrong rate can explain, this counts as a clock step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -482,7 +482,7 @@ def test_the_end_of_a_run_is_known_within_bounds(rate):
 
 
 @pytest.mark.parametrize(("wall", "doubt"), [(1_700_000_000.0, 0), (1_700_000_000.0004, 1)])
-def test_the_end_by_a_clock_that_is_moved_by_hand(wall, doubt):
+def test_the_end_of_a_run_on_a_manual_clock(wall, doubt):
     """
     On a manual clock, the end of a run is known to the millisecond.
 

@@ -339,9 +339,6 @@ def test_no_thread_to_ask_the_owner(no_threads):
         jobs = statuses = ()
 
         def finish(self, result):
-            """
-            Pass on the result.
-            """
             answers.put(result)
 
     no_threads("tickwheel-withdrawals")

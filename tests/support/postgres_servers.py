@@ -148,7 +148,7 @@ class Postgres:
         """
         Return the name of a database, for one test, that already has the tables of a store.
 
-        It costs a quarter of what an empty database costs, in which the store has to make the tables first.
+        Such a database costs a quarter of an empty one, in which the store has to make the tables first.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:

@@ -337,7 +337,7 @@ def past_instants(scheduler, count):
 
 def two_at_once(scheduler, count):
     """
-    Set one or two jobs, which have seven keys in turn.
+    Set one or two jobs, under seven keys in turn.
     """
     for number in range(2 - count % 2):
         scheduler.set(f"k{(count + number) % 7}", delay=0, handler="again")
