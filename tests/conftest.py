@@ -169,7 +169,7 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
     """
     Return a function that runs a program which starts other programs.
 
-    At the timeout the program is interrupted, so that it stops the others.
+    At the timeout the program is interrupted, so that it can stop the programs that it started.
     """
 
     def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:

@@ -107,7 +107,7 @@ def test_a_weak_reference_may_do_anything(action: str) -> None:
     """
     The callback of a weak reference to a timer's callback may act on the engine.
 
-    It runs when the timer is cancelled.
+    This callback runs when the timer is cancelled.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)

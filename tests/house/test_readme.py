@@ -46,9 +46,9 @@ def test_other_addresses_are_left(root, tmp_path):
 
 def test_the_project_has_its_addresses(root, tmp_path):
     """
-    The project's URLs are in the repository that releases it.
+    The project's URLs point to the repository from which the project is released.
 
-    They lead to the repository itself, its issues, and files or folders at the tag.
+    There they lead to the repository itself, its issues, and files or folders at the tag.
     """
     copy = tmp_path / "pyproject.toml"
     text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them

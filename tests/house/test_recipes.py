@@ -58,7 +58,7 @@ def test_every_wheel_is_in_the_tables_and_has_a_suite(root, modules):
     """
     Each module with a `CARD` is in `wheels.MODULES`.
 
-    Its class is exported, is in the table, and has a suite.
+    The wheel class of the module is exported, is in the table, and has a suite.
     """
     having = {
         name.rpartition(".")[2]
@@ -138,9 +138,7 @@ def test_every_store_runs_the_suite(root):
 @pytest.mark.parametrize("face", [AsyncScheduler])
 def test_async_scheduler_has_every_verb(face):
     """
-    AsyncScheduler has the same methods as Scheduler.
-
-    They have the same parameters.
+    AsyncScheduler has the same methods as Scheduler, with the same parameters.
     """
     shown = {name for name, verb in inspect.getmembers(Scheduler, callable) if not name.startswith("_")}
     assert shown == {name for name, verb in inspect.getmembers(face, callable) if not name.startswith("_")}

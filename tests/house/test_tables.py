@@ -49,7 +49,7 @@ def make(root, tmp_path):
     """
     Return a function that runs make with fake interpreters and fake test runs.
 
-    It returns the exit code and the table.
+    The function returns the exit code and the table.
     """
     shutil.copy(root / "Makefile", tmp_path)
     for name, text in (("find-python", FIND), ("fetch-pythons", FAILS), ("quick-build", "#!/bin/sh\n")):

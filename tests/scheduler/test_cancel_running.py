@@ -92,9 +92,9 @@ def test_thread(make, url, until):
 
 def test_pull(make, url, until):
     """
-    After the cancel a pull worker has no lease.
+    After the cancel, the pull worker of the job has no lease.
 
-    It can neither extend nor acknowledge the job.
+    The worker can neither extend nor acknowledge the job.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q", retry=RETRY)

@@ -233,9 +233,9 @@ def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
 
 def test_a_limited_rate(start, store, record):
     """
-    Jobs with a rate limit are not claimed in the commit that sets them, but in a later commit.
+    A job with a rate limit is not claimed in the commit that sets it, but in a later commit.
 
-    They have to wait for their turn.
+    The job has to wait for its turn.
     """
     scheduler = start(record, rate=1_000)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(5)])

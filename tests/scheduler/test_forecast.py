@@ -49,9 +49,9 @@ def test_forecast_counts_each_step(filled, step, steps):
 
 def test_upcoming_is_in_the_order_of_instants(filled):
     """
-    The next jobs are in order of due time and then of generation.
+    The next jobs are listed in order of due time and then of generation.
 
-    They are within the given range, which excludes its end.
+    All of them are within the given range, which excludes its end.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)

@@ -131,9 +131,7 @@ def test_renewals_do_not_depend_on_reports(make, events, until):
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
 def test_a_single_owner_knows_its_own_figures(tmp_path, url):
     """
-    If a store allows only one owner, that process is the only node.
-
-    It reads its own figures without a report.
+    If a store allows only one owner, the owner is the only node, and reads its own figures without a report.
     """
     scheduler = Scheduler(url.format(tmp_path))
     assert scheduler.nodes() == []

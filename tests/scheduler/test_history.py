@@ -125,7 +125,7 @@ def test_everything_by_option(url, make, events):
 @pytest.mark.parametrize(("keep", "outcomes"), [("none", []), ("failures", ["died"]), ("usual", ["succeeded", "died"])])
 def test_runs_of_a_recurring_job(url, make, events, keep, outcomes):
     """
-    The option decides whether all runs of a recurring job are recorded, only failed ones, or none.
+    An option decides whether the history has all runs of a recurring job, only failed runs, or none.
     """
     scheduler = make(url, options=SchedulerOptions(history=HistoryOptions(keep=keep))).start()
     told = events(scheduler)

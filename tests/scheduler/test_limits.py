@@ -168,7 +168,7 @@ class Paced:
 @pytest.mark.parametrize("handlers", [("orders", "mails", "bills"), [f"amqp://a/{n}" for n in range(3)]])
 def test_the_rate_of_a_target(url, make, events, handlers):
     """
-    All jobs for one receiver share the rate of the receiver's target, whatever their queue and path.
+    All jobs for one receiver share the rate of the receiver's target, even if their queues and paths differ.
     """
     scheduler = make(url, targets={"there": Paced(100)}).start()
     told = events(scheduler)

@@ -188,7 +188,7 @@ RULES = {
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
     """
-    If a manual clock passes many due times at once, all these jobs fire, even those that were not in memory.
+    If a manual clock passes the due times of many jobs at once, all of them fire, even jobs that were not in memory.
     """
     given, count = rule
     clock = ManualClock(wall=1_700_000_000.0)

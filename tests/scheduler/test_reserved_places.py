@@ -47,9 +47,9 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    If jobs reserve their places as a batch, the lanes admit the same jobs as one by one.
+    If jobs reserve their places as a batch, the lanes admit the same jobs as if each job reserved its place alone.
 
-    Their counts are the same afterwards.
+    The counts of the lanes are the same afterwards.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:

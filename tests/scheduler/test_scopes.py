@@ -170,7 +170,7 @@ def test_verbs(scheduler, record, until):
     """
     A job in a paused scope can be set, moved, cancelled, paused and resumed like other jobs.
 
-    It still waits.
+    The job still waits until the scope is resumed.
     """
     scheduler.pause_scope("handler")
     for key in ("set", "moved", "cancelled", "paused"):

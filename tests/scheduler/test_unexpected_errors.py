@@ -135,7 +135,7 @@ def test_an_acknowledgement_that_is_always_rejected(make, events):
     """
     If the store always rejects one acknowledgement, other acknowledgements are still written.
 
-    They may be in the same batch or in later ones.
+    This holds for acknowledgements in the same batch and in later batches.
     """
     store = Picky("unwanted")
     scheduler = make(store)
@@ -195,7 +195,7 @@ def test_stop_closes(caplog):
     """
     If the store fails while a scheduler releases its leases, the scheduler is still stopped and closed.
 
-    It reports the failure.
+    The scheduler reports the failure.
     """
     store = Tripping("release")
     scheduler = Scheduler(store).start()
@@ -311,7 +311,7 @@ def test_no_thread_for_a_request(service_url, no_threads):
     """
     If the thread of a service's client cannot start, the client raises the error.
 
-    It works as soon as a thread can be started.
+    The client works as soon as a thread can be started.
     """
     refused = no_threads("tickwheel-http")
     client = Scheduler(service_url)

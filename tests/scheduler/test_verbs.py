@@ -98,9 +98,9 @@ def test_delay_and_at_agree(client):
 
 def test_timedeltas_and_iso_text(client):
     """
-    A timedelta is accepted wherever a length of time is.
+    A timedelta is accepted wherever a length of time is accepted.
 
-    ISO 8601 text with an offset is accepted wherever an instant is.
+    ISO 8601 text with an offset is accepted wherever an instant is accepted.
     """
     hour, until = timedelta(hours=1), f"{YEAR}-01-01T01:00:00+01:00"
     at_ms = int(datetime(YEAR, 1, 1, tzinfo=UTC).timestamp()) * 1000
@@ -443,7 +443,7 @@ def test_bad_urls(make, url, said):
     """
     For a URL that names no store, the error lists the known schemes.
 
-    It hides the password.
+    The error hides the password of the URL.
     """
     with pytest.raises(StoreError, match=said):
         make(url)

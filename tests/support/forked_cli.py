@@ -130,7 +130,7 @@ def start(arguments, *, cwd, env):
     """
     Run `tickwheel` with *arguments* in the folder *cwd* and the environment *env*.
 
-    Its output can be read from pipes.
+    The output of the process can be read from pipes.
     """
     if CAN_FORK:
         return Forked(arguments, cwd, dict(env))

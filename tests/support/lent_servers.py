@@ -132,9 +132,7 @@ def redis_line(redis_server):
 @pytest.fixture(params=["postgres", "redis"])
 def line_and_url(request):
     """
-    Return a proxy in front of a server, and the URL of an empty store behind it.
-
-    Each kind of server is used in turn.
+    Return a proxy in front of a server, and the URL of an empty store behind it, for each kind of server.
     """
     line = request.getfixturevalue(f"{request.param}_line")
     if request.param == "redis":

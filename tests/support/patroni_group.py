@@ -1,7 +1,7 @@
 """
 Two PostgreSQL servers that Patroni manages with etcd.
 
-One server leads, and every commit waits for the other.
+One server leads, and each of its commits waits for the other server.
 """
 
 from __future__ import annotations
