@@ -158,8 +158,6 @@ def test_change(client):
 def test_another_zone_or_time_keeps_the_dates(client):
     """
     If the time, zone or exclusions of a series change, its dates stay.
-
-    Only a change of the number of days between two runs starts a new series of dates.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job

@@ -87,7 +87,7 @@ def test_waits_in_a_list():
 @pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
 def test_one_message_id_for_a_run(rule, change):
     """
-    A retry that `run_now` starts at once sends the same message id as the first attempt of its run.
+    If a retry is moved or started by `run_now`, it sends the same message id as the first attempt of its run.
 
     The next run sends another message id.
     """
