@@ -13,7 +13,7 @@ __all__ = ["later"]
 
 def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return the functions `__getattr__` and `__dir__` for *package*. *homes* has the names to import, by module.
+    Return `__getattr__` and `__dir__` for *package*. *homes* has, for each module, the names to import from it.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

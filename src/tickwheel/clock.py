@@ -70,25 +70,25 @@ class MonotonicClock:
     """
     The system's monotonic clock, which stops while the machine is suspended.
 
-    The native engine recognises this class, and reads the clock without a Python call. If a test replaces
-    `time.monotonic_ns`, the engine is therefore unaffected. So is this class, for consistency.
+    The native engine recognises this class, and reads the clock without a Python call. A test that replaces
+    `time.monotonic_ns` therefore affects neither the engine nor this class.
     """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
-    """The function of C itself, as the scheduler reads the clock a dozen times for each job."""
+    """The C function itself, because the scheduler reads the clock a dozen times for each job."""
 
     def wall_ns(self) -> int:
         return time.time_ns()
 
     elapsed_ns: Callable[[], int] = staticmethod(_boot_ns)
     """
-    Returns the time since boot, including suspend, if the system has CLOCK_BOOTTIME. A comparison with this time shows
-    that the wall clock was set.
+    Returns the time since boot, including suspend, on systems with CLOCK_BOOTTIME; elsewhere, the monotonic time.
 
-    This method is optional for a clock; without it, `monotonic_ns` is used.
+    The scheduler compares it with the wall clock to detect that the wall clock was set. A clock need not have this
+    method; without it, `monotonic_ns` is used.
     """
 
 

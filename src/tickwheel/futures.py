@@ -28,7 +28,7 @@ class Future(futures.Future[R]):
 
     def _let_others_run(self, timeout: float | None) -> float | None:
         """
-        If gevent is in use, wait in a way that lets greenlets run. Return the rest of the timeout.
+        If gevent is in use, wait in a way that lets greenlets run, and return 0. Otherwise, return *timeout*.
         """
         if not is_patched():
             return timeout

@@ -25,12 +25,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DEFAULT_WORKERS = 32
-"""Default number of workers: asyncio's number on a large machine."""
+"""Default number of workers. asyncio has the same number on a large machine."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """
-    Return asyncio's own loop for a system thread. The selector is the original, even if gevent has replaced it.
+    Return an event loop of asyncio for a system thread. Its selector is the system's, even if gevent has replaced it.
     """
     if not is_patched():
         return asyncio.new_event_loop()

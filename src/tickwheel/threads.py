@@ -2,9 +2,9 @@
 Internal: system threads and their locks, even if gevent has replaced threads by greenlets.
 
 gevent may replace parts of `threading` and `time` at any moment. Our threads wait in native code; a greenlet that
-waited there would stop its whole hub. So our threads, and the locks between them and their callers, are always the
-system's originals, which gevent keeps. A caller waits for one of our threads at a `Gate`, which lets other greenlets
-run. eventlet does not keep the originals, so it is refused.
+waited there would stop all greenlets of its thread. So our threads, and the locks between them and their callers, are
+the system's originals, which gevent keeps. A caller waits for one of our threads at a `Gate`, which lets other
+greenlets run. eventlet does not keep the originals, so it is refused.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ else:
 
 class Gate:
     """
-    An event that is set once, for threads and greenlets. gevent's own locks sometimes miss releases by threads.
+    An event that is set once, for threads and greenlets. gevent's locks are not used: they may miss releases.
     """
 
     __slots__ = ("_calls", "_is_open", "_lock")
@@ -162,7 +162,7 @@ _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
 _TURN_S: Final = 0.001
 """Seconds for which a greenlet lets other greenlets run before it tries again."""
 _here: Final = original(_thread, "_local")()
-"""Thread-local storage. Its attribute `thread` is the running `Thread`, if it is one of ours."""
+"""Thread-local storage. In a thread of this module, its attribute `thread` is the running `Thread`."""
 
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def current_thread() -> threading.Thread:
 # must not be interrupted or re-entered by a handler: `ran_undisturbed` runs them in a caller's thread if that is safe.
 _signal: Final[Any] = import_module("_signal")
 """
-The C module below `signal`. The functions of `signal` convert to enums, which costs twenty times as much as the call.
+The C module behind `signal`. The functions of `signal` also convert numbers to enums, which costs twenty times as much.
 """
 _handler_of: Final[Callable[[int], Any]] = _signal.getsignal
 _handle: Final[Callable[[int, Any], Any]] = _signal.signal
@@ -256,7 +256,7 @@ _frame_at: Final = getattr(sys, "_getframe")  # noqa: B009 - the one cheap way t
 _OTHERS: Final = sorted(map(int, signal.valid_signals() - {signal.SIGINT}))
 _SIGINT: Final = int(signal.SIGINT)
 _FRAMES: Final = 400
-"""Maximum number of frames that a step needs, including the frames of a driver and of a hook."""
+"""Number of stack frames that must be free, so that a step cannot exceed the recursion limit."""
 
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:

@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Replaces a timer's handle in a `_run_once` of other code, and runs due timers.
+    Replaces a loop's timers if other code has replaced the loop's `_run_once`. A call of this handle runs due timers.
     """
 
     _cancelled = False

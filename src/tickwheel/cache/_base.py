@@ -178,7 +178,7 @@ class BaseCache(NativeCache[K, V]):
     def pop(self, key: K, default: D) -> V | D: ...
     def pop(self, key: K, default: Any = _NOTHING) -> Any:
         """
-        Remove *key* and return its value. If *key* is missing, return *default*, or raise KeyError without a default.
+        Remove *key* and return its value. If *key* is missing, return *default*; without a *default*, raise KeyError.
         """
         value = self._pop(key, default)
         if value is _NOTHING:
@@ -201,7 +201,8 @@ class BaseCache(NativeCache[K, V]):
         """
         Remove all expired entries and return them, sorted by deadline.
 
-        *time* replaces now, in the units of `timer`. If a subclass overrides this method, each set first calls it.
+        *time* replaces the current time, in the units of `timer`. If a subclass overrides this method, each set calls
+        it.
         """
         return self._expire(None if time is None else self._time_ns(time))
 
@@ -221,9 +222,9 @@ class BaseCache(NativeCache[K, V]):
         If several threads and tasks miss a key, here or in `take_async`, one of them calls its loader, and all others
         wait. If the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
         KeyboardInterrupt or the like is raised only in the loading thread, and another caller loads. A value that does
-        not fit is returned but not stored. If the key was set, removed or touched to expiry during the load, the loaded
-        value is not stored; if the key was set, the newer value is returned. A loader may return a `Loaded`, which has
-        a value and its lifetime.
+        not fit is returned but not stored. If the key was set during the load, the newer value is returned, and the
+        loaded value is not stored. If the key was removed during the load, or expired by `touch`, the loaded value is
+        returned but not stored. A loader may return a `Loaded`, which has a value and its lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
@@ -239,10 +240,10 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the value of *key*. If it is missing, await `loader(key)`, store the result and return it.
 
-        The load is a separate task, shared as in `take`. If the loader raises a cancellation, or any other exception
-        that is not an `Exception`, all waiting tasks of the loop raise it. If a waiting task is cancelled, the load
-        continues for all other waiters; if no waiter is left, or after the cache's `load_timeout`, the load is
-        cancelled. The errors are those of `take`.
+        The load is a separate task, shared as in `take`. If a waiting task is cancelled, the load continues for all
+        other waiters. If no waiter is left, or after the cache's `load_timeout`, the load is cancelled. If the loader
+        itself raises a cancellation, or another exception that is not an `Exception`, all waiting tasks of the same
+        loop raise it. The errors are those of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)

@@ -69,12 +69,12 @@ def cached(
         cache: The cache. Functions that share a cache need distinct keys. With None, nothing is cached, and each call
             runs the function.
         key: Makes a key of the arguments; None for `call_key`, which needs hashable arguments.
-        typed: True to distinguish the arguments 1, 1.0 and True, by `typed_call_key`.
+        typed: True to distinguish the arguments 1, 1.0 and True. The keys are then made by `typed_call_key`.
 
     Raises:
         TypeError: If *cache* is neither a cache of tickwheel nor None, both *key* and *typed* are given, or the
-            function is a generator function, because a generator can be used only once. Also at a call, if a function
-            that is not a coroutine function returns a coroutine.
+            function is a generator function, because a generator can be used only once. A call also raises a TypeError
+            if the function is not a coroutine function, but returns a coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:

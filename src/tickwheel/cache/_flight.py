@@ -2,10 +2,10 @@
 A flight: one running call of a loader, and the keys that it loads.
 
 A signal handler, such as a time limit or Ctrl-C, may raise an exception between any two lines, but no key may stay
-blocked. An object in C therefore shows whether a flight is running: a lock that the flight's thread holds, or a task
-that has not ended. The clean-up (removing the loads, waking the waiters) may be repeated, and is called twice: the
-second call is in a `finally` around the first, in case an exception interrupts the first. The next caller removes
-anything that still remains.
+blocked. So the state of an object in C shows whether a flight is running: a lock that the flight's thread holds, or a
+task that has not ended. The clean-up removes the loads and wakes the waiters. It may be repeated, and is called twice,
+the second time in a `finally`, because an exception may interrupt the first. If it is interrupted twice, the next
+caller removes what remains.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Ticket: TypeAlias = tuple[int, list[int]]
-"""The result of `_core.Cache._begin_load`: the time from which the cache watches hashes, and these hashes."""
+"""The result of `_core.Cache._begin_load`: the number of the last write before the load, and hashes of the key."""
 
 OPEN: Final = object()
-"""The outcome of a load that has not ended."""
+"""The outcome of a load that is still running."""
 
 
 def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
     """
     Call *step* while holding a *lock*.
 
-    The `with` is on one line. At the end of a `with` on two lines, a line trace (of a debugger or a test) may raise
-    before the lock is released; signals cannot.
+    The `with` is on one line: at the end of a `with` on two lines, the line trace of a debugger may raise before the
+    lock is released. A signal handler cannot raise there.
     """
     with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
 
@@ -53,10 +53,10 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    A load that ended with an error.
+    The error of a load, for all callers that wait for the load.
 
-    *outer* is the error that the thread was handling when it called the loader. If *is_given*, the loading thread
-    raises the original, and waiters get copies. If not, only the first waiter gets the original.
+    *outer* is the error that the thread was handling when it called the loader. If *is_given* is True, the loading
+    thread itself raises the original, and waiters get copies. If it is False, the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -76,7 +76,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return *traceback* without the frames above the loader, because these belong to only one caller.
+    Return *traceback* from the loader's frame on. The frames above the loader belong to only one of the callers.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next
@@ -87,7 +87,7 @@ class Flight:
     """
     One call of a loader: a function in a thread (*loop* is None), or a coroutine in a task of its *loop*.
 
-    A flight with *is_background* True continues without waiters. *timeout_s* is the maximum time that a waiter waits.
+    If *is_background* is True, the load continues without waiters. *timeout_s* limits the wait of each caller.
     """
 
     __slots__ = (
@@ -156,7 +156,7 @@ class Flight:
         """
         Return True if this caller can wait for the end of the flight.
 
-        A thread cannot wait for a task of the loop that it runs itself, or of a loop that is blocked.
+        A thread cannot wait for a task of its own event loop, or of an event loop that has stopped.
         """
         if self.is_abandoned:
             return False
@@ -189,7 +189,7 @@ class Flight:
 
 class Load:
     """
-    One key of a flight. The outcome is `(value,)`, a `Failure`, or None if another caller has to load.
+    One key of a flight. *outcome* is `(value,)`, a `Failure`, or None if another caller must load the key.
     """
 
     __slots__ = ("flight", "outcome", "ticket")

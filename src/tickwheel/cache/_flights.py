@@ -27,7 +27,7 @@ LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 
 
 _SWEEP_FROM: Final = 64
-"""Minimum number of loads from which interrupted loads are removed."""
+"""Minimum number of loads at which interrupted loads are searched for and removed."""
 
 
 class Loading(Protocol):
@@ -46,8 +46,8 @@ class Flights:
     """
     The running loads of one cache, at most one for each key.
 
-    The cache is an argument of each call, because a stored reference would make a cycle. For the same reason, each
-    frame through which an error has passed deletes its references to loads.
+    The cache is an argument of each call, because a stored reference would make a reference cycle. For the same reason,
+    each function through which an error has passed deletes its references to loads.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:
@@ -77,7 +77,7 @@ class Flights:
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*. Call `load_all` here for the keys without a load. Failures raise FailedLoadError.
+        Return the values of *keys*, loaded in this thread or by other callers. Failures are raised as FailedLoadError.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -176,9 +176,9 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Register a background load for each of the *keys* without a running load, and return their number.
+        Register a background load for each of the *keys* that is not being loaded, and return the number of these keys.
 
-        The caller holds the lock and the flight's gate.
+        The caller holds the lock of this object and the gate of *flight*.
         """
         self._tidy(cache)
         mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]
@@ -223,7 +223,7 @@ class Flights:
 
     def _tidy(self, cache: Loading) -> None:
         """
-        Remove interrupted loads that could not report their end, whenever the number of loads has grown.
+        Remove loads that were interrupted before they could report their end, whenever the number of loads has grown.
         """
         if self._orphans:
             cache._end_loads(self._orphans)
@@ -326,7 +326,7 @@ class Flights:
 
     def end(self, cache: Loading, flight: Flight) -> None:
         """
-        End a flight. Waiters for an unfinished load get the failure, or load themselves if there is no failure.
+        End a flight. Keys without an outcome get its failure. If it has not failed, the waiters load these keys.
 
         Callers call this twice, the second time in a `finally`, because an exception of a signal handler may interrupt
         the first call.
@@ -425,8 +425,8 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
     """
     Return the outcome of an ended load, or raise FailedLoadError. *loop* is the caller's event loop; None for a thread.
 
-    Return None if the caller has to load, because a task of another loop ended with an exception that is not an
-    `Exception`, such as a cancellation.
+    The result is None if the caller must load the key itself. This is so if a task of another event loop ended with an
+    exception that is not an `Exception`, such as a cancellation.
     """
     outcome: Any = load.outcome
     try:

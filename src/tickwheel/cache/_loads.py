@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""Minimum number of keys in `_resting` from which keys that may be loaded again are removed."""
+"""Number of keys in `_resting` at which keys that may be loaded again are removed."""
 
 
 class Taking(Loading, Protocol):
@@ -56,7 +56,7 @@ class Loads:
 
     def take_one(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
-        Return the value of *key*. Without `Refresh`, this is called only after the caller's lookup has missed the key.
+        Return the value of *key*, and load it if necessary. Without `Refresh`, the caller has already looked up *key*.
         """
         if self.has_rules:
             return self.take(cache, (key,), _One(loader))[key]
@@ -137,7 +137,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return `ahead` in nanoseconds, or half of *life_ns* if the lifetime is not longer than `ahead`.
+        Return `ahead` in nanoseconds, or half of *life_ns* if `ahead` is at least as long as the lifetime.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 

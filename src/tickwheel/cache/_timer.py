@@ -21,7 +21,7 @@ LONGEST_NS: Final = 2**62
 _ENDLESS: Final = 1e24
 """A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""Longer times are converted in steps of this many seconds, because a float of one step resolves nanoseconds."""
+"""Step of the conversion of longer times, in seconds. A float of this many seconds still resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -54,7 +54,7 @@ class CacheTimer:
     @property
     def function(self) -> Callable[[], Any]:
         """
-        Return the function.
+        Return the time function that this timer calls.
         """
         return self._function
 
@@ -72,10 +72,10 @@ class CacheTimer:
 
 class TimerClock:
     """
-    The readings of a time function in nanoseconds since the first reading, at least 0, as a clock for the wheel.
+    Converts the results of a user's time function to nanoseconds since the first result, as a clock for the wheel.
 
-    The time may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is raised if
-    *timer* returns neither numbers nor times, or returns nanoseconds like some functions of the standard library.
+    Times are at least 0, and may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError
+    means that *timer* returns neither numbers nor times, or nanoseconds, like some functions of the standard library.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
@@ -113,7 +113,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, negatives and over 146 years raise a ValueError.
+        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, a negative or more than 146 years raise a ValueError.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -127,7 +127,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return the time at which an entry was set and its lifetime, in ns. The readings are in s if *clock* is None.
+    Return *now*, and the time from *now* to *deadline*, in nanoseconds. Without a *clock*, both are in seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))
@@ -149,7 +149,7 @@ def _is_number(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """
-    Return *value*, but a NumPy number as a Python number, because differences of NumPy's short integers wrap around.
+    Convert a NumPy number to a Python number, because differences of NumPy's short integers wrap around.
     """
     return value.item() if _kind(value) in tuple("biuf") else value
 

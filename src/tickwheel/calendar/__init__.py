@@ -1,5 +1,5 @@
 """
-The instants at which the wall clock of a zone matches a cron line, and the policy for missed runs.
+Cron lines, dates and exclusions: the instants at which a series runs, and the policy for missed runs.
 """
 
 from tickwheel.calendar._cron import Cron, DayMatch

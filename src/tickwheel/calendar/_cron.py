@@ -4,11 +4,11 @@ A cron line.
 Five fields (minute hour day month weekday) are read like Debian's cron, and six fields (second first) like robfig/cron.
 The dialects differ in two ways:
 
-    question                               five fields                        six fields
-    day and weekday both restricted        either matches; a day field that   either matches; only `*` and `?`
-                                           begins with `*` must match too     count as unrestricted
-    a time skipped or repeated by DST      "literal" if minute or hour        "literal"
-    (see `_zones`)                         begins with `*`, or "once a day"
+    if                              five fields                             six fields
+    both day fields are             a day matches if either field does;     a day matches if either field does;
+    restricted                      both must match if one begins with `*`  only `*` and `?` are unrestricted
+    DST skips or repeats a time     "literal" if minute or hour begins      "literal"
+    (see `_zones`)                  with `*`, otherwise "once a day"
 
 Both accept names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, and ranges that run past the end
 of their field (`FRI-MON`, `22-4`). Both accept Quartz's terms for days of the month, `L`, `LW`, `15W`, `L-3`, `L-3W`,
@@ -48,7 +48,7 @@ ALIASES = {
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
-"""Terms for the last Monday (and so on) of a month. In cronsim's terms, weekdays are numbers."""
+"""The terms for the last Monday, Tuesday and so on of a month, such as `MONL`, with cronsim's terms, such as `1L`."""
 WITH_SECONDS = 6
 _LONGEST = 500
 """Maximum length of a line. A line that lists every second, minute and hour has about 400 characters."""
@@ -61,9 +61,9 @@ class DayMatch(StrEnum):
     """
 
     EITHER = "either"
-    """Days that match one of the two, as in cron; see the table at the top of this module."""
+    """Days that match at least one of the two fields. The table at the top of this module has the exceptions."""
     BOTH = "both"
-    """Days that match both."""
+    """Days that match both fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Cron:
     Attributes:
         line: The five or six fields, in upper case, with aliases resolved.
         day_match: Meaning of a line that restricts both the day of the month and the weekday.
-        dst_gap: Policy for times in a gap; None for the default of the line's dialect.
+        dst_gap: Policy for times that the clock skips; None for the default of the line's dialect.
         dst_overlap: Policy for times that the clock shows twice; None for the default of the line's dialect.
     """
 

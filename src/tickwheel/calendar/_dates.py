@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""The second day of the calendar. No offset exceeds a day, so the instants of this day can be represented."""
+"""The second day of the calendar, because offsets of up to a day must not lead to dates before the first day."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -82,8 +82,8 @@ class Dates:
         step: The distance between two dates.
         time: The time of day, in whole seconds.
         anchor_on: The first date. If a later month lacks this day, the run is on the last day of that month.
-        dst_gap: Policy for a time in a gap; None for a run at the end of the gap.
-        dst_overlap: Policy for a time that the clock shows twice; None for a run at the first.
+        dst_gap: Policy for a time that the clock skips; None for a run at the end of the gap.
+        dst_overlap: Policy for a time that the clock shows twice; None for a run when it is shown first.
     """
 
     step: Step
@@ -139,7 +139,7 @@ class Dates:
 
     def previous(self, instant: int) -> int:
         """
-        Return an instant on the last date of the series that is before the date of *instant*.
+        Return the instant of the last run of the series on a date before the date of *instant*.
         """
         index = self._index(self.date_of(instant))
         return self._instant(self._date(index - 1))
@@ -152,7 +152,7 @@ class Dates:
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return True if *other*, whose step must be equal, has the dates of this series.
+        Return True if this series and *other* have the same dates. Their steps must be equal.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0

@@ -23,7 +23,7 @@ _DAY: Final = timedelta(days=1)
 _UNITS: Final = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))
 _SIZES: Final = (24, 60, 60)
 _AHEAD: Final = timedelta(weeks=52)
-"""Range of one step of the search for the end of an exclusion."""
+"""Maximum length of the range that one search for the end of an exclusion covers."""
 _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
 
 
@@ -33,7 +33,7 @@ class Exclusion:
     A valid exclusion, which `parse` returns.
 
     Attributes:
-        first: The first excluded day, or None for a line.
+        first: The first excluded day, or None if a cron line defines the exclusion.
     """
 
     first: date | None
@@ -67,11 +67,11 @@ class Exclusion:
 
     def end(self, instant: int, line: Cron | None = None) -> int | None:
         """
-        Return a time until which every instant from *instant* on is excluded, or None if *instant* is not excluded.
+        Return a time up to which all times from *instant* on are excluded, or None if *instant* is not excluded.
 
-        Times are in ms since the epoch, before the year 9999. The range ends at a change of the zone's offset, because
-        wall-clock times must then be compared again. *line* is the cron line of the series, if the series follows this
-        zone's wall clock. If *line* is given, times that *line* does not match count as excluded.
+        Times are in ms since the epoch, before the year 9999. The result is not later than the next change of the
+        zone's offset, because wall-clock times must then be compared again. *line* is the cron line of the series, if
+        the series uses the same zone. Times that *line* does not match then count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -114,10 +114,10 @@ def _line(text: str, tz: str) -> Cron:
 
 def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
     """
-    Return the end of the range around *wall* that *line* matches, or None if *line* does not match *wall*.
+    Return the end of the period around *wall* in which *line* matches, or None if *line* does not match *wall*.
 
-    The finest field of *line* that omits a value of *among* determines the end. Without such a field, the range ends
-    with the last matching day.
+    *among* has the hours, minutes and seconds that matter; other times count as matching. If *line* matches all of
+    *among*, the period ends with the last matching day.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

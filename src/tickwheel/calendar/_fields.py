@@ -43,7 +43,7 @@ _LAST_YEAR = 9900
 
 class BadFieldError(Exception):
     """
-    The field cannot be read. The message is cronsim's name for the field.
+    A field cannot be read. The message is cronsim's name for the field.
     """
 
 
@@ -148,7 +148,7 @@ def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
     Return the variants of *fields* that cronsim can read. Each is paired with a special term, such as `15W`, or None.
 
-    A match of a variant counts only if it also satisfies the variant's term.
+    A day that matches a variant counts only if it also satisfies the variant's term.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

@@ -64,7 +64,7 @@ class NextWall(Protocol):
 
 
 _LOST_DAY_S = 43_200
-"""Minimum length, in seconds, of a gap that comes from crossing the date line. Other gaps have at most two hours."""
+"""Minimum length, in seconds, of a gap that omits a whole day, at the date line. Other gaps are two hours at most."""
 _AHEAD_S = 50 * 366 * 86_400
 """Range of a search: 50 years, as for a cron line."""
 _STEP_S = 7 * 86_400
@@ -86,9 +86,9 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first matching instant later than *after*, by the rule "once a day": one per wall-clock time.
+    Return the first matching instant later than *after*, by the rule "once a day": one for each wall-clock time.
 
-    If *makes_up* is False, the times of a day that the calendar of *zone* omits have no instant.
+    If *makes_up* is False, times of a day that the calendar of *zone* omits have no instant.
     """
     wall = next_wall(wall_of(after, zone), inclusive=False)
     while wall is not None:
@@ -111,7 +111,7 @@ def next_by_policy(
 
 def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
     """
-    Return the first matching instant later than *after*. *overlap* selects the passes of an overlap that count.
+    Return the first matching instant later than *after*. For times shown twice, *overlap* says which showing counts.
     """
     while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
         wall = wall_of(found, zone)
@@ -138,7 +138,7 @@ def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *
 
 def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
     """
-    Return the first second in (*start*, *end*] whose offset differs from the offset at *start*, or None.
+    Return the first second in (*start*, *end*] at which the zone's offset is not the same as at *start*, or None.
     """
     offset = _offset(start, zone)
     low = start

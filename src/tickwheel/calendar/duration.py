@@ -25,8 +25,8 @@ def from_text(text: str) -> float:
     A leading minus sign is allowed.
 
     Raises:
-        ValueError: If the text is not of this form, or has years or months, which have no fixed length. The message has
-            the remedy.
+        ValueError: If the text is not of this form, or has years or months, which have no fixed length. The message
+            says what to write instead.
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
     if len(rest) <= _LONGEST:

@@ -15,7 +15,7 @@ __all__ = ["EPOCH", "from_iso", "instant"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_S: Final = 1e10
-"""An instant in the year 2286, in seconds since the epoch."""
+"""Limit to which seconds since the epoch are clamped: the year 2286, which is past the last valid instant."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -35,8 +35,8 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch; also return the zone for display.
 
-    The nanoseconds are rounded so that neither they, nor their float in seconds, are before *when*. The errors are
-    those of `call_at_wall`.
+    The nanoseconds are rounded up: neither the result, nor the result as a float of seconds, is before *when*. The
+    errors are those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

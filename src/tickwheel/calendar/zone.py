@@ -24,13 +24,13 @@ _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
 _NAME_MAX: Final = 64
-"""Maximum length of a text that may be a misspelt zone name."""
+"""Maximum length of a text for which an error message suggests a zone name."""
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
 _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
-"""The file of a zone with a constant clock: a header, one offset of 0, and its name."""
+"""The contents of a zone file for UTC, used where the system has no zone files: a header, the offset 0 and the name."""
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
-"""Files next to the IANA zones that depend on the machine, are not zones, or count leap seconds."""
+"""Names in the folder of zone files that are refused: not zones, or dependent on the machine or on leap seconds."""
 
 
 def zone_name(tz: str | tzinfo) -> str:
@@ -121,7 +121,7 @@ def zone_release() -> tuple[str, str] | None:
     """
     Return the release of the zone data ("" if unknown), and the folder or package of the data; None without any data.
 
-    Python searches the system's folders first, and then the package `tzdata`.
+    Like Python, the function searches the system's folders first, and then the package `tzdata`.
     """
     from importlib import import_module  # noqa: PLC0415  few programs ask for it
     from importlib.util import find_spec  # noqa: PLC0415  as above
@@ -139,7 +139,7 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the contents of the file of *tz*, which are equal for aliases such as 'US/Eastern'; without a file, the name.
+    Return the contents of the zone file of *tz*, which are equal for aliases of a zone; without a file, the name.
     """
     if tz in _UTC_NAMES:
         return _UTC

@@ -25,11 +25,11 @@ class AsyncioDriver(DriverInLoop):
     Fires on an event loop: asyncio's, uvloop's, or any other with `call_later` and `call_soon_threadsafe`.
 
     Timers may be set from any thread. Callbacks run in the loop's thread, in a copy of the context in which they were
-    set; callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns becomes a task.
-    Closing the wheel cancels that task; the end of an `async with` block, and `aclose`, also wait for the task's end.
-    If the loop has its own `time`, which a test may move, the driver uses it. An `Exception` of a callback goes to the
-    loop's exception handler; any other exception ends the loop's run, as for the loop's own timers. Loops may wake up
-    to a millisecond early; then no timer fires, and the driver waits for the rest of the time.
+    set; callbacks of `call_later_many` run in the context in which the wheel was made. If a callback returns a
+    coroutine, the coroutine becomes a task. Closing the wheel cancels that task. The end of an `async with` block, and
+    `aclose`, also wait until the task has ended. If a loop overrides its `time` method, the driver uses that time. If a
+    callback raises an `Exception`, the loop's exception handler receives it; any other exception ends the run of the
+    loop. Loops may wake up to a millisecond early. Then no timer fires, and the driver waits for the rest of the time.
 
     Args:
         loop: The event loop; None for the running one.
@@ -146,7 +146,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return the minimum wait in seconds. The wait doubles while a coarse loop clock shows the same time.
+        Return the minimum wait in seconds, which doubles as long as a coarse loop clock shows the same time.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

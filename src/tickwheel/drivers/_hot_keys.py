@@ -2,8 +2,8 @@
 Hot keys: the most frequent keys of a stream, in a table of fixed size.
 
 The algorithm is Space-Saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k
-Elements in Data Streams", 2005). In a full table, a new key replaces the least frequent key and inherits its count. No
-count is therefore too low, and no key with more than 1/size of the stream is missed.
+Elements in Data Streams", 2005). If the table is full, a new key replaces the least frequent key, and its count starts
+at the old key's count. So a count is never too low, and every key with more than 1/size of the stream is in the table.
 """
 
 from __future__ import annotations

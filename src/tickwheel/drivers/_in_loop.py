@@ -64,7 +64,7 @@ class DriverInLoop(NonCopyable, ABC):
         """
         Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
 
-        If a coroutine of the driver calls this method, the wait leaves that coroutine out. If *is_shielded*, a
+        If a coroutine of the driver calls this method, the wait leaves that coroutine out. If *is_shielded* is True, a
         cancellation of the caller takes effect after the coroutines have ended.
         """
 

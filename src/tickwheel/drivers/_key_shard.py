@@ -15,9 +15,9 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring.
 
-    *lives* counts the key's pending timers, and its expired timers whose `on_expire` has not returned, which are in no
-    list. A key changes its wheel only if *lives* is 0. This object must not refer to the wheel, because the wheel's
-    thread refers to this object.
+    *lives* is the number of the key's pending timers, plus the number of its running `on_expire` calls. A key moves to
+    another wheel only while *lives* is 0. This object must not refer to the wheel strongly, because the wheel's thread
+    refers to this object.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -39,7 +39,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    The shards' callback for an expired key. It calls the user's callback, and then *end_life*, which is held weakly.
+    The `on_expire` of each shard: calls the user's callback, and then *end_life*, to which it holds a weak reference.
     """
 
     __slots__ = ("_end_life",)
@@ -75,7 +75,7 @@ def stable_hash(key: Hashable) -> int:
 
 def jump_hash(number: int, shards: int) -> int:
     """
-    Return the shard of a number, in O(log n). If a shard is added, numbers move only to the new shard.
+    Return the shard of *number*, in O(log *shards*). If a shard is added, numbers move only to the new shard.
 
     J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014.
     """

@@ -9,7 +9,7 @@ from tickwheel.typing import K, Seconds, V
 __all__ = ["HOT_KEYED_VERBS", "KeyedVerbs"]
 
 HOT_KEYED_VERBS: Final = ("move", "set")
-"""Methods that a wheel copies from its native keys, which saves a Python call."""
+"""Methods that each wheel takes directly from its `Keyed` object, which saves a Python call."""
 
 T = TypeVar("T")
 
@@ -27,13 +27,13 @@ class KeyedVerbs(Generic[K, V]):
         """
         Let *key* expire in *delay* seconds. The wheel then calls `on_expire(key, value)`.
 
-        A pending key is moved, and gets the new value and the new context.
+        If the key is already pending, it gets the new delay, the new value and the new context.
 
         Args:
             key: Any hashable object.
             value: The second argument of `on_expire`.
             delay: Seconds, or a timedelta; negative counts as 0, and `inf` as never.
-            context: The `contextvars.Context` of the call of `on_expire`; None as for `call_later`.
+            context: The `contextvars.Context` in which `on_expire` is called; None for the driver's.
 
         Raises:
             TypeError: If *key* is not hashable, *delay* is not a number, or the wheel has no `on_expire`.
@@ -67,7 +67,7 @@ class KeyedVerbs(Generic[K, V]):
 
     def get(self, key: K, default: Any = None) -> Any:
         """
-        Return the value of a pending *key*, or *default*.
+        Return the value of a pending *key*. If *key* is not pending, return *default*, which is None if not given.
         """
         return self._keyed.get(key, default)
 

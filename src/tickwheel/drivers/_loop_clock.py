@@ -9,12 +9,12 @@ from typing import Any
 __all__ = ["LoopClock", "is_system_time"]
 
 _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
-"""Packages whose loops read the system's monotonic clock."""
+"""Packages whose event loops use the system's monotonic clock."""
 
 
 class LoopClock:
     """
-    The clock of an event loop that has its own time: a test moves this time, or the loop skips idle time.
+    The clock of an event loop that has its own time. A test may move this time, or the loop may skip idle periods.
 
     *read_s* returns the loop's time in seconds. The wall-clock time starts at the system's time, and advances with the
     loop's time. Any thread may read the clock.

@@ -51,7 +51,7 @@ class MeasuredExecutor(NonCopyable):
 
     def submit(self, timer: DueTimer) -> None:
         """
-        Run a due timer in the calling thread. The engine calls this method as its `runner`; subclasses may queue.
+        Run a due timer in the calling thread; subclasses may queue it. The engine calls this method as its `runner`.
         """
         self.run(timer)
 

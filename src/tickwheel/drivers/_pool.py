@@ -198,9 +198,9 @@ class PoolExecutor(MeasuredExecutor):
 
     def after_fork(self) -> None:
         """
-        Start again in the child, without threads and without queued callbacks.
+        Start again in the child of a fork, without threads and without queued callbacks.
 
-        If a callback of this pool forked, the child keeps the worker that runs this callback until the callback ends.
+        If a callback of this pool forked, its worker continues in the child until that callback ends.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed

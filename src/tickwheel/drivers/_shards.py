@@ -1,12 +1,12 @@
 """
 Shards: several wheels, each with its own thread, behind the keyed methods of one wheel.
 
-A key belongs to one shard, chosen by a hash. The callbacks of a shard run one after the other, so expiries of one key
-keep their order, and a blocking callback delays only its own shard.
+A hash assigns each key to a shard. The callbacks of a shard run one after the other, so expiries of one key keep their
+order, and a blocking callback delays only its own shard.
 
-After a shard is added, or when a key becomes hot, a key may belong to another shard. The key changes its shard with its
-next `set` or `move`. If the key is expiring at that moment, it stays until its callback has returned, because a
-callback in the other shard's thread might overtake this one. So adding a shard copies nothing and blocks no thread.
+The assignment of a key changes when a shard is added, or when the key becomes hot. The key then moves with its next
+`set` or `move`. If its callback is running at that moment, the key stays where it is, because two callbacks of one key
+must not run in two threads. Adding a shard copies no keys and blocks no thread.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def get(self, key: K, default: Any = None) -> Any:
         """
-        Return the value of a pending *key*, or *default*.
+        Return the value of a pending *key*. If *key* is not pending, return *default*, which is None if not given.
         """
         found = self.find(key)
         return default if found is None else found[0]
@@ -231,10 +231,11 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the numbers of `shards` and `pending` keys, the `hot` keys, and each shard's statistics in `by_shard`.
+        Return the statistics of the wheel.
 
-        Also return `keys`, the number of keys that are pending or whose callbacks run, and `wheels`, the number of
-        wheels: one for each shard and each hot key.
+        `shards`, `pending` and `keys` are the numbers of shards, of pending keys, and of keys that are pending or whose
+        callbacks run. `wheels` is the number of wheels: one for each shard and each hot key. `hot` has the hot keys,
+        and `by_shard` the statistics of each shard.
         """
         with self._lock:
             return {
@@ -285,7 +286,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move a pending *key* to *home*, unless its `on_expire` runs or begins. Return True if *key* was pending.
+        Give *key* a new delay, and move it to *home* unless its `on_expire` runs. Return True if *key* was pending.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:

@@ -115,8 +115,8 @@ class Ticks:
     """
     The result of `TimerWheel.every`: an asynchronous iterator over the times of a series.
 
-    The iterator ends with the wheel. A time is in seconds of the wheel's clock. No timer is pending during the loop's
-    body, so the loop may be abandoned.
+    A time is in seconds of the wheel's clock. The iterator ends when the wheel is drained or closed. A timer is pending
+    only while the iterator is awaited, so the loop may be left at any time.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:

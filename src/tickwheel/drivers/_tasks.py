@@ -31,7 +31,7 @@ class TaskExecutor(MeasuredExecutor):
 
     Args:
         loop: The event loop; None for the running one.
-        slow_s: Callbacks that block the loop for longer than this in one call are reported; None for no report.
+        slow_s: Seconds. A callback that blocks the loop for longer is reported; None for no report.
         on_slow: Called with each report; None for a warning in the logger `tickwheel`.
 
     Raises:
@@ -102,9 +102,9 @@ class TaskSet:
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Wait at most *timeout* seconds for all tasks except those that wait here. Return True if they have ended.
+        Wait at most *timeout* seconds for all tasks but those that call this method. Return True if they have ended.
 
-        A cancellation of the caller is raised at once, or, if *is_shielded*, after the tasks have ended.
+        If *is_shielded* is True, a cancellation of the caller is raised after the tasks have ended; otherwise, at once.
         """
         current, cancellation = self._current(), None
         until = None if timeout is None else self._loop.time() + timeout

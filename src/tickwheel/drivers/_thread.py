@@ -19,16 +19,16 @@ __all__ = ["ThreadDriver"]
 
 TURN_MAX: Final = 1024
 """
-Maximum number of callbacks, and of other steps, in one turn.
+Limit of one call of `fire_due`: the number of callbacks, and of steps in the search for due timers.
 
-The next turn follows immediately. The limit keeps many due timers from holding the interpreter for long.
+The next call follows immediately. The limit keeps many due timers from holding the interpreter for long.
 """
 
 PAUSE_S: Final = 0.1
 """Pause in seconds after an error of the clock or the wheel, so that a permanent error costs little."""
 
 GRACE_S: Final = 1.0
-"""Seconds that the exit of the interpreter waits for running callbacks before it cuts them off."""
+"""Seconds for which the exit of the interpreter waits for running callbacks."""
 
 _is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
@@ -38,12 +38,11 @@ class ThreadDriver(NonCopyable):
     """
     Fires in one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
-    The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. If a bound
-    method of such a wheel sets another timer, a new thread starts. Callbacks run one after the other, in that thread.
-    If a callback raises an exception that is not an `Exception`, such as KeyboardInterrupt or SystemExit, that
-    exception goes to `threading.excepthook`, and the driver continues. So a callback that calls `sys.exit()` ends only
-    itself. Errors of a clock or a wheel design also go to `threading.excepthook`, and the driver tries again after 0.1
-    seconds.
+    Callbacks run in that thread, one after the other. The thread ends when the driver is stopped. It also ends when the
+    wheel is unreferenced and no timer is pending; a bound method that later sets a timer starts a new thread. If a
+    callback raises an exception that is not an `Exception`, such as KeyboardInterrupt or SystemExit,
+    `threading.excepthook` receives it, and the driver continues. A callback that calls `sys.exit()` ends only itself.
+    Errors of a clock or a wheel also go to `threading.excepthook`, and the driver tries again after 0.1 seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
     wheel is closed in the child, because the only thread there is the one that runs the callback.
@@ -116,7 +115,7 @@ class ThreadDriver(NonCopyable):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return `wakeups`, and `notices`: the number of wake-ups for an earlier deadline or for a stop.
+        Return `wakeups`, and `notices`: the number of wake-ups by other threads, for an earlier deadline or for a stop.
         """
         return {"wakeups": self._wakeups, "notices": self._notices}
 

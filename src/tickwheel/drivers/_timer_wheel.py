@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimerWheel", "hand_out"]
 _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakValueDictionary()
-"""The engine of each wheel of a design in Python, keyed by the id of the wheel. The engine holds the wheel."""
+"""The engines of wheels written in Python, by the id of the wheel. An engine holds its wheel, so no id is reused."""
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
@@ -160,7 +160,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         executor: Executor | None = None,
     ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel that fires in the running trio. The arguments are those of `asyncio`.
+        Return a wheel that fires in the current trio run. The arguments are those of `asyncio`, without *loop*.
 
         Raises:
             RuntimeError: Outside of a trio run.
@@ -191,7 +191,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return a wheel for the running back end of anyio: `trio()` in a task of trio, `asyncio()` in a task of asyncio.
 
-        The arguments are those of `asyncio`.
+        The arguments are those of `trio`.
 
         Raises:
             RuntimeError: If neither trio nor an asyncio loop is running.
@@ -248,7 +248,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return at most *limit* pending timers (None: all), sorted by deadline. The call costs O(n), whatever *limit* is.
 
-        An item has callback, arguments and handle, or key and value.
+        An item has a callback with its arguments and the timer's handle, or, for a keyed timer, key and value.
         """
         # The timer of a series by the wall clock is due when it next reads that clock, which may be long before the
         # series fires. So as many timers as there are such series may come before the timers that `listed` returns.
@@ -261,7 +261,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return the next time at which a timer is due, in seconds of `time()`, or None.
 
-        A series on the wall clock counts as due each time it must read that clock, even if no call follows.
+        A series that follows the wall clock reads that clock at least once a minute, and counts as due for each
+        reading.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)
@@ -319,10 +320,10 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Wait until no callback of the closed wheel is running, at most *timeout* seconds. Return True if none is.
 
-        The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count.
-        Inside a callback, and on an event loop, `join` returns immediately. Inside a callback in a pool, `join` waits.
-        Pass a *timeout* in that case, because the driver may itself be waiting for room in the pool. In a coroutine,
-        use `await aclose()`.
+        The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count. On an
+        event loop, and inside a callback in the driver's thread, `join` returns immediately. A callback that runs in a
+        pool should pass a *timeout*: `join` waits for the driver, and the driver may be waiting for room in that pool.
+        In a coroutine, use `await aclose()`.
         """
         return self._driver.join(to_timeout(timeout))
 

@@ -22,13 +22,14 @@ T = TypeVar("T")
 
 class TrioDriver(DriverInLoop):
     """
-    Fires in a system task of the running trio, which ends with the main task.
+    Fires in a system task of the running trio. The task ends with the main task.
 
     Timers may be set from any thread. Callbacks run in trio's thread, in a copy of the context in which they were set;
-    callbacks of `call_later_many` run in the wheel's context. A coroutine that a callback returns runs in its own
-    system task. Closing the wheel cancels that task; the end of an `async with` block, and `aclose`, also wait for the
-    task's end. The clock is the run's clock, such as a `MockClock`. An `Exception` of a callback goes to the wheel's
-    `on_error`, by default the logger `tickwheel`; any other exception ends the run, as for any system task.
+    callbacks of `call_later_many` run in the context in which the wheel was made. If a callback returns a coroutine,
+    the coroutine runs in its own system task. Closing the wheel cancels that task. The end of an `async with` block,
+    and `aclose`, also wait until the task has ended. The clock is the clock of the trio run, such as a `MockClock`. If
+    a callback raises an `Exception`, the wheel's `on_error` receives it (by default, the logger `tickwheel`); any other
+    exception ends the trio run.
 
     Raises:
         RuntimeError: Outside of a trio run.

@@ -24,7 +24,7 @@ __all__ = ["HOT_VERBS", "TimerVerbs"]
 Ts = TypeVarTuple("Ts")
 
 HOT_VERBS: Final = ("call_at", "call_later", "call_later_many", "cancel_many", "move_many")
-"""Methods that a wheel copies from its engine, which saves a Python call."""
+"""Methods that each wheel takes directly from its engine, which saves a Python call."""
 
 
 class TimerVerbs:
@@ -275,7 +275,7 @@ class TimerVerbs:
 
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.
-            callback: Called with an `array("q")` of the ids of timers that expired in succession.
+            callback: Called with an `array("q")` of ids. Timers that expire together may share one call.
             slack: Maximum additional delay of each timer in seconds, so that several expire together.
 
         Raises:
@@ -306,7 +306,7 @@ class TimerVerbs:
         Raises:
             ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending. The
-                timers before it were moved.
+            TooManyTimersError: If moving a timer that is firing would make more than `max_pending` timers pending.
+                Timers that precede it in *timers* were moved.
         """
         return self._engine.move_many(timers, delays)

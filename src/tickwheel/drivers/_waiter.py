@@ -37,10 +37,10 @@ class Waiter(Protocol):
 
 class ClockWaiter:
     """
-    Waits on any clock, which the caller must read again afterwards.
+    Waits for a deadline on any clock. It may return early, so the caller must read the clock again.
 
-    It waits in real time. As long as a coarse clock shows an unchanged time, each pause is twice as long as the last.
-    So a tick costs few wake-ups, and no wait is longer than twice the tick.
+    The wait is measured in real time. While a coarse clock shows the same time, each pause is twice as long as the
+    last, up to 16 ms. This keeps the number of wake-ups small.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -25,7 +25,7 @@ class SteppedClock(Clock, Protocol):
 
     def detach(self, attached: Engine) -> None:
         """
-        Stop firing *attached*.
+        Stop firing *attached* when the time moves.
         """
 
 
@@ -64,7 +64,7 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """
-        Fire the pending timers of an unreferenced wheel, then release everything, including timers that never fire.
+        Fire the pending timers of an unreferenced wheel, then release all timers, including timers that never fire.
         """
 
     def join(self, timeout: float | None = None) -> bool:

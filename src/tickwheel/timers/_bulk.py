@@ -1,5 +1,5 @@
 """
-Timers in bulk for `WheelEngine`: plain loops over timers with integer ids.
+Timers without handles, for `WheelEngine`: `call_later_many` sets them and returns their integer ids.
 """
 
 from __future__ import annotations

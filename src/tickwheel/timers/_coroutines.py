@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 __all__ = ["check_callback", "check_context", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
 
 CO_COROUTINE: Final = 0x80
-"""Flag of a code object that was written with `async def`, as in `inspect`."""
+"""The flag that marks the code object of an `async def` function, as in `inspect`."""
 
 
 def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:

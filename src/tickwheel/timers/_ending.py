@@ -20,10 +20,11 @@ Reason: TypeAlias = tuple[type[TickwheelError], Any]
 
 class Ending:
     """
-    The end of one context. All methods may be called from any thread, and no callback runs under the lock.
+    Records that one context has ended, and calls the registered callbacks.
 
-    A context holds its ancestors strongly. One dict, shared by related contexts, holds descendants and callbacks until
-    they are called or unregistered.
+    All methods may be called from any thread, and no callback runs under the lock. A context holds its ancestors
+    strongly. Related contexts share one dict, which holds descendants and callbacks until they are called or
+    unregistered.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class Ending:
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason when the context ends, or now if it has ended. Return a function to undo this.
+        Call *call* with the reason when the context ends, or now if it has ended. Return a function that undoes this.
         """
         name = object()
         with self._lock:
@@ -64,10 +65,10 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End for *reason*, and run all callbacks in order of registration. Return False if the context had already ended.
+        End the context for *reason*, and run its callbacks in order of registration. Return False if it had ended.
 
         Descendants end in a loop, not by recursion, because a chain of contexts may have any length. An `Exception` of
-        a callback is logged; the first other exception is raised after all callbacks have run.
+        a callback is logged. Of other exceptions, the first is raised after all callbacks have run.
         """
         if self.reason is not None:
             return False
@@ -102,7 +103,7 @@ class Ending:
 
 def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
     """
-    End the contexts on the stack *ways* and their descendants. If interrupted, a second call continues.
+    End the contexts on the stack *ways*, and their descendants. After an interruption, call it again to continue.
     """
     while ways:
         ending = ways[-1]
@@ -129,10 +130,10 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
 
 class BoundCallback(TimerProxy):
     """
-    The callback of a timer that a context cancels.
+    The callback of a timer that is cancelled when its context ends.
 
-    Only the engine holds this object, and drops it when the timer ends for any reason. The finalizer then unregisters
-    the object from the context, so an ended or refused timer needs no further code.
+    Only the engine holds this object, and releases it when the timer has fired, was cancelled or was refused. The
+    finalizer of this object then unregisters it from the context.
     """
 
     _forget: Callable[[], object] = bool

@@ -1,12 +1,12 @@
 """
 The set of pending timers, and the wheel that contains them.
 
-During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter: at any call, a
-finalizer or a signal handler may run, and may set, move or cancel timers. Therefore:
+A step is one call of the wheel. During a step, other threads wait for the engine's lock, but the same thread may
+re-enter: a finalizer or a signal handler may run at any time, and set, move or cancel timers. Therefore:
 
-* The state of a timer (`live`, its `deadline`) is checked and changed without a call in between.
-* The wheel is updated from that state, one step at a time. A re-entrant call puts its timer into `_late`, and the
-  thread that is in the step files the timer afterwards.
+* The state of a timer (`live`, its `deadline`) is checked and changed without a function call in between.
+* The wheel is updated from that state, one step at a time. A re-entrant call only puts its timer into `_late`. The
+  interrupted call files this timer after its step.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Filing:
     """
     The pending timers of one engine. The engine holds its lock for every call.
 
-    *live* has the pending timers in order of arrival. *wheel* has an entry for each of them that is not in the batch
-    being fired. *is_in_step* is True while a call of the wheel is running; the wheel must then not be called again.
+    *live* has the pending timers in order of arrival. *wheel* has an entry for each of these timers, except timers that
+    were taken from the wheel to be fired now. *is_in_step* is True during a call of the wheel. Then the wheel must not
+    be called again.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -50,7 +51,7 @@ class Filing:
 
     def renew(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Set the deadline of *timer*, and make it the last with this deadline. Return False if *timer* was not pending.
+        Set the deadline of *timer*, and put it after all timers with this deadline. Return False if it was not pending.
         """
         try:
             del self.live[timer]
@@ -64,8 +65,8 @@ class Filing:
         """
         Update the wheel for *timer*, now or at the end of the current step.
 
-        Within a step, a deadline that may be too far ahead raises a ReentrantError, because the wheel could refuse the
-        timer only after the step.
+        A wheel of limited span may refuse a deadline, but cannot be asked during a step. A set or move then raises a
+        ReentrantError.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -97,7 +98,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Remove and return the next timer of the batch, or None if the wheel may have an earlier one.
+        Remove and return the batch's next timer; None if the batch is empty or the wheel may have an earlier timer.
         """
         batch = self._batch
         while batch and batch[0].deadline <= self._reach:

@@ -9,10 +9,11 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A wrapper that calls *then* when its coroutine ends, even if the coroutine is closed before its first step.
+    Wraps a coroutine, and calls *then* when the coroutine ends, even if it is closed before its first step.
 
-    *then* is called at the latest when the coroutine is dropped: once, or again if an exception interrupts it. This is
-    a class, because a `finally` in an `async def` would not run if the coroutine never started.
+    If the coroutine never ends, *then* is called when this object is deleted. *then* is called once; if it is
+    interrupted by an exception, it is called again. This is a class, because a `finally` in an `async def` would not
+    run if the coroutine never started.
     """
 
     _then: Callable[[], object] | None = None

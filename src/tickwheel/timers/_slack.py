@@ -7,7 +7,7 @@ __all__ = ["loosened", "roundest"]
 
 def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Return a rounder deadline than *deadline*, at most *slack_ns* later and not after *latest*.
+    Move *deadline* to a rounder time, at most *slack_ns* later and not after *latest*, so that timers share wake-ups.
     """
     last = min(deadline + slack_ns, latest)
     return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)

@@ -84,7 +84,7 @@ class Context(NonCopyable):
         self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
-        Return a child context, which inherits each value that is None here.
+        Return a child context. The child inherits the value of each argument that is None.
         """
         return Context(
             self,
@@ -97,7 +97,7 @@ class Context(NonCopyable):
         """
         Return the deadline in seconds of the wheel's clock, or None without a deadline.
 
-        The wheel is `timers()`. It may differ from the parent's wheel.
+        `timers()` returns this wheel, which may differ from the parent's wheel.
         """
         return self._deadline
 
@@ -169,11 +169,10 @@ class Context(NonCopyable):
 
     def on_end(self, callback: Callable[[], object]) -> Callable[[], object]:
         """
-        Call *callback* once at the end of the context, in the thread that ends it.
+        Call *callback* once, in the thread that ends the context, or now if the context has already ended.
 
-        If the context has already ended, *callback* is called now. An `Exception` that it raises is logged. Any other
-        exception, such as SystemExit, is raised in the same thread after all contexts and callbacks of this end are
-        done.
+        If *callback* raises an `Exception`, the exception is logged. Any other exception, such as SystemExit, is raised
+        in that thread after all other callbacks have run and all descendants have ended.
 
         Returns:
             A function that unregisters the callback. It has no effect once the context has ended.

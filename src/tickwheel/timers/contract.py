@@ -74,7 +74,7 @@ class Timer(Protocol):
         deadlines, it counts as set now.
 
         Args:
-            when: Seconds of the wheel's clock. A past time fires at the next drain.
+            when: Seconds of the wheel's clock. A past time fires in the next turn.
 
         Returns:
             True if the timer is now going to fire at *when*; False if it had fired or been cancelled.
@@ -100,8 +100,8 @@ class DueTimer(Timer, Protocol):
         Call the callback in this thread, holding no lock, and return its result.
 
         If the callback raises an `Exception`, the engine's `on_error` receives it, and the result is None. Any other
-        exception propagates. The method does nothing if the timer was already run, or was rescheduled and so fires
-        separately.
+        exception propagates. The method does nothing if the timer was already run, or was rescheduled before this call;
+        it then fires at its new deadline.
         """
 
 
@@ -126,11 +126,11 @@ class Engine(Protocol):
 
     on_earlier: Callable[[], object] | None
     """
-    Called if a timer is set or moved to a deadline before the armed one, in the same thread, without a lock.
+    Called when a timer is set or moved to a deadline before the time that `arm` returned.
 
-    One arming leads to one call at most, because the engine first marks itself as unarmed. A thousand earlier timers
-    thus wake the driver once. If `on_earlier` raises, the exception propagates from the call that set or moved the
-    timer. The timer is still set, and the next such call calls `on_earlier` again.
+    The call comes from the thread that sets or moves the timer, without a lock. After `arm`, there is one call at most,
+    so a thousand earlier timers wake the driver once. If `on_earlier` raises, the timer is still set, the exception
+    propagates from the call that set or moved it, and the next such call calls `on_earlier` again.
     """
     on_error: ErrorHandler | None
     """
@@ -142,18 +142,18 @@ class Engine(Protocol):
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """
-    Receives every coroutine that a callback returns, and the timer (for timers in bulk, the callback).
+    Receives every coroutine that a callback returns, and the callback's timer.
 
-    The function is called in the callback's context. None means that coroutines are not awaited. Then a coroutine
-    function is refused when its timer is set. If another callback returns a coroutine, the coroutine is closed, and
-    `on_error` receives a TypeError.
+    For timers of `call_later_many`, the second argument is the callback. `on_coroutine` is called in the callback's
+    context. None means that coroutines are not awaited. Then a coroutine function is refused when its timer is set. If
+    another callback returns a coroutine, the coroutine is closed, and `on_error` receives a TypeError.
     """
     captures_context: bool
     """
-    True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
+    True if each timer's callback runs in a copy of the `contextvars.Context` that was current when the timer was set.
 
-    While a call runs in that copy, or in a context given by `context=`, any other call runs in a further copy. If
-    False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always run in that context.
+    If that copy, or a context given by `context=`, is still in use by another call, the callback runs in a further
+    copy. If False, callbacks run in the context of the firing thread, as callbacks of `call_later_many` always do.
     """
     runner: Callable[[Any], object] | None
     """
@@ -176,7 +176,7 @@ class Engine(Protocol):
         """
         Call *callback* with *args* when the clock has reached *when* seconds.
 
-        A past time is due at the next drain, never inside this call.
+        A past time is due at the next `fire_due`, never inside this call.
 
         Args:
             when: Seconds of the clock, or a timedelta; the same holds for every delay and instant below.
@@ -213,9 +213,7 @@ class Engine(Protocol):
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
-        Set a timer for each of *delays*, and return their ids.
-
-        Timers with equal deadlines share one call of *callback*.
+        Set a timer for each of *delays*, and return their ids. Timers that expire together may share a call.
 
         The arguments and the errors are those of `TimerVerbs.call_later_many`.
         """
@@ -237,15 +235,15 @@ class Engine(Protocol):
 
     def arm(self) -> int | None:
         """
-        Arm `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds (None: no call is needed).
+        Prepare one call of `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds.
 
-        From then on, `on_earlier` is called once when a timer gets an earlier deadline. If a timer is due, the result
-        is a time in the past.
+        None means that no call of `fire_due` is needed. From then on, `on_earlier` is called once when a timer gets an
+        earlier deadline. If a timer is due, the result is a time in the past.
         """
 
     def disarm(self) -> None:
         """
-        Make the next call that sets or moves a timer call `on_earlier`, because the driver has lost its wait.
+        Call `on_earlier` at the next set or move of a timer, for any deadline. For a driver whose wait was lost.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
@@ -253,9 +251,9 @@ class Engine(Protocol):
         Call the callbacks of all timers that are due by the clock, and return their number. The clock is read once.
 
         After *limit* calls, all further timers stay due, in order. The limit also bounds the search for due timers, so
-        timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Without a
-        limit, no timer that was due is left. Timers that a callback sets are not called in this turn, whatever their
-        deadline. An exception that is not an `Exception` propagates from a callback, and all timers after it stay due.
+        timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Timers that a
+        callback sets are not called in this turn, whatever their deadline. If a callback raises an exception that is
+        not an `Exception`, the exception propagates, and all later timers stay due.
 
         Raises:
             ReentrantError: If this thread is inside a callback of the same engine.
@@ -263,12 +261,12 @@ class Engine(Protocol):
 
     def pending(self, limit: int | None = None) -> list[Pending]:
         """
-        Return at most *limit* pending timers, sorted by deadline, then by arrival. O(n), mostly without the lock.
+        Return at most *limit* pending timers, sorted by deadline, then by arrival. Costs O(n), mostly without the lock.
         """
 
     def drain(self) -> list[Pending]:
         """
-        Cancel all pending timers, with the uncalled timers of the running batch, and return them, sorted by deadline.
+        Cancel all pending timers, including due timers that were not called yet. Return them, sorted by deadline.
         """
 
     def close(self) -> list[Pending]:

@@ -29,7 +29,7 @@ __all__ = ["WheelEngine", "log_error"]
 Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
-"""Value of the armed deadline until `arm` is called. No deadline is earlier, so no new timer wakes the driver."""
+"""The value of `_armed` before `arm` is called. No deadline is below it, so no new timer wakes the driver."""
 
 
 class WheelEngine(BulkVerbs):
@@ -146,7 +146,7 @@ class WheelEngine(BulkVerbs):
 
     def _admit(self, timer: WheelTimer, count: int = 1) -> None:
         """
-        Make *timer*, the first of *count* timers, pending. After an error, nothing has changed.
+        Make *timer* pending if there is room for *count* timers. After an error, nothing has changed.
         """
         if self._max_pending is not None and len(self) + count > self._max_pending:
             raise TooManyTimersError(self._max_pending)
@@ -159,9 +159,10 @@ class WheelEngine(BulkVerbs):
 
     def _withdraw_if_closed(self, timers: Iterable[WheelTimer]) -> int:
         """
-        Remove *timers* that were filed after a tracer or signal handler closed the wheel during this call.
+        Remove those of *timers* that are pending although the wheel was closed. Return their number.
 
-        Return the number of removed timers, which `close` has not returned.
+        A tracer or signal handler may close the wheel in the middle of a set or move; `close` has not returned these
+        timers.
         """
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:

@@ -22,11 +22,11 @@ _ABSENT: Final = object()
 
 def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException | None = None) -> _E:
     """
-    Return an error equal to *error* that has its own *traceback*.
+    Return a copy of *error* that has its own *traceback*.
 
-    The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. If the
-    copy turns out to differ from *error*, the result is *error* itself, with *traceback*. *outer* is the error that was
-    being handled before. The copy's chain of causes and contexts ends before *outer*.
+    The copy has the same type, arguments and attributes. `__init__` and `__new__` of the type are not called. If no
+    equal copy can be made, the result is *error* itself, with *traceback*. *outer* is the error that the caller was
+    already handling when *error* was raised. The copy's chain of causes and contexts stops before *outer*.
     """
     twin = _twin(error)
     if twin is None:
@@ -87,7 +87,7 @@ def _state(error: BaseException) -> list[Any]:
 
 def _trace(value: Any) -> Any:
     """
-    Return a key that is equal for the same object, for equal numbers and texts, and for tuples of the same objects.
+    Return a key for comparisons: the value of a number or text, the identities of a tuple's items, or an identity.
     """
     if type(value) in {int, str}:
         return value

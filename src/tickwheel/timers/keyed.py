@@ -4,8 +4,9 @@ Internal: timers by key. Each key has at most one timer, with a value. One funct
 Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `__hash__` and `__eq__` may raise or
 re-enter, but must not wait for another thread that uses the same wheel.
 
-On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So
-code that holds the lock must not read a pending entry twice, and must end the entry's timer as its first step.
+On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So an
+entry may change while another thread holds the lock. Code under the lock reads a pending entry once, and ends its timer
+before any other step.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ class Keyed(Keys, NonCopyable):
     """
     The keyed timers of an engine. All methods may be called from any thread.
 
-    If a firing competes with a cancel, set or move of its entry, the first to take the lock wins. A firing does nothing
-    if its timer was moved, so no key expires at its old time after a move that returned True. *on_expire* is called
-    with key and value, without a lock.
+    If a firing competes with a cancel, set or move of the same key, the first to take the lock wins. After a move that
+    returned True, the key does not expire at its old time. *on_expire* is called with key and value, without a lock.
     """
 
     def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
@@ -161,7 +161,7 @@ class Keyed(Keys, NonCopyable):
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
-        Drain or close the engine by calling *end*, and return the pending timers as the user set them.
+        Drain or close the engine by calling *end*. Return the pending timers with the callbacks and values of the user.
 
         If a context's callback raises a `BaseException` that is not an `Exception`, that exception is raised after all
         timers have ended.
@@ -183,7 +183,7 @@ class Keyed(Keys, NonCopyable):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Remove the entries whose timers are in *pending*. Return all entries; the caller drops them without the lock.
+        Forget the keys whose timers are in *pending*. Return all entries, which the caller drops without the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -223,7 +223,7 @@ class Keyed(Keys, NonCopyable):
 
     def go_on(self, entry: _Entry) -> None:
         """
-        Make *entry* due again if a signal handler raised before the end of *entry* took effect.
+        Make the timer of *entry* due again if a signal handler raised before *entry* was ended.
         """
         with self._lock:
             if entry.is_live and not entry.timer.pending():
@@ -248,9 +248,10 @@ class Keyed(Keys, NonCopyable):
 
 class _TimerInContext:
     """
-    The timer of a key that was set with a context. The next `set` of the key must end this timer.
+    Wraps the timer of a key that was set with a context, so that the native code does not recognise the timer.
 
-    If the native code recognised this type, it would move the timer and keep the old context.
+    The native code would move the timer and keep the old context. The next `set` of the key must end this timer
+    instead.
     """
 
     __slots__ = ("_timer",)

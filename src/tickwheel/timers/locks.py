@@ -20,17 +20,17 @@ __all__ = ["INNER", "MIDDLE", "OUTER", "OUTERMOST", "Lock", "new_lock"]
 Lock: TypeAlias = "threading.RLock"
 
 OUTERMOST: Final = 0
-"""Rank of code that calls several wheels while it holds its own lock."""
+"""Rank of a lock whose holder may call several wheels."""
 OUTER: Final = 1
-"""Rank of code that calls an engine while it holds its own lock."""
+"""Rank of a lock whose holder may call an engine."""
 MIDDLE: Final = 2
-"""Rank of a driver, which is woken under the locks above."""
+"""Rank of a driver's lock. The driver may be woken by holders of the locks above."""
 INNER: Final = 3
-"""Rank of an engine, which calls no other code under its lock."""
+"""Rank of an engine's lock. Its holder calls no code that takes another lock."""
 
 _locks: Final[tuple[set[weakref.ref[Lock]], ...]] = tuple(set() for _ in range(4))
 _forking: Final = RLock()
-"""Held by the forking thread, because two forking threads would take the locks of one rank in different orders."""
+"""Held by a forking thread. Two forking threads at once would take the locks of one rank in different orders."""
 _held: list[Lock] = []
 
 

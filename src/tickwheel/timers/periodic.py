@@ -247,7 +247,7 @@ class Periodic(TimerProxy):
             ValueError: If *interval* is out of its range, or NaN.
             SpanExceededError: If *interval* is longer than the wheel can hold. If the series is paused, `resume` raises
                 this error instead; if it is firing, the series ends with this error.
-            TooManyTimersError: If the firing waits for a worker, and `max_pending` other timers are pending.
+            TooManyTimersError: If the due firing still waits for a worker, and `max_pending` other timers are pending.
         """
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))
@@ -289,9 +289,6 @@ class Periodic(TimerProxy):
         return self._phase.next_at() if self.pending() else None
 
     def __call__(self) -> object:
-        """
-        Fire. The next firing is set once the callback has returned, or once the coroutine that it returned has ended.
-        """
         # Only a series that follows the wall clock reads a clock before it fires.
         now = None if isinstance(self._phase, Phase) else self._read()
         with self._lock:
@@ -350,7 +347,7 @@ class Periodic(TimerProxy):
 
     def _is_lost(self) -> bool:
         """
-        Return True if the wheel was emptied without a call of `ended`, as in the child of a fork.
+        Return True if the series was cancelled without a call of `ended`, as in the child of a fork.
         """
         with self._lock:
             return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
@@ -361,7 +358,7 @@ class Periodic(TimerProxy):
 
     def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        Choose the next time if *firing* is still running. Then set the next firing, unless it is set.
+        Set the next firing, unless it is already set. If *firing* is still running, first choose the next time.
         """
         now = now or self._read()
         try:

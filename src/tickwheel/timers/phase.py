@@ -3,9 +3,9 @@ Internal: the times of a series at an interval, in fixed phase.
 
 The time of firing n is first + n * interval, where the interval is rounded to whole nanoseconds, like a delay. Errors
 therefore do not add up: call_every(0.1) fires at the times of call_later(n * 0.1). The user chooses the policy for
-missed firings, as in tokio's `MissedTickBehavior`:
+missed firings, as in tokio's `MissedTickBehavior`. Here the callback that starts at time 1 runs until 3.5:
 
-    time       0    1    2    3    4    5        the callback of 1 takes until 3.5
+    policy     0    1    2    3    4    5        after the long callback, the series
     skip       x    x-----------)  x    x        continues with the next time in phase
     burst      x    x-----------)xxx    x        fires once for each missed time, immediately
     delay      x    x-----------)    x    x      continues an interval later, in a new phase
@@ -71,7 +71,7 @@ class Phase:
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing. The firing's jitter is cut so that the time is within *span_ns* of now.
+        Return the time of the next firing. If necessary, its jitter is shortened so that it is within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
@@ -86,7 +86,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return the number of firings left out after the next one, and the state of the firing that follows them.
+        Return the number of firings to leave out after the next one, and the state for the firing after them.
         """
         time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state

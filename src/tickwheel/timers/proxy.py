@@ -1,5 +1,5 @@
 """
-Internal: callbacks that wrap a callback of the user's.
+Internal: callbacks that wrap a user's callback.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TimerProxy(ABC, NonCopyable):
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the user's deadline and remaining time, which may differ from the times in *pending*, the engine's timer.
+        Return the user's deadline and remaining time. They may differ from those of the engine's timer, *pending*.
         """
         return pending.deadline, pending.remaining
 
@@ -51,10 +51,10 @@ class TimerProxy(ABC, NonCopyable):
 
     def failed(self) -> None:
         """
-        Complete the work after a call of this object, or of `refused`, has raised.
+        Called after a call of this object, or of `refused`, has raised. Complete the steps that are not done.
 
-        A signal handler may have raised at any line, so steps that are done must not be repeated. The timer can still
-        be rescheduled.
+        The exception may come from a signal handler, at any line, so steps that are done must not be repeated. The
+        timer can still be rescheduled.
         """
 
     def refused(self) -> None:

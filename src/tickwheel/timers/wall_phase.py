@@ -4,11 +4,12 @@ Internal: the times of a series that follows the wall clock.
 The wheel counts monotonic time, but the wall clock may be set at any moment. So a series reads the wall clock at least
 once a minute, and computes its deadline again. It fires when the wall clock shows the instant, never before:
 
-    set forward past the instant    fires at the next reading, or is left out, according to the misfire rule
-    set back                        the next firing is the next match from the corrected time on, even if that time
-                                    was shown before
-    set, and set back, between      is not noticed
-    two readings
+    if the clock is set             the series
+    forward past the instant        fires at the next reading, or leaves this firing out, as the misfire rule says
+    back                            continues with the next match after the new time, even if the clock has already
+                                    shown that match
+    forward and back between two    does not notice it
+    readings
 
 All series of a machine read the clock at the whole minutes of the monotonic clock, so they share wake-ups.
 """
@@ -42,12 +43,12 @@ State: TypeAlias = tuple[int, int | None, int]
 _LOOK_NS: Final = 60_000_000_000
 """Maximum time between two readings of the wall clock."""
 _STEP_NS: Final = 250_000_000
-"""Minimum step back that counts as a change of the clock, not as drift. Jobs have the same limit."""
+"""Minimum step back that counts as a change of the clock. Smaller steps count as drift."""
 _LEAST_NS: Final = 100_000
-"""Minimum time between two readings, if the wall clock stops just before an instant."""
+"""Minimum time between two readings. It limits the readings if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""The first instant that can be shown in every zone. An earlier instant is due at once."""
+"""The first instant that every zone can represent as a datetime. An earlier instant is due at once."""
 _COUNTED_MAX: Final = 100
 """Maximum number of firings counted in one gap, because a cron line of seconds has 31 million firings a year."""
 
@@ -61,7 +62,7 @@ class WallPhase:
     """
 
     missed: Final[Missed] = "skip"
-    """Policy for missed firings if the series later gets an interval."""
+    """Policy for missed firings after `set_interval` has replaced this phase."""
 
     def __init__(
         self, rule: Rule, zone: tzinfo, after: int, misfire: Misfire = Misfire.ONCE, jitter: Seconds = 0.0
@@ -85,7 +86,7 @@ class WallPhase:
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Return the number of firings that the wall clock has passed or skipped, and the new state.
+        Adapt the state to the wall clock. Return the number of missed firings to leave out, and the new state.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -124,9 +125,9 @@ class WallPhase:
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Return the number of firings after the due firing and up to *wall*, and the state of the first after *wall*.
+        Leave out the firings up to *wall*. Return their number, without the due firing, and the state of the next.
 
-        *wall* excludes the jitter of the due firing, so jitter does not make a firing late.
+        The jitter of the due firing is subtracted from *wall*, so that jitter does not make a firing late.
         """
         _, reached, due = state
         assert reached is not None
@@ -139,7 +140,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing later than *after*. If no firing follows, the firing at *due* is the last.
+        Return the state of the first firing later than *after*. If none follows, the state is over, and keeps *due*.
         """
         instant = self._rule(after)
         if instant is not None:

@@ -1,13 +1,13 @@
 """
 Timing-wheel designs behind one protocol.
 
-| design              | structure                                           | seen in                       |
+| design              | structure                                           | also used by                  |
 |---------------------|-----------------------------------------------------|-------------------------------|
 | `NativeWheel`       | hierarchical, in Rust, exact deadlines; the default |                               |
 | `HeapWheel`         | a binary heap with positions, exact deadlines       | asyncio, Go, `DelayQueue`     |
 | `SingleWheel`       | one ring; refuses delays past its span              | idle timeouts of servers      |
-| `RoundsWheel`       | one ring, gone around as often as a delay needs     | Netty, go-zero                |
-| `HierarchicalWheel` | wheels over wheels, made on demand                  | Kafka, RussellLuo/timingwheel |
+| `RoundsWheel`       | one ring; a long delay waits several turns          | Netty, go-zero                |
+| `HierarchicalWheel` | rings of growing size, made on demand               | Kafka, RussellLuo/timingwheel |
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
 | `CalendarWheel`     | one ring that adapts its slots to the timers        | discrete-event simulators     |
 

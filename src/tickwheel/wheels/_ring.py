@@ -57,7 +57,7 @@ class Ring:
 
     def occupied_after(self, index: int) -> Iterator[int]:
         """
-        Yield the distance from *index* to each occupied slot, in order around the ring; *index* itself comes last.
+        Yield the distance from *index* to each occupied slot, around the ring. The slot at *index* itself comes last.
         """
         ahead = self._occupied >> index + 1
         behind = self._occupied & (1 << index + 1) - 1

@@ -12,12 +12,12 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | operation         | cost            | why                                                                     |
 |-------------------|-----------------|-------------------------------------------------------------------------|
 | `insert`          | O(1) on average | a page holds a few entries, which are kept in order                     |
-| `cancel`, move    | O(1) on average | a search by halves in one page                                          |
-| `advance`         | O(1) on average | for each entry: the next occupied page is a few days on                 |
-| `next_expiration` | O(1) on average | the earliest entry is remembered; after its end, a search from today on |
-|                   |                 | (through all pages if no entry is for this year)                        |
-| growing           | O(n)            | when the number of entries has doubled or halved; O(1) for each entry,  |
-|                   |                 | on average                                                              |
+| `cancel`, move    | O(1) on average | binary search in one page                                               |
+| `advance`         | O(1) on average | per entry: the next occupied page is a few days on                      |
+| `next_expiration` | O(1) on average | the earliest entry is remembered; once it has left, a search from today |
+|                   |                 | on, or through all pages if no entry is for this year                   |
+| growing           | O(n)            | when the number of entries has doubled or halved; on average, O(1) per  |
+|                   |                 | entry                                                                   |
 
 "On average" is the weak point: a width that suits most entries may crowd all other entries into one page, and then an
 insert into the page's sorted list is slow. Wheels with ticks do not have this weakness, so timers use such wheels.
@@ -59,14 +59,14 @@ DAYS_MIN: Final = 8
 """Minimum number of days of the ring. With few entries, every page is short."""
 A_PAGE: Final = 3
 """
-Width of a day, in mean separations. Brown found 3 best: a smaller width leaves pages empty, a larger one lengthens the
-sorted lists.
+Width of a day, in mean separations. A smaller width leaves pages empty, a larger one lengthens the sorted lists. Brown
+found 3 best.
 """
 
 
 class CalendarWheel(BaseWheel):
     """
-    A calendar queue in the wheel's protocol: exact deadlines, any span, and no geometry to choose.
+    A calendar queue with the protocol of a wheel: exact deadlines, any span, and no geometry to choose.
     """
 
     def __init__(self) -> None:
@@ -183,9 +183,6 @@ class CalendarWheel(BaseWheel):
 
 
 def _width_for(entries: list[Entry]) -> int:
-    """
-    Return the width of a day for the sorted *entries*: `A_PAGE` mean separations of their middle half.
-    """
     quarter = len(entries) // 4
     middle = entries[quarter : len(entries) - quarter]
     separation = (middle[-1].deadline - middle[0].deadline) // len(middle) if middle else 0

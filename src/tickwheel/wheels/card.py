@@ -4,8 +4,7 @@ Internal: the card of a design: its name, its options, its limits, and the geome
 Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
 about geometry follows from three costs:
 
-* Ticks cause lateness. A tick is not noticeable if it is one percent of the shortest delays that matter. Only a tenth
-  of all delays are so short that they do not matter.
+* Ticks cause lateness. A tick should be at most one percent of almost all delays: of all but the shortest tenth.
 * Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
   each slot to hold only a handful of timers at the peak.
 * Levels cause cascades. A hierarchical wheel files each entry again at most once per level.
@@ -21,7 +20,7 @@ from typing import Any, Final
 __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "round_tick", "suitable_tick"]
 
 LATENESS_SHARE: Final = 100
-"""A tick is at most 1/100 of the shortest delays that matter."""
+"""A tick is at most 1/100 of the delays, except the shortest tenth of them."""
 SLOTS_MAX: Final = 2**17
 """Maximum number of slots of a ring. More slots take over 100 MB, even if they are empty."""
 HANDFUL: Final = 8
@@ -40,8 +39,8 @@ class Load:
     """
     The statistics of a trace from which a geometry is derived.
 
-    *sets* is the number of operations that set or move. *cancelled* is the fraction of these operations that end in a
-    cancellation, and *moved* the fraction that are moves. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are
+    *sets* is the number of operations that set or move a timer. *moved* is the fraction of these that move, and
+    *cancelled* the fraction whose timers are cancelled. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are
     percentiles of the delays.
     """
 
@@ -83,11 +82,11 @@ class Card:
         breaks: The load at which the design breaks down.
         seen: The measurements that show this breakdown: "operation", "fire", "ring", "beat", "ticks" or "burst".
         advise: Returns the geometry that suits a load.
-        shown: Returns a geometry for a load that is small enough to draw.
-        fit: Completes the given options for a load; by default with the advised options.
+        shown: Returns options for a drawing of the wheel under a load, with few slots.
+        fit: Adds the missing options for a load to the given ones; by default the advised options.
         options: Names of the options: tick, in seconds, and slots.
         compared: Options for comparisons with other designs, if they do not depend on the load.
-        trials: Sets of options; each gets a random test.
+        trials: Sets of options; a random test runs with each.
         is_ticked: True if the original implementations wake up at every tick.
     """
 

@@ -1,33 +1,33 @@
 """
 256 near slots and four rings of 64: the wheel of skynet and of older Linux kernels.
 
-The counter of ticks has 32 bits, and each ring uses some of them:
+The number of the current tick is a counter of 32 bits. Each ring uses some of these bits as the index of its slot:
 
-    ring     slots    bits of the counter    a slot is       with 10 ms a tick, a turn is
-    near     256      0 to 7                 1 tick          2.56 s
-    far 0    64       8 to 13                2^8 ticks       2 min 44 s
-    far 1    64       14 to 19               2^14 ticks      2 h 55 min
-    far 2    64       20 to 25               2^20 ticks      7 days 18 h
-    far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
-    later    a heap   the rest               2^32 ticks      -
+    ring     slots    bits of the counter    one slot spans    one turn spans (with ticks of 10 ms)
+    near     256      0 to 7                 1 tick            2.56 s
+    far 0    64       8 to 13                2^8 ticks         2 min 44 s
+    far 1    64       14 to 19               2^14 ticks        2 h 55 min
+    far 2    64       20 to 25               2^20 ticks        7 days 18 h
+    far 3    64       26 to 31               2^26 ticks        497 days; then the counter wraps
+    later    a heap   32 and above           2^32 ticks        -
 
-An entry is in the finest ring for which its tick and the counter agree in all bits above that ring's bits. (If these
-bits differ, the entry is beyond the ring's current turn.) At the end of a ring's turn, the next slot of the coarser
-ring cascades: its entries are filed again, each in a finer ring.
+An entry is in the finest ring whose current turn includes the entry's tick: above the bits of that ring, the tick and
+the counter are equal. At the end of a ring's turn, the next slot of the coarser ring cascades: its entries are filed
+again, each in a finer ring.
 
 | operation         | cost          | why                                                                         |
 |-------------------|---------------|-----------------------------------------------------------------------------|
 | `insert`          | O(1)          | at most five comparisons; O(log n) if the entry waits in the heap           |
-| `cancel`, move    | O(1)          | the slot removes any entry                                                  |
-| `advance`         | O(1)          | for each entry, which cascades at most four times in its life               |
-| `next_expiration` | O(1)          | one search of at most 256 bits; if the near ring is empty, it reads the     |
-|                   |               | first occupied far slot, and remembers the result until the earliest        |
+| `cancel`, move    | O(1)          | any entry can be removed from its slot                                      |
+| `advance`         | O(1)          | per entry: it cascades at most four times in its life                       |
+| `next_expiration` | O(1)          | one search of at most 256 bits. If the near ring is empty, the first        |
+|                   |               | occupied far slot is read, and the result is remembered until the earliest  |
 |                   |               | entry leaves                                                                |
 
-The originals move tick by tick, `execute, shift, execute`, four hundred times a second even when idle. Here the counter
-jumps to the next occupied slot of any ring. The originals also mistake an entry due in nearly 2^32 ticks for an entry
-of the current turn, and fire it at once. Here, entries that are due after the counter has wrapped wait in a heap, and
-are filed when their turn begins. So any delay fits, and the counter may wrap any number of times.
+The originals move tick by tick, even when idle (`execute, shift, execute`, four hundred times a second). Here the
+counter jumps to the next occupied slot of any ring. The originals also mistake an entry that is due in nearly 2^32
+ticks for an entry of the current turn, and fire it at once. Here, entries that are due after the counter has wrapped
+wait in a heap, and are filed when their turn begins. So any delay fits, and the counter may wrap any number of times.
 
 The source: the `timer_list` wheel of Linux up to 4.7, and `skynet_timer.c` of Cloud Wu's skynet.
 
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 __all__ = ["CascadingWheel"]
 
 BITS: Final = (8, 6, 6, 6, 6)
-"""Number of bits of the counter that each ring uses."""
+"""Number of bits of the counter that index the slots of each ring."""
 SHIFTS: Final = (0, 8, 14, 20, 26)
-"""Number of lower bits of the counter, below the bits of each ring."""
+"""Number of bits of the counter below those of each ring."""
 LATER: Final = len(SHIFTS)
 """Level number of the entries that are due after the counter has wrapped."""
 COUNTER_BITS: Final = 32
@@ -110,7 +110,7 @@ class FiveRings:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. Every tick of a finer ring is before every tick of a coarser ring.
+        Return the earliest tick. It is in the finest ring that has entries, because coarser rings hold later ticks.
         """
         level, begins = self._first_slot()
         if begins is None:

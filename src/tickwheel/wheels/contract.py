@@ -52,7 +52,7 @@ class Abilities(NamedTuple):
         """
         Return the first time at which `advance` delivers an entry with this *deadline*, or None for `NEVER`.
 
-        The last tick ends at `NEVER`.
+        In a design with ticks this is the end of the entry's tick. The last tick is shorter: it ends at `NEVER`.
         """
         if deadline == NEVER:
             return None
@@ -108,7 +108,7 @@ class Wheel(Protocol):
         """
         Remove and return the entries that are due at *now*, in order, at most *limit* of them (None: all).
 
-        Time may go back: no entry expires before its deadline by the *now* of this call. If the result has *limit*
+        *now* may be less than in an earlier call; entries with later deadlines then stay. If the result has *limit*
         entries, call again. `limit=0` returns an empty list.
 
         Raises:
@@ -160,7 +160,7 @@ def checked_deadline(value: object, name: str = "deadline") -> int:
 
 def checked_limit(value: object) -> int | None:
     """
-    Return *value* if it is a limit, which is None or an integer that is not negative.
+    Return *value* if it is a valid limit: None, or an integer that is not negative.
     """
     if value is None:
         return None
@@ -177,7 +177,7 @@ def checked_count(value: object, name: str, least: int, otherwise: str = "") -> 
     """
     Return *value* if it is a valid count, of at least *least*.
 
-    *name* is the argument's name in error messages, and *otherwise* the end of the message, with the other allowed
+    *name* is the argument's name in error messages. *otherwise* is appended to these messages, to list other allowed
     values.
 
     Raises:

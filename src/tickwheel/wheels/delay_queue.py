@@ -44,8 +44,7 @@ class DelayQueue(NonCopyable, Generic[T]):
     Every method may be called from any thread.
 
     Args:
-        clock: Source of time. After a manual clock was moved, call `wake`, because waiting threads do not notice the
-            move.
+        clock: Source of time. After moving a manual clock, call `wake`, because waiting threads do not notice the move.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

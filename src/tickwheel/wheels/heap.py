@@ -3,17 +3,17 @@ A binary heap whose entries know their positions.
 
 asyncio, Go and `java.util.concurrent.DelayQueue` use binary heaps. Tests compare the other designs with this one.
 
-    position    0   1   2   3   4   5   6   7 ...
-    parent      -   0   0   1   1   2   2   3 ...
-    children    1   3   5   7   9  11  13  15 ...      (and the one after)
+    position        0   1   2   3   4   5   6   7 ...
+    parent          -   0   0   1   1   2   2   3 ...
+    left child      1   3   5   7   9  11  13  15 ...      (the right child comes after it)
 
-| operation         | cost     | why                                                       |
-|-------------------|----------|-----------------------------------------------------------|
-| `insert`          | O(log n) | climbs; O(1) on average, as most deadlines are late ones  |
-| `cancel`          | O(log n) | the last entry fills the gap, and climbs or sinks         |
-| `reschedule`      | O(log n) | a cancel and an insert                                    |
-| `next_expiration` | O(1)     | the root                                                  |
-| `advance`         | O(log n) | for each entry that expires; O(1) if none is due          |
+| operation         | cost     | why                                                                     |
+|-------------------|----------|-------------------------------------------------------------------------|
+| `insert`          | O(log n) | the entry climbs; O(1) on average, as most new deadlines are late       |
+| `cancel`          | O(log n) | the last entry fills the gap, and climbs or sinks                       |
+| `reschedule`      | O(log n) | a cancel and an insert                                                  |
+| `next_expiration` | O(1)     | the root                                                                |
+| `advance`         | O(log n) | for each entry that expires; O(1) if none is due                        |
 
 A heap without positions cannot find an entry, so a cancelled entry stays in the heap as a tombstone until the entry
 reaches the top (asyncio, `sched`, rloop). A server that sets and cancels a timeout of 60 s per request then holds one
@@ -142,7 +142,7 @@ class EntryHeap(Generic[EntryT]):
 
 class HeapWheel(BaseWheel):
     """
-    A priority queue in the wheel's protocol: exact deadlines, any span.
+    A priority queue with the protocol of a wheel: exact deadlines, any span.
     """
 
     def __init__(self) -> None:

@@ -3,11 +3,11 @@ Wheels over wheels, made on demand, and a queue of occupied slots that drives th
 
 With `tick=1, slots=8`:
 
-    wheel   a slot is    a turn is     holds delays
-    0       1 tick       8 ticks       of less than 8 ticks, counted from the pointer
-    1       8 ticks      64 ticks      of less than 64        made when the first delay overflows wheel 0
-    2       64 ticks     512 ticks     of less than 512       made when the first delay overflows wheel 1
-    ...                                any delay fits somewhere: each wheel multiplies the reach by its slots
+    wheel   a slot spans   a turn spans   accepts delays
+    0       1 tick         8 ticks        below 8 ticks, counted from the pointer (the current tick)
+    1       8 ticks        64 ticks       below 64 ticks; made when wheel 0 cannot accept a delay
+    2       64 ticks       512 ticks      below 512 ticks; made when wheel 1 cannot accept a delay
+    ...                                   each wheel accepts 8 times longer delays, so some wheel accepts any delay
 
     queue   the occupied slots of all wheels, by their first ticks: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
 
@@ -18,9 +18,9 @@ entries, which are nearer now, are filed again in a finer wheel.
 |-------------------|-----------------------|------------------------------------------------------------------|
 | `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if its slot was empty       |
 | `cancel`, move    | O(1)                  | O(log slots in use) if the slot was or becomes empty             |
-| `advance`         | O(wheels)             | for each entry, over its life: it cascades at most once a wheel  |
-| `next_expiration` | O(slots in use)       | if the earliest entry has left: sorts the slots, and reads them  |
-|                   |                       | until the next slot begins after the earliest tick found         |
+| `advance`         | O(wheels)             | per entry: it cascades at most once in each wheel                |
+| `next_expiration` | O(slots in use)       | once the earliest entry has left: reads the slots, in order,     |
+|                   |                       | until no later slot can have an earlier entry; else O(1)         |
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7. The queue of slots, with
 which a wheel needs no periodic tick, comes from Kafka's purgatory (`kafka.utils.timer`).
@@ -122,7 +122,7 @@ class Wheels:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. Slots are read in order, until the next slot cannot have an earlier tick.
+        Return the earliest tick. Slots are read in order, until no later slot can have an earlier tick.
         """
         earliest = None
         for slot in sorted(self._queue):

@@ -1,14 +1,15 @@
 """
 The wheel of the native core, the default.
 
-    level    a slot is        a turn (64 slots) is
-    0        2^tick_bits ns   64 slots               the highest bit in which a deadline differs from the current
-    1        64 times that    64^2                   time decides the level of its entry, so every deadline fits
-    2        64^2             64^3                   and no deadline is clamped
-    ...
+    level    one slot spans    a turn of 64 slots spans
+    0        2^10 ns           2^16 ns
+    1        2^16 ns           2^22 ns
+    2        2^22 ns           2^28 ns
+    ...      ...               ...
 
-Entries are filed by slot, but expire at their exact deadlines: when the span of a slot begins, the slot is sorted.
-`crates/wheel` has the algorithm and its table of costs. This module wraps the crate in the protocol.
+The highest bit in which an entry's deadline differs from the current time determines its level, so every deadline fits.
+Entries expire at their exact deadlines: when the time of a slot begins, its entries are sorted. `crates/wheel` has the
+algorithm and its table of costs. This module wraps the crate in the protocol.
 
     >>> wheel = NativeWheel()
     >>> tea = wheel.insert(240, "tea")
@@ -36,9 +37,9 @@ SLOTS = 64
 
 class NativeWheel(NonCopyable):
     """
-    The core's wheel in the wheel protocol: exact deadlines, any span, every operation O(1).
+    The native wheel, as a `Wheel`: exact deadlines, any span, every operation O(1).
 
-    Its methods are the native ones, bound once in the constructor, which saves a Python call.
+    Its methods are the native methods, bound once in the constructor, which saves a Python call.
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class NativeWheel(NonCopyable):
 
     def rings(self) -> list[RingView]:
         """
-        Return the levels from fine to coarse, preceded by the entries of slots that have begun.
+        Return the entries of slots whose time has begun, then the levels from fine to coarse.
         """
         levels = [
             RingView(f"level {level}", SLOTS, slot_ns, hand, counts)

@@ -11,10 +11,11 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | operation         | cost             | why                                                               |
 |-------------------|------------------|-------------------------------------------------------------------|
 | `insert`          | O(1)             | one division                                                      |
-| `cancel`, move    | O(1)             | the slot removes any entry                                        |
+| `cancel`, move    | O(1)             | any entry can be removed from its slot                            |
 | `advance`         | O(n / slots)     | for each tick at which an entry expires: reads the whole slot     |
-| `next_expiration` | O(n / slots)     | after the earliest entry has left: for each slot up to the first  |
-|                   |                  | with an entry of this round; O(n) if this round has no entry      |
+| `next_expiration` | O(n / slots)     | for each slot that is read, once the earliest entry has left. The |
+|                   |                  | search ends at an entry that is due within this turn; without     |
+|                   |                  | such an entry, it reads all n entries                             |
 
 Any delay fits, but an entry with a long delay costs time in every turn. Make the ring longer than common delays.
 
@@ -82,7 +83,7 @@ class Rounds(OneTurn):
 
     def first(self) -> int | None:
         """
-        Return the earliest tick. The search is short if that tick is in the current round.
+        Return the earliest tick. The search is short if some entry is due within the current turn.
         """
         earliest = None
         for distance in self._ring.occupied_after(self.pointer % self._ring.size):

@@ -1,13 +1,13 @@
 """
-Internal: the base of the designs with a tick: a pointer, the run of due entries, and a place for never-due entries.
+Internal: the base of the designs with a tick.
 
     deadline     0        1..tick      tick+1..2 tick        an entry expires at the end of its tick,
     tick         0            1              2     ...       which is never before its deadline
     expires at   0         tick         2 tick     ...
 
-The pointer is the last tick whose slot has been emptied. The run has the due entries, up to the pointer, and the slots
-have the later entries. So every entry of the run is before every entry of the slots. A limit stops between two slots or
-inside the run.
+The pointer is the last tick whose slot has been emptied. The due entries, up to the pointer, are in one sorted list,
+`_run`; the later entries are in the slots; entries that are never due have their own list. A limit of `advance` may
+leave due entries in `_run`. They are delivered before any entry of the slots.
 
 A design consists of its `Slots`, which decide where an entry waits and which entries expire next. Empty slots are
 skipped, so ticks cost nothing: `next_expiration` returns the next time to call, or None for an idle wheel.
@@ -84,7 +84,7 @@ def checked_tick(tick: Seconds) -> int:
 
 def checked_slots(slots: object) -> int:
     """
-    Return *slots* if it is at least 2, because a ring of one slot cannot distinguish this tick from the next.
+    Return *slots* if it is at least 2. A ring of one slot cannot distinguish one tick from the next.
     """
     return checked_count(slots, "slots", 2)
 
