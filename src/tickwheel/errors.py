@@ -1,5 +1,5 @@
 """
-Every error that tickwheel raises.
+Every error that tickwheel raises, with its second base class, its kind, and what to do.
 
     TickwheelError                     the base class, never raised itself
       ClosedError                      RuntimeError   permanent   make a new wheel or scheduler
@@ -98,7 +98,7 @@ class TooManyTimersError(TickwheelError, RuntimeError):
 
 class ReentrantError(TickwheelError, RuntimeError):
     """
-    A function that does not allow it was called from inside itself.
+    A function was called from inside itself, which it does not allow.
     """
 
     def __init__(self, call: str) -> None:

@@ -162,7 +162,7 @@ _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
 _TURN_S: Final = 0.001
 """Seconds for which a greenlet lets other greenlets run before it tries again."""
 _here: Final = original(_thread, "_local")()
-"""Thread-local storage. In a thread of this module, its attribute `thread` is the running `Thread`."""
+"""Thread-local storage. In a `Thread` of this module, the attribute `thread` is that `Thread`."""
 
 
 if TYPE_CHECKING:

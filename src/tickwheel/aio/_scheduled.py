@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Replaces a loop's timers if other code has replaced the loop's `_run_once`. A call of this handle runs due timers.
+    Replaces all timers of a loop whose `_run_once` other code has replaced. Calling it runs the due timers.
     """
 
     _cancelled = False

@@ -12,7 +12,7 @@ IS_DEEP: Final = sys.version_info >= (3, 13)
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error*, which left the block, is the cancellation by the timeout. The native core calls this.
+    Raise TimeoutError if *error*, which ended the block, is a cancellation. The native core calls this after a timeout.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

@@ -22,10 +22,10 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     """
     Wait for *fut*, a coroutine, future or task, and cancel it if it takes longer than *timeout* seconds.
 
-    *timeout* may be a timedelta, or None for no limit. At 0 or below, only a finished future succeeds. The function
-    behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls `asyncio.wait_for`, which on uvloop
-    may end up to 1.5 ms too early. From 3.12 on it never ends early, and a coroutine is awaited in this task instead of
-    a new one.
+    *timeout* may be a timedelta, or None for no limit. If it is 0 or less, only a finished future succeeds. The
+    function behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls `asyncio.wait_for`, which on
+    uvloop may end up to 1.5 ms too early. From 3.12 on it never ends early, and a coroutine is awaited in this task
+    instead of a new one.
 
     Raises:
         TimeoutError: If *timeout* has passed, after *fut* was cancelled.
@@ -74,7 +74,7 @@ async def sleep(delay: Seconds, result: Any = None) -> Any:
     Return *result* after *delay* seconds, like `asyncio.sleep`. NaN is refused on every Python version.
 
     On `EventLoop`, the timer is in the wheel; on another loop, it is the loop's own timer. If that timer wakes early,
-    as on uvloop, `sleep` waits for the rest of the delay. At 0 or below, the other tasks get one turn.
+    as on uvloop, `sleep` waits for the rest of the delay. If *delay* is 0 or less, the other tasks get one turn.
     """
     delay_s = to_seconds(delay, "delay")
     begin = monotonic()

@@ -21,7 +21,7 @@ LONGEST_NS: Final = 2**62
 _ENDLESS: Final = 1e24
 """A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
 _STEP_S: Final = 2**20
-"""Step of the conversion of longer times, in seconds. A float of this many seconds still resolves nanoseconds."""
+"""Longer times are converted in steps of this many seconds. A float of one step still resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -74,8 +74,9 @@ class TimerClock:
     """
     Converts the results of a user's time function to nanoseconds since the first result, as a clock for the wheel.
 
-    Times are at least 0, and may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError
-    means that *timer* returns neither numbers nor times, or nanoseconds, like some functions of the standard library.
+    Times are at least 0, and may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is
+    raised if *timer* does not return numbers or times, or is a function of the standard library that returns
+    nanoseconds.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
@@ -113,7 +114,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, a negative or more than 146 years raise a ValueError.
+        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, a negative number and over 146 years raise a ValueError.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS
@@ -127,7 +128,7 @@ class TimerClock:
 
 def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
     """
-    Return *now*, and the time from *now* to *deadline*, in nanoseconds. Without a *clock*, both are in seconds.
+    Return *now*, and the time from *now* to *deadline*, in ns. Without a *clock*, the arguments are in seconds.
     """
     if clock is None:
         now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))

@@ -24,9 +24,9 @@ class TLRUCache(BaseCache[K, V]):
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 
-    *ttu* is called with key, value and the time, and returns the deadline on the same timer. If the deadline is not
-    after the time, the value is not stored, and the key is removed. *timer* returns the time; None for the monotonic
-    clock in seconds. The other arguments are those of `TTLCache`.
+    *ttu* is called with key, value and the current time of *timer*. It returns the deadline in the same units. If the
+    deadline is not after the current time, the value is not stored, and the key is removed. *timer* returns the time;
+    None for the monotonic clock in seconds. The other arguments are those of `TTLCache`.
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.

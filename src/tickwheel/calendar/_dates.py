@@ -98,7 +98,7 @@ class Dates:
         cls, start: int, step: Step, at: dt.time, tz: str, *, gap: DstGap | None, overlap: DstOverlap | None
     ) -> Dates:
         """
-        Return the series that starts at the first time of day *at* that is not before *start* (epoch ms).
+        Return the series whose first run is at the first time of day *at* that is not before *start* (epoch ms).
 
         An unknown zone raises a RecurrenceError.
         """

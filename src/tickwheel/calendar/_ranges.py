@@ -16,7 +16,7 @@ _NUMBERS: Final[Mapping[int, Mapping[str, int]]] = {
     4: {name: number for number, name in enumerate(_MONTHS, 1)},
     5: {"7": 0} | {name: number for number, name in enumerate(WEEKDAYS)},
 }
-"""The values of names, and of 7 for Sunday, keyed by the index of the field."""
+"""The numbers of months and weekdays by name, keyed by the index of the field. 7 also means Sunday."""
 _DIGITS: Final = 2
 
 

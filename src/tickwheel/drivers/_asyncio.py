@@ -146,7 +146,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return the minimum wait in seconds, which doubles as long as a coarse loop clock shows the same time.
+        Return the minimum wait in seconds. It doubles at each call, as long as a coarse loop clock shows the same time.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

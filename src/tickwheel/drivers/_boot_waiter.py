@@ -1,5 +1,5 @@
 """
-Waits on CLOCK_BOOTTIME, which counts suspend, so that timers that became due during a suspend fire on resume.
+Waits on CLOCK_BOOTTIME, which counts suspend. A timer that became due during a suspend fires when the machine resumes.
 
 Most system calls that wait exclude the time of a suspend. On Linux, a timerfd includes it. Python supports timerfd only
 from 3.13 on, so this module calls it through the C library.

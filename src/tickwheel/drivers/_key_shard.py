@@ -39,7 +39,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    The `on_expire` of each shard: calls the user's callback, and then *end_life*, to which it holds a weak reference.
+    The `on_expire` of each shard. It calls the user's callback, and then *end_life*, which it references weakly.
     """
 
     __slots__ = ("_end_life",)
@@ -64,7 +64,7 @@ class OnExpire(KeyedTimerProxy):
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a hash of *key*, equal for equal keys. The hash of text, bytes and integers is the same in every process.
+    Return a hash of *key*. For text, bytes and integers, the hash is the same in every process.
     """
     if isinstance(key, str):
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))

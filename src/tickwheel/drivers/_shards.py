@@ -6,7 +6,7 @@ order, and a blocking callback delays only its own shard.
 
 The assignment of a key changes when a shard is added, or when the key becomes hot. The key then moves with its next
 `set` or `move`. If its callback is running at that moment, the key stays where it is, because two callbacks of one key
-must not run in two threads. Adding a shard copies no keys and blocks no thread.
+must not run at the same time. Adding a shard copies no keys and blocks no thread.
 """
 
 from __future__ import annotations
@@ -233,9 +233,9 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         """
         Return the statistics of the wheel.
 
-        `shards`, `pending` and `keys` are the numbers of shards, of pending keys, and of keys that are pending or whose
-        callbacks run. `wheels` is the number of wheels: one for each shard and each hot key. `hot` has the hot keys,
-        and `by_shard` the statistics of each shard.
+        `shards` and `pending` are the numbers of shards and of pending keys. `keys` also counts keys whose callbacks
+        run. `wheels` is the number of wheels: one for each shard and each hot key. `hot` has the hot keys, and
+        `by_shard` the statistics of each shard.
         """
         with self._lock:
             return {
@@ -341,7 +341,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Move a key back to its shard and close its own wheel. If the shard is full, the key stays in its wheel.
+        Move a key from its own wheel back to its shard, and close that wheel. If the shard is full, the key stays.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)

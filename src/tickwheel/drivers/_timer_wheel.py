@@ -261,8 +261,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         """
         Return the next time at which a timer is due, in seconds of `time()`, or None.
 
-        A series that follows the wall clock reads that clock at least once a minute, and counts as due for each
-        reading.
+        A series that follows the wall clock counts as due whenever it must read that clock, at least once a minute.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)

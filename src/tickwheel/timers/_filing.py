@@ -114,7 +114,7 @@ class Filing:
 
     def take_all(self) -> tuple[list[WheelTimer], object]:
         """
-        Remove all timers; return them, sorted by deadline. The caller must drop the second result outside of the lock.
+        Remove all timers, and return them sorted by deadline. The caller drops the second result outside of the lock.
         """
         live, self.live = self.live, {}
         timers = sorted(live, key=lambda timer: timer.deadline)

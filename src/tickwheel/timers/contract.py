@@ -100,8 +100,8 @@ class DueTimer(Timer, Protocol):
         Call the callback in this thread, holding no lock, and return its result.
 
         If the callback raises an `Exception`, the engine's `on_error` receives it, and the result is None. Any other
-        exception propagates. The method does nothing if the timer was already run, or was rescheduled before this call;
-        it then fires at its new deadline.
+        exception propagates. The method does nothing if the timer was already run. It also does nothing if the timer
+        was rescheduled before this call: the timer then fires at its new deadline.
         """
 
 
@@ -129,8 +129,8 @@ class Engine(Protocol):
     Called when a timer is set or moved to a deadline before the time that `arm` returned.
 
     The call comes from the thread that sets or moves the timer, without a lock. After `arm`, there is one call at most,
-    so a thousand earlier timers wake the driver once. If `on_earlier` raises, the timer is still set, the exception
-    propagates from the call that set or moved it, and the next such call calls `on_earlier` again.
+    so a thousand earlier timers wake the driver once. If `on_earlier` raises, the timer is still set, and the exception
+    propagates to the caller. The next earlier timer then calls `on_earlier` again.
     """
     on_error: ErrorHandler | None
     """
@@ -213,7 +213,7 @@ class Engine(Protocol):
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
-        Set a timer for each of *delays*, and return their ids. Timers that expire together may share a call.
+        Set a timer for each of *delays*, and return their ids. *callback* receives the ids of timers that have expired.
 
         The arguments and the errors are those of `TimerVerbs.call_later_many`.
         """
@@ -237,13 +237,13 @@ class Engine(Protocol):
         """
         Prepare one call of `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds.
 
-        None means that no call of `fire_due` is needed. From then on, `on_earlier` is called once when a timer gets an
-        earlier deadline. If a timer is due, the result is a time in the past.
+        If a timer is due, the result is a time in the past. None means that no call of `fire_due` is needed. From then
+        on, `on_earlier` is called once when a timer gets an earlier deadline.
         """
 
     def disarm(self) -> None:
         """
-        Call `on_earlier` at the next set or move of a timer, for any deadline. For a driver whose wait was lost.
+        Call `on_earlier` at the next set or move of a timer, for any deadline. A driver without a wake-up calls this.
         """
 
     def fire_due(self, limit: int | None = None) -> int:

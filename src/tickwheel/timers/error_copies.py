@@ -87,7 +87,7 @@ def _state(error: BaseException) -> list[Any]:
 
 def _trace(value: Any) -> Any:
     """
-    Return a key for comparisons: the value of a number or text, the identities of a tuple's items, or an identity.
+    Return a key for comparisons: an int or str itself, the ids of the items of a tuple, or the id of any other value.
     """
     if type(value) in {int, str}:
         return value

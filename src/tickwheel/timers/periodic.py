@@ -223,7 +223,7 @@ class Periodic(TimerProxy):
 
     def run_now(self) -> bool:
         """
-        Fire additionally in the next turn, or after a running firing. Return True if the series is going to fire.
+        Fire once more in the next turn, or after a running firing. Return True if the series is going to fire.
 
         The firings in phase do not change. The additional firing counts as one of `times`. A series that is paused or
         over does not fire.

@@ -71,7 +71,7 @@ class Phase:
 
     def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing. If necessary, its jitter is shortened so that it is within *span_ns* of now.
+        Return the time of the next firing, with jitter. The jitter is cut so that the time is within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
@@ -86,7 +86,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return the number of firings to leave out after the next one, and the state for the firing after them.
+        Compute the state after the next firing. Return the number of missed firings that it leaves out, and the state.
         """
         time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state

@@ -140,7 +140,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing later than *after*. If none follows, the state is over, and keeps *due*.
+        Return the state of the first firing later than *after*, or a final state, which keeps *due*, at the end.
         """
         instant = self._rule(after)
         if instant is not None:

@@ -13,7 +13,7 @@ __all__ = ["Slot"]
 
 class Slot(Entry):
     """
-    A slot. While occupied, it is also an entry of the queue of slots, whose deadline is the slot's first tick.
+    A slot. While occupied, it is also an entry of the queue of slots. Its deadline is then the slot's first tick.
     """
 
     __slots__ = ("_entries", "_queue")

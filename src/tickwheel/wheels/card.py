@@ -4,7 +4,7 @@ Internal: the card of a design: its name, its options, its limits, and the geome
 Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
 about geometry follows from three costs:
 
-* Ticks cause lateness. A tick should be at most one percent of almost all delays: of all but the shortest tenth.
+* Ticks cause lateness. A tick should be at most one percent of any delay, except the shortest tenth of the delays.
 * Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
   each slot to hold only a handful of timers at the peak.
 * Levels cause cascades. A hierarchical wheel files each entry again at most once per level.

@@ -9,7 +9,7 @@ The number of the current tick is a counter of 32 bits. Each ring uses some of t
     far 1    64       14 to 19               2^14 ticks        2 h 55 min
     far 2    64       20 to 25               2^20 ticks        7 days 18 h
     far 3    64       26 to 31               2^26 ticks        497 days; then the counter wraps
-    later    a heap   32 and above           2^32 ticks        -
+    later    a heap   none                   -                 entries that are due after the wrap
 
 An entry is in the finest ring whose current turn includes the entry's tick: above the bits of that ring, the tick and
 the counter are equal. At the end of a ring's turn, the next slot of the coarser ring cascades: its entries are filed

@@ -13,7 +13,7 @@ The promise
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
 7. Idle is free. `next_expiration()` returns exactly when there is something to do.
-8. Cancel gives back. The wheel holds no reference to the payload afterwards.
+8. Cancel gives back. After a cancel, the wheel holds no reference to the payload.
 9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable.
 10. Any number is safe. Every integer in 0..NEVER is a deadline; any other value is refused, and the error names it.
 

@@ -13,7 +13,7 @@ __all__ = ["RingView", "ShownWheel"]
 
 class RingView(NamedTuple):
     """
-    A snapshot of one ring, or of another place with entries.
+    A snapshot of one ring, or of a list of entries that are in no ring.
 
     *slot_ns* is the length of a slot in nanoseconds, or 0 if a slot is not a span of time. *pointer* is the slot of the
     current time, or None. *counts* has the number of entries per occupied slot.
