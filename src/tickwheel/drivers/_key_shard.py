@@ -15,9 +15,9 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring.
 
-    *lives* is the number of the key's pending timers, plus the number of its running `on_expire` calls. A key moves to
-    another wheel only while *lives* is 0. This object must not refer to the wheel strongly, because the wheel's thread
-    refers to this object.
+    *lives* is the number of the key's pending timers, plus the number of its expiries whose `on_expire` has not ended.
+    A key moves to another wheel only while *lives* is 0. This object refers to the wheel weakly, because the wheel's
+    thread refers to this object.
     """
 
     __slots__ = ("_wheel", "lives")

@@ -76,9 +76,9 @@ class Ending:
         ways = [self]
         failures: list[BaseException] = []
         try:
-            _go(ways, reason, kept, failures)
+            _end_all(ways, reason, kept, failures)
         except BaseException:  # a signal handler has raised between two lines
-            _go(ways, reason, kept, failures)
+            _end_all(ways, reason, kept, failures)
             raise
         if failures:
             raise failures[0]
@@ -101,7 +101,7 @@ class Ending:
         self._calls.pop(name, None)
 
 
-def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
+def _end_all(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
     """
     End the contexts on the stack *ways*, and their descendants. After an interruption, call it again to continue.
     """

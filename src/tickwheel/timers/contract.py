@@ -243,7 +243,7 @@ class Engine(Protocol):
 
     def disarm(self) -> None:
         """
-        Call `on_earlier` at the next set or move of a timer, for any deadline. A driver without a wake-up calls this.
+        Call `on_earlier` at the next set or move of a timer, for any deadline. For drivers that lost their wake-up.
         """
 
     def fire_due(self, limit: int | None = None) -> int:

@@ -114,7 +114,7 @@ class WheelEngine(BulkVerbs):
         return timer
 
     def set_all(self, timers: Sequence[WheelTimer]) -> None:
-        self._stand_at_now()
+        self._advance_to_now()
         with self._lock:
             if self._is_closed:
                 raise ClosedError
@@ -135,7 +135,7 @@ class WheelEngine(BulkVerbs):
             is_earlier = self._is_earlier(min((timer.deadline for timer in timers), default=NEVER))
         self._notify(is_earlier=is_earlier)
 
-    def _stand_at_now(self) -> None:
+    def _advance_to_now(self) -> None:
         """
         Advance a wheel with ticks to now, because such a wheel measures its span from its last `advance`.
         """
@@ -174,7 +174,7 @@ class WheelEngine(BulkVerbs):
         """
         Move *timer*. If *timer* is firing, it fires once more. Return True if *timer* is going to fire at *deadline*.
         """
-        self._stand_at_now()
+        self._advance_to_now()
         with self._lock:
             before = timer.deadline
             if self._filing.renew(timer, deadline):

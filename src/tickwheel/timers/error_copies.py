@@ -28,14 +28,14 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
     equal copy can be made, the result is *error* itself, with *traceback*. *outer* is the error that the caller was
     already handling when *error* was raised. The copy's chain of causes and contexts stops before *outer*.
     """
-    twin = _twin(error)
+    twin = _copy_of(error)
     if twin is None:
         return error.with_traceback(traceback)
     _link(twin, error, outer)
     return twin.with_traceback(traceback)
 
 
-def _twin(error: _E) -> _E | None:
+def _copy_of(error: _E) -> _E | None:
     """
     Return a copy that was never raised, or None if the copy would not equal *error*.
     """
@@ -54,7 +54,7 @@ def _twin(error: _E) -> _E | None:
             twin.__dict__["__notes__"] = list(own["__notes__"])
         for descriptor in _descriptors(kind):
             value = _value(descriptor, error)
-            if _trace(value) != _trace(_value(descriptor, twin)) and value is not _ABSENT:
+            if _comparable(value) != _comparable(_value(descriptor, twin)) and value is not _ABSENT:
                 descriptor.__set__(twin, value)
         is_equal = _state(twin) == _state(error)
     except Exception:  # noqa: BLE001  a type that refuses any of this is not copied
@@ -82,10 +82,15 @@ def _state(error: BaseException) -> list[Any]:
     own = [(name, value) for name, value in vars(error).items() if name != "__notes__"]
     shown = [_value(descriptor, error) for descriptor in _descriptors(type(error))]
     notes = getattr(error, "__notes__", None)
-    return [*map(_trace, error.args), *((name, _trace(value)) for name, value in own), *map(_trace, shown), notes]
+    return [
+        *map(_comparable, error.args),
+        *((name, _comparable(value)) for name, value in own),
+        *map(_comparable, shown),
+        notes,
+    ]
 
 
-def _trace(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     """
     Return a key for comparisons: an int or str itself, the ids of the items of a tuple, or the id of any other value.
     """
@@ -108,7 +113,7 @@ def _before(error: BaseException | None, outer: BaseException | None) -> BaseExc
         return None
     if outer is None or not _leads_to(error, outer):
         return error
-    twin = _twin(error)
+    twin = _copy_of(error)
     if twin is not None:
         twin.__traceback__ = error.__traceback__
         _link(twin, error, outer)

@@ -342,7 +342,7 @@ class Periodic(TimerProxy):
         with self._lock:
             is_due = not self._is_over and (self._is_extra or self._is_due(now))
             if is_due:
-                self._pass(now, self.missed + 1, is_extra=self._is_extra)
+                self._move_on(now, self.missed + 1, is_extra=self._is_extra)
         self._go_on(None, now)
 
     def _is_lost(self) -> bool:
@@ -364,14 +364,14 @@ class Periodic(TimerProxy):
         try:
             with self._lock:
                 if firing is not None and self._firing is firing:
-                    self._pass(now, self.missed, is_extra=firing.is_extra)
+                    self._move_on(now, self.missed, is_extra=firing.is_extra)
                 is_idle = self._firing is None and not self._timer.pending()
                 if is_idle and not (self._is_over or self._is_paused):
                     self._set_next(now)
         finally:
             self._let_go()
 
-    def _pass(self, now: Reading, missed: int, *, is_extra: bool) -> None:
+    def _move_on(self, now: Reading, missed: int, *, is_extra: bool) -> None:
         """
         Move to the next time, unless this firing is additional (*is_extra*).
 

@@ -72,7 +72,7 @@ class WallPhase:
         self._rule = rule
         self._zone = zone
         self._misfire = misfire
-        self.state = self._aim(after, after)
+        self.state = self._state_after(after, after)
         """
         The state: previous instant, next instant, and the next instant's due time, which includes the jitter.
         `following` returns the state after the next firing.
@@ -91,7 +91,7 @@ class WallPhase:
         wall, state = now[1], self.state
         after, _, due = state
         if wall < after - _STEP_NS:
-            state = self._aim(wall, due)
+            state = self._state_after(wall, due)
         if self._misfire is Misfire.SKIP and wall - state[2] > _GRACE_NS:
             left_out, state = self._leave_out(state, wall)
             return 1 + left_out, state
@@ -117,11 +117,11 @@ class WallPhase:
     def following(self, now: Reading) -> tuple[int, State]:
         _, instant, due = self.state
         if self._misfire is Misfire.ALL and instant is not None:
-            return 0, self._aim(instant, due)
+            return 0, self._state_after(instant, due)
         return self._leave_out(self.state, now[1])
 
     def pass_over(self, now: Reading) -> None:
-        self.state = self._aim(now[1], self.state[2])
+        self.state = self._state_after(now[1], self.state[2])
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
@@ -135,12 +135,12 @@ class WallPhase:
         count, following = 0, self._rule(reached)
         while following is not None and following <= wall and count < _COUNTED_MAX:
             count, reached, following = count + 1, following, self._rule(following)
-        after, instant, next_due = self._aim(max(reached, wall), due)
+        after, instant, next_due = self._state_after(max(reached, wall), due)
         return count, (after, instant, max(next_due, due))
 
-    def _aim(self, after: int, due: int) -> State:
+    def _state_after(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing later than *after*, or a final state, which keeps *due*, at the end.
+        Return the state of the first firing later than *after*; after the last firing, a final state with *due*.
         """
         instant = self._rule(after)
         if instant is not None:
