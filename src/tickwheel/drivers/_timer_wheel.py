@@ -51,8 +51,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     Args:
         wheel: An empty wheel of any design that no other TimerWheel uses; None for the native one.
-        clock: Source of time. None for the system's monotonic clock, which stops during suspend, or for the event
-            loop's clock if the loop has its own. `BootClock` counts suspend.
+        clock: Source of time. None for the event loop's clock if the loop has its own, otherwise for the system's
+            monotonic clock, which stops during suspend. `BootClock` counts suspend.
         driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
         on_expire: Called with key and value when a keyed timer expires; needed for `set`.
         on_error: Receives every `Exception` that a callback raises, and the timer. With None, errors go to the

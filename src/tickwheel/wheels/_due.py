@@ -16,7 +16,7 @@ __all__ = ["DueRun"]
 
 class DueRun:
     """
-    Entries that are due but not yet delivered, sorted by deadline, then arrival. Timsort sorts them in linear time.
+    Entries that are due but not yet delivered, sorted by deadline, then by arrival.
     """
 
     __slots__ = ("_entries",)

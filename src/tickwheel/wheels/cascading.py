@@ -74,7 +74,7 @@ COUNTER_BITS: Final = 32
 
 class CascadingWheel(TickedWheel):
     """
-    Five rings of fixed size. A slot of the near ring is *tick* seconds. An entry expires up to one tick late.
+    Five rings of fixed size. A slot of the near ring spans *tick* seconds. An entry expires up to one tick late.
     """
 
     def __init__(self, tick: Seconds = 0.01) -> None:

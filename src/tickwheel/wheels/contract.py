@@ -9,10 +9,10 @@ The promise
 3. Ordered. One `advance` delivers its entries in order of deadline, and equal deadlines in the order in which they were
    set. A design that cannot distinguish deadlines inside a tick delivers by tick, and within a tick in the order of
    arrival (`Abilities.exact_order`).
-4. One outcome. An entry either expires or is cancelled (alone, or with all others by a drain), once.
+4. One outcome. An entry either expires once, or is cancelled once, alone or by a drain of all entries.
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
-6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
-7. Idle is free. `next_expiration()` returns exactly when there is something to do.
+6. Bounded work. `advance(now, limit)` stops at the limit, even inside one slot, and the next call continues there.
+7. Idle is free. `next_expiration()` returns the exact time at which there is something to do, or None.
 8. Cancel gives back. After a cancel, the wheel holds no reference to the payload.
 9. Close is clean. `drain()` returns the pending entries and leaves the wheel empty and usable.
 10. Any number is safe. Every integer in 0..NEVER is a deadline; any other value is refused, and the error names it.

@@ -59,7 +59,7 @@ class HierarchicalWheel(TickedWheel):
     """
     Hierarchical wheels of *slots* slots each (at least 2). A coarser wheel is added when a delay needs it.
 
-    A slot of the finest wheel is *tick* seconds; an entry expires up to one tick late. The new wheel is advanced to
+    A slot of the finest wheel spans *tick* seconds. An entry expires up to one tick late. The new wheel is advanced to
     *start*, in seconds.
 
     Raises:
