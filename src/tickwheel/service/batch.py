@@ -1,8 +1,8 @@
 """
-Batches of single changes, and bulk acts, which make one change to all jobs that a filter selects.
+Batches of single changes, and bulk acts. A bulk act makes one change to all jobs that a filter selects.
 
 The items of a batch are applied in order; a refused item does not affect other items. Consecutive items that set jobs
-share a commit. If the store refuses it, they are set one by one, so that only the invalid item is refused.
+share a commit. If the store refuses this commit, the jobs are set one by one; then only the invalid item is refused.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ __all__ = ["Batches"]
 _CHUNK: Final = 500
 """Number of items handled (in a few milliseconds) before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""Maximum number of chunks of all batches that wait for the store. The store's limit of writes is far higher."""
+"""Maximum number of chunks, of all batches together, that may wait for the store at once."""
 _UNDONE: Final = 503
-"""HTTP status of an item that the store did not answer."""
+"""HTTP status of an item whose write got no answer from the store."""
 _BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")
 _BULK: Final = msgspec.json.Decoder(BulkBody)
 
@@ -71,10 +71,10 @@ class Batches:
     @allows_prefixed_tokens
     async def apply(self, call: Request) -> Reply:
         """
-        Set, move, cancel, pause and resume many jobs, in order.
+        Set, move, cancel, pause, resume and replay many jobs, in order.
 
-        Each item has its own result; the batch as a whole is not atomic. `refuse_all` is allowed only if every item
-        sets a job. With this option, one invalid item means that nothing is set, and the answer is this item's problem.
+        Each item has its own result; the batch as a whole is not atomic. With `refuse_all`, one invalid item means that
+        nothing is set, and the answer is this item's problem. The option is allowed only if every item sets a job.
         If the token has a prefix, a batch with a key outside the prefix is refused as a whole.
         """
         is_packed = is_msgpack(call)
@@ -98,7 +98,7 @@ class Batches:
 
     async def bulk(self, call: Request) -> Reply:
         """
-        Change all jobs that a filter selects, or count them only.
+        Change all jobs that a filter selects, or only count them.
 
         One request handles up to 10,000 jobs. Repeat the request with the cursor of the answer until that cursor is
         null. Jobs that other clients change between the requests stay unchanged.

@@ -346,7 +346,7 @@ FIELD_PATTERN: Final = "^[^=\\u0000]+=[^\\u0000]*$"
 
 class BulkBody(Body, frozen=True):
     """
-    A verb, and a filter that selects the jobs. The filter has at least one field.
+    A change (such as cancel), and a filter that selects the jobs. The filter has at least one field.
     """
 
     do: Annotated[

@@ -1,9 +1,9 @@
 """
 Joins the page's forty JavaScript modules into one file, because separate requests would cost eight round trips.
 
-Each module becomes a function that returns its exports, and follows the modules that it imports. A module that is
-imported at run time, by `import("./name.js")`, stays a separate file. The code works on lines and does not parse
-JavaScript, because all modules are formatted alike. An import or export of any other form is an error.
+Each module becomes a function that returns its exports. In the file, it comes after the modules that it imports. A
+module that is imported at run time, by `import("./name.js")`, stays a separate file. The code works on lines and does
+not parse JavaScript, because all modules are formatted alike. An import or export of any other form is an error.
 """
 
 from __future__ import annotations

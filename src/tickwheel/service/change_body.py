@@ -25,7 +25,7 @@ __all__ = ["ChangeBody"]
 
 class ChangeBody(Body, frozen=True):
     """
-    New values for some fields of a job. An absent field keeps its value. Where null is allowed, it is a value.
+    New values for some fields of a job. An absent field keeps its value. Null, where it is allowed, is a new value.
     """
 
     payload: Annotated[Any | UnsetType, Meta(description="Any JSON, at most 1 MiB.")] = UNSET

@@ -46,7 +46,7 @@ class Debug:
 
     async def wheel(self, call: Request) -> Reply:
         """
-        Return the native core's counters of the near wheel.
+        Return the native core's counters of this process's timer wheel.
         """
         query(call)
         return document_reply(CountersDocument((await self._figures.scheduler_stats())["wheel"]))

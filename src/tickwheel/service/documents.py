@@ -1,5 +1,5 @@
 """
-The documents of answers. Instants are RFC 3339 in UTC. A duration's field name ends in its unit.
+JSON documents that the service returns. Instants are RFC 3339 in UTC. A duration's field name ends in its unit.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ class AnswerDocument(Struct, frozen=True):
     """
     The outcome of a write, and the job after the write. A cancelled job is shown in its last state.
 
-    `kept` means that nothing changed, because the job existed or was not paused. `stopping` means that the job is
-    running and was asked to stop.
+    `kept` means that nothing changed: a set found an existing job that it had to keep, or a resumed job was not paused.
+    `stopping` means that the job is running and was asked to stop.
     """
 
     outcome: Written
@@ -206,7 +206,7 @@ class PageDocument(Struct, frozen=True):
 
 class ProgressDocument(Struct, frozen=True):
     """
-    The progress of a running attempt, from 0 to 1, and its state in words, as the handler reported them.
+    The progress of a running attempt, from 0 to 1, and a note about it in words. The handler reported both.
     """
 
     fraction: float
@@ -217,8 +217,8 @@ class FiringDocument(Struct, frozen=True):
     """
     One firing, and its outcome: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `took_ms` is null while the firing runs, and for most firings without a record in the history. `by` is the node.
-    `progress` is null after the firing has ended, or if the handler reports none.
+    `took_ms` is null while the firing runs. Afterwards, it is null for most firings that the history does not record.
+    `by` is the node. `progress` is null after the firing has ended, or if the handler reports no progress.
     """
 
     fire_id: str
@@ -282,9 +282,9 @@ class BulkDocument(Struct, frozen=True):
     The numbers of jobs that matched, were changed, and were refused.
 
     A job is refused if it has begun, or if another client changed it after it was selected. `stopping` is the number of
-    changed jobs that were running and were asked to stop. Pass `cursor` in the next request; it is null when the act is
-    complete. `start` is the cursor of the first request. Pass `start` after a dry run to make the changes. A repeated
-    request with this `start` does not move, run or replay a job twice. `changes` lists the changed jobs, if requested.
+    changed jobs that were running and were asked to stop. `changes` lists the changed jobs, if requested. Pass `cursor`
+    in the next request; it is null when the act is complete. `start` is the cursor of the first request: after a dry
+    run, pass it to make the changes. If that request is repeated, no job is moved, run or replayed twice.
     """
 
     matched: int
@@ -498,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters for the fields of a job that are not sent unchanged."""
+"""Converters for those fields of a job that look different in a document."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

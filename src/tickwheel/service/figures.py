@@ -119,7 +119,7 @@ class Figures:
 
     async def get_wheel(self, _call: Request) -> Reply:
         """
-        Return the number of timers in each slot of the near wheel.
+        Return the number of timers in each slot of this process's timer wheel.
         """
         wheel = (await self.scheduler_stats())["wheel"]
         if wheel is None:
@@ -170,13 +170,13 @@ class Figures:
 
     async def healthz(self, call: Request) -> Reply:
         """
-        Show that the process answers.
+        Return 200, which shows that the process answers.
         """
         return Reply(200, b"text/plain", b"ok\n")
 
     async def readyz(self, call: Request) -> Reply:
         """
-        Show whether this process fires jobs and reaches the store.
+        Return 200 if this process fires jobs and reaches the store. If not, return a problem.
         """
         if not self._scheduler.is_ready:
             message = "this process does not fire jobs now: it stops, or cannot reach or has lost the store"

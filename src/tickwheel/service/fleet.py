@@ -21,7 +21,7 @@ from tickwheel.service.replies import document_reply
 __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
-"""Age of a report, in report intervals, from which its node is shown as silent: two reports are overdue."""
+"""A node is shown as silent if its last report is older than this many report intervals: two reports are overdue."""
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 
@@ -40,7 +40,7 @@ class LatelyDocument(Struct, frozen=True):
 
 class NodeProgressDocument(Struct, frozen=True):
     """
-    The progress of an attempt on a node, from 0 to 1, and its state in words, as the handler reported them.
+    The progress of an attempt on a node, from 0 to 1, and a note about it in words. The handler reported both.
     """
 
     key: str
@@ -67,8 +67,8 @@ class NodeFiguresDocument(Struct, frozen=True):
     """
     The last report of a node: totals since its start, and its current work.
 
-    `places` is the number of threads. `progress` lists the first 50 running firings that report progress, and `recent`
-    the last 50 that ended.
+    `places` is the number of threads that run handlers. `progress` lists the first 50 running firings that report
+    progress, and `recent` lists the last 50 firings that ended.
     """
 
     version: str
@@ -92,9 +92,9 @@ class NodeDocument(Struct, frozen=True):
     A process that fires jobs, or that did so in the last ten minutes.
 
     A node is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
-    `heard_at` and `figures` are null if the node has not reported. The owner of an SQLite file knows only its own
-    figures. `tails` has the numbers of the shards that the node handed over while it was still running some of their
-    jobs.
+    `heard_at` and `figures` are null if the node has not reported. For a store in an SQLite file, only the owner of the
+    file knows its figures. `tails` has the numbers of the shards that the node handed over while it was still running
+    some of their jobs.
     """
 
     owner: str

@@ -18,7 +18,7 @@ __all__ = ["BUCKETS", "Forecast", "ForecastBucket"]
 @dataclass(frozen=True, slots=True)
 class ForecastBucket:
     """
-    A range of the future in *cells* cells of *step_s* seconds. A count is reused for at least *fresh_s* seconds.
+    A range of the future: *cells* steps of *step_s* seconds each. Its counts are reused for at least *fresh_s* seconds.
     """
 
     name: str
@@ -28,9 +28,9 @@ class ForecastBucket:
 
 
 _QUICK_S: Final = 0.05
-"""Duration of a count, in seconds, above which requests get the previous result while a new count runs."""
+"""If a count takes longer than this many seconds, requests get the previous result while a new count runs."""
 _SHARE: Final = 20
-"""A count is reused for at least this many times its duration, so counting takes at most a twentieth of the time."""
+"""A count is reused for at least this many times the time that it took. So counting takes at most 5 % of the time."""
 BUCKETS: Final = (
     ForecastBucket("minute", 1, 60, 0.5),
     ForecastBucket("hour", 60, 60, 2.0),

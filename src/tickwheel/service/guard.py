@@ -1,11 +1,11 @@
 """
 Checks the Host header, the origin and the token of each request before any other step.
 
-* Without tokens, the service trusts every client that reaches loopback. Web pages also reach loopback, through the
-  user's browser. A page may use a host name that resolves to 127.0.0.1, so the Host header must name an allowed host. A
-  page may also send requests across origins, so a write with a foreign Origin is refused.
+* Without tokens, the service trusts every client on this machine, and so also web pages in the user's browser. Two
+  checks stop hostile pages. A page may use a host name that resolves to 127.0.0.1; the Host header must therefore name
+  an allowed host. A page may send requests to other origins; a write with a foreign Origin is therefore refused.
 * With tokens, every call of the API needs a token that has not expired. The page's files and the health checks need no
-  token, because they contain no data. `token_scope` limits tokens with a prefix.
+  token, because they contain no data. The module `token_scope` handles tokens with a prefix.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tickwheel.service.tokens import Access, Token, instant
 __all__ = ["Guard", "caller", "expired", "remaining_s"]
 
 UNTIL: Final = "tickwheel.until"
-"""Key in a request's ASGI scope for the time at which the request's token expires, if the token expires."""
+"""Key in the ASGI scope of a request whose token expires. The value is the time of the expiry."""
 
 _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
-"""Paths without a rate limit, because a flood through a proxy must not make the proxy's own health checks fail."""
+"""Paths without a rate limit: a flood of requests through a proxy must not make the proxy's own health checks fail."""
 _SINGLE: Final = (
     *(b"host", b"origin", b"authorization", b"content-type"),
     *(b"if-match", b"if-none-match", b"idempotency-key"),

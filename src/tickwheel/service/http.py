@@ -20,7 +20,7 @@ ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 """Headers of every reply."""
 
 SEND_AT_ONCE: Final = "tickwheel.send_at_once"
-"""Key in the ASGI scope of a request for a function that sends a whole `Reply`, or returns False if it cannot."""
+"""Key in a request's ASGI scope. The value is a function that sends a whole `Reply`, or returns False if it cannot."""
 
 _COMPRESSED_MIN: Final = 1_000
 """Minimum size of a body to compress, in bytes. Smaller bodies fit into one or two packets."""

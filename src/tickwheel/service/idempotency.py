@@ -1,9 +1,9 @@
 """
 Idempotency keys: a repeated request is not executed again but gets the first answer.
 
-The store keeps the answer to a write in the transaction of the write, so a repeat may reach another node, immediately
-or after a crash. For an operation with several writes, a node claims the key, executes the operation, and stores the
-reply. Each process also remembers some of its last replies, which helps if the store cannot keep answers.
+The store keeps the answer to a write in the transaction of the write. So every node can answer a repeated request,
+immediately or after a crash. For an operation with several writes, a node claims the key, executes the operation, and
+stores the reply. Each process also remembers some of its last replies, in case the store cannot keep answers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age of a claim, in ms, from which another node continues the request. Marks in the store prevent repeated writes."""
+"""Age of a claim, in ms, from which another node may take over the request. No write of the request is done twice."""
 _PATIENCE_S: Final = 8.0
 """Maximum wait, in seconds, for another node that executes the same request. After this wait the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
@@ -154,7 +154,7 @@ class IdempotencyKeys:
 
     async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
         """
-        Store *reply*, or release the claim if *reply* is not final. Return a reply that another node stored before.
+        Store *reply*, or release the claim if *reply* is not final. Return any reply that another node stored first.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)

@@ -53,8 +53,8 @@ class IncidentDocument(Struct, frozen=True):
 
     `error` is the error text of these letters, with an ellipsis for each part that varies. `example` is the error text
     of the latest letter. `raised_in` is the function of the user's code that raised the errors. `errors` is the number
-    of different texts. `first_at` is the due time of the first letter's last attempt, and `last_at` the due time of the
-    latest letter's last attempt. `by_hour` has the number of letters in each of the last 24 hours.
+    of different texts. `first_at` and `last_at` are the due times of the first and the latest letter; a letter keeps
+    the due time of its last attempt. `by_hour` has the number of letters in each of the last 24 hours.
     """
 
     fingerprint: str
@@ -91,8 +91,8 @@ class Incidents:
         """
         Return the dead letters, grouped into incidents.
 
-        The letters of an incident have the same target and the same error, except for numbers and quoted values. Errors
-        that different lines of code raise are different incidents.
+        The letters of an incident have the same target and the same error, apart from numbers and quoted values. If an
+        error was raised by different lines of code, its letters are in different incidents.
 
         To retry letters, send their keys as replays in a batch. Give each replay another `delay` to spread the load.
         """

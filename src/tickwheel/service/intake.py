@@ -42,13 +42,13 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Maximum number of bytes of a too large body that are read and dropped before the connection is cut."""
+"""Maximum number of bytes that are read and dropped of a body above the limit, before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
 def job_key(raw: bytes) -> str:
     """
-    Decode the percent-encoded key in *raw*. The path that the server has decoded would hide invalid UTF-8.
+    Decode the percent-encoded key in *raw*. The server also decodes the path, but replaces invalid UTF-8 silently.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -204,7 +204,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. Read and drop a body above the limit, because most clients send it all before they read the answer.
+    Return the body. A body above *limit* is refused only after it was read, because most clients read no answer before.
     """
     body = bytearray()
     size = 0

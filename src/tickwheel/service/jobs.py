@@ -223,8 +223,8 @@ class Jobs:
         """
         Change some fields of a pending job.
 
-        All other fields, the rhythm of the runs, the number of remaining runs and a pause stay unchanged. The due time
-        changes only with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or `exclude`.
+        All other fields, the number of remaining runs and a pause stay unchanged. The due time and later runs change
+        only with `every`, `time`, `cron`, `day_match`, `tz`, `dst_gap`, `dst_overlap` or `exclude`.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
@@ -254,7 +254,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def resume(self, call: Request) -> Reply:
         """
-        End the pause of a job. The pause did not change its due time.
+        End the pause of a job. Its due time is the same as before the pause.
         """
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)

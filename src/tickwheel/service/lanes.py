@@ -53,12 +53,12 @@ class LaneRowDocument(Struct, frozen=True):
     """
     One lane of all nodes: the jobs of a handler, a pull queue or a receiver.
 
-    `waiting` is the number of due jobs that are held back; the first of them was due at `oldest_due_at`. If `is_full`,
-    more jobs wait in the store. `reason` and `text` say why jobs wait. If `is_stuck`, no node or worker can run the
-    lane's jobs. `running` is the number of running attempts, and `limit` is the maximum of these on all nodes (null: no
-    limit for this lane). The figures of firings are null until they cover a full minute. `workers` is the number of
-    workers that ask for jobs of a queue, and `nodes` the number of nodes that have the handler. `scope` is the scope to
-    pause. `is_drained` is true if the lane is paused and no attempt runs.
+    `waiting` is the number of due jobs that have to wait; the first of them was due at `oldest_due_at`. `reason` and
+    `text` say why they wait. If `is_full`, more jobs wait in the store. If `is_stuck`, no node or worker can run the
+    lane's jobs. `running` is the number of running attempts on all nodes, and `limit` is its maximum (null: no limit).
+    The figures of firings are null until they cover a full minute. `workers` is the number of workers that ask for jobs
+    of a queue, and `nodes` the number of nodes that have the handler. `scope` is the scope with which the lane can be
+    paused. `is_drained` is true if the lane is paused and no attempt runs.
     """
 
     lane: str
@@ -153,7 +153,7 @@ def rows_of(
     """
     Return the rows of all lanes at the store's time *now*, in ms.
 
-    *aside* has the jobs that no node can run. *paused_due* is the number of due jobs that wait for each paused scope.
+    *aside* has the jobs that no node can run. *paused_due* is the number of waiting due jobs for each paused scope.
     """
     lanes: dict[str, _Lane] = {}
     for node in nodes:

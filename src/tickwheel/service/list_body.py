@@ -25,7 +25,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode bodies to *whole*, whose field *name* is a tuple of *item*. In *outline*, the field is a tuple of `Raw`.
+        Decode bodies to the type *whole*, whose field *name* is a tuple of *item*. In type *outline*, items are `Raw`.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
@@ -59,9 +59,9 @@ class ListBody(Generic[T]):
 
 def _check_outer_names(body: bytes, _value: object) -> None:
     """
-    Refuse a repeated name of the outermost object.
+    Refuse *body* if a name appears twice in its outermost object.
 
-    The decoder keeps only one of two equal names, so *body* then has more quotes than the decoded object.
+    The decoder drops one of two equal names, so the decoded object then has fewer quotes than *body*.
     """
     parts = _OBJECT.decode(body)
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):

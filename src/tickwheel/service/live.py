@@ -1,12 +1,12 @@
 """
 The page's stream of server-sent events: first a snapshot, then the starts and ends of firings.
 
-Each stream polls the scheduler's memory ten times a second. A thousand firings a second thus make only ten messages,
-and without an open page there is nothing to do.
+Each stream polls the scheduler's memory ten times a second, so a thousand firings a second make only ten messages.
+Without an open page, nothing is polled.
 
-A token with a prefix gets only the firings of its keys. It gets no figures, because they cover all jobs. Instead it
-gets `reach`, which has its prefix, its right to write, the address of traces, and the clock. It gets no message for the
-firing of another key, because even an empty message would reveal the firing.
+If a client's token has a prefix, the client gets only the firings of the token's keys. It gets no figures, because they
+cover all jobs. Instead, it gets `reach`: the prefix, the right to write, the address of traces, and the clock. It gets
+no message for the firing of another key, because even an empty message would reveal the firing.
 """
 
 from __future__ import annotations

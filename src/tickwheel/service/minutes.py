@@ -32,7 +32,8 @@ class LaneMinuteDocument(Struct, frozen=True):
     The figures of one lane: numbers of attempts and jobs.
 
     `overdue` is the number of due jobs that waited in memory at the end of the minute. `wait_ms` is the sum of the
-    waits for a worker, and `took_ms` the sum of the durations of attempts. `lateness` has the starts in each bucket.
+    waits for a worker, and `took_ms` the sum of the durations of attempts. `lateness` is a histogram: for each bucket,
+    it has the number of attempts that started with this lateness.
     """
 
     lane: str

@@ -95,8 +95,8 @@ def _without_prefix(scope: Scope) -> Scope:
     """
     Return *scope* with the prefix removed, as if the application were at the root of the server.
 
-    If the path begins with `root_path`, then `root_path` is the prefix. If not, a proxy has removed the first part of
-    `root_path` from the path, and the prefix is the rest of `root_path`.
+    If the path begins with `root_path`, then `root_path` is the prefix. If not, a proxy in front of the server has
+    already removed its own part of `root_path` from the path, and the prefix is the rest of `root_path`.
     """
     root, path = scope.get("root_path", ""), scope["path"]
     mount = root.removeprefix(scope.get("app_root_path", ""))

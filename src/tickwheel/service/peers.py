@@ -2,8 +2,8 @@
 Forwards requests to the other nodes of the store, because the lease of a pull worker is in the memory of one node only.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
-it does not hold, it forwards the request to the other nodes, with their secrets in place of the caller's token. A load
-balancer therefore needs no sticky sessions. A stopped node holds no lease.
+it does not hold, it forwards the request to the other nodes. Their secrets replace the caller's token in the forwarded
+requests. A load balancer therefore needs no sticky sessions. A stopped node is not asked, because it holds no lease.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FORWARDED: Final = b"/internal/pull"
 """Path of forwarded requests; it is not part of the API."""
 _SECRET: Final = b"tickwheel-secret"
 _FRESH_S: Final = 1.0
-"""Maximum age of the list of nodes, in seconds. So the store is read once a second, however many workers ask."""
+"""Maximum age of the list of nodes, in seconds. So the store is read for it at most once a second."""
 _CONNECT_S: Final = 2.0
 _ANSWER_S: Final = 15.0
 """Time limit of a node's answer, in seconds, in addition to the wait that the worker requested."""

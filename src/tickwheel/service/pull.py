@@ -46,7 +46,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Seconds for which a node looks only for its own due firings before it asks the next node."""
+"""Wait in seconds before the next node is asked for due firings. A node first looks for due firings of its own."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0
@@ -79,7 +79,7 @@ class LeasesDocument(Struct, frozen=True):
 
 class EndedDocument(Struct, frozen=True):
     """
-    The outcome of a firing whose lease was ended.
+    The outcome of a leased firing: acknowledged, refused or released.
     """
 
     outcome: Literal["acknowledged", "refused", "released"]
@@ -295,7 +295,7 @@ class Pulls:
         self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the remaining *waits*, and release the leases that they got, except *taken*, which the answer already has.
+        End the remaining *waits*. Release the leases that they got, except *taken*, which the answer already contains.
         """
         waits[0].cancel()  # this node's own wait; the scheduler releases leases that it still gets
         ending = {"verb": "end_wait", "body": name}
@@ -325,9 +325,9 @@ class Pulls:
 
     async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
         """
-        Return the result of *waiting*, or *otherwise* if the service stops first.
+        Return the result of *waiting*, or *otherwise* if *waiting* is cancelled because the service stops.
 
-        If the worker disconnects before that, a ClientDisconnect is raised; if its token expires, `unauthorized`.
+        A ClientDisconnect is raised if the worker disconnects first, and `unauthorized` if its token expires first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

@@ -1,8 +1,8 @@
 """
 The rate limit of each client, as a token bucket that fills at a steady rate.
 
-A client with a valid token is identified by the token; any other client is identified by its address. A client that
-guesses tokens thus uses up only the limit of its address, and not that of clients with a token behind the same proxy.
+A client with a valid token is identified by the token; any other client is identified by its address. So a client that
+guesses tokens uses up only the limit of its address. Clients with valid tokens behind the same proxy are not affected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""Maximum number of remembered clients. The client that was idle longest is forgotten, so its bucket is full again."""
+"""Maximum number of remembered clients. Above it, the client that was idle longest is forgotten."""
 
 
 @dataclass(slots=True)

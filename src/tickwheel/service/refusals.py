@@ -1,5 +1,5 @@
 """
-Valid values that the options of this service forbid.
+Refuses values that are valid for the scheduler, but that the options of this service forbid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.typing import Duration
 __all__ = ["check_handler", "check_interval", "check_set"]
 
 _LOOKED_AT: Final = 61
-"""Number of runs of a cron line that are checked: all runs of a minute, and one more."""
+"""Number of runs of a cron line whose intervals are checked: all runs of a minute, and one more."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:

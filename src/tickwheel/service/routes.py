@@ -45,10 +45,10 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 KeptBy: TypeAlias = Literal["write", "request", "node"]
 """
-The place that keeps an answer for a repeated request.
+The place where the answer to a request is kept, in case the request is repeated.
 
-"write": the store, in the transaction of the write. "request": the store, after the whole request. "node": the memory
-of the node, which also has the leases of pull workers.
+"write": in the store, in the transaction of the write. "request": in the store, after the whole request. "node": in the
+memory of the node, like the leases of pull workers.
 """
 
 # The problems of each kind of operation: without a token, reads, reads of the store, writes, and writes with a body.

@@ -15,12 +15,12 @@ class RuleDocument(Struct, frozen=True):
     months).
 
     Instants are in ms, and fields without a value are left out. `until` is the last allowed instant. `max_runs` is the
-    number of runs of the series, and `runs` the number that have ended. `exclude` has the excluded instants, in the
-    zone `tz`. With `skip`, a run may begin `grace_ms` late (default: a minute). `run_at` is the instant of a run that
-    is retried, or that was due while another run was running. `expires_ms` is the time to live of a run that is
-    retried. `next_at` is the earliest possible instant of the run after an additional or retried run. `nominal_at` is
-    the instant that the rule gives for the next run, before any jitter, if it differs from `due_at`. `then` is the
-    definition that was set during a run, and applies after the run. The job is paused after `pause_after` failed runs
+    maximum number of runs of the series, and `runs` the number of ended runs. `exclude` has the excluded instants, in
+    the zone `tz`. If `misfire` is "skip", a run may begin `grace_ms` late (default: a minute). `run_at` is the instant
+    of a run that is retried, or that was due while another run was running. `expires_ms` is the time to live of a run
+    that is retried. After an additional or retried run, the next run is at `next_at` or later. `nominal_at` is the
+    instant that the rule gives for the next run, before any jitter, if it differs from `due_at`. `then` is the
+    definition that was set during a run; it applies after this run. The job is paused after `pause_after` failed runs
     in a row; `failures` is their current number. `succeeded_at` is the time of the last success.
     """
 
@@ -53,4 +53,4 @@ class RuleDocument(Struct, frozen=True):
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]
-"""The text of a rule in the store. It is sent unparsed."""
+"""The rule of a recurring job, as the JSON text that the store has. It is sent unchanged."""

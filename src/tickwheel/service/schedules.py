@@ -40,7 +40,7 @@ _COUNT_MAX: Final = 1000
 _RUNS_MAX: Final = 10_000
 """Maximum number of runs on a page; each costs about 50 microseconds."""
 _PASSES_MAX: Final = 10_000
-"""Maximum number of excluded ranges that a request skips."""
+"""Maximum number of excluded ranges that one request skips in the search for runs."""
 _DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {

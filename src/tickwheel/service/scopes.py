@@ -31,7 +31,7 @@ class ScopesDocument(Struct, frozen=True):
 
 class ResumedDocument(Struct, frozen=True):
     """
-    The answer to a resume: true if the scope was paused.
+    The answer to a resume. `was_paused` is true if the scope was paused before.
     """
 
     was_paused: bool

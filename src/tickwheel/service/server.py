@@ -1,10 +1,10 @@
 """
-Binds, serves, and stops within its time.
+Binds, serves, and stops within its time limit.
 
 uvicorn does the work. This module adds signal handlers, and a sweep: a periodic check that cuts off requests that never
-begin or never end. It also ends live streams at a stop, which then waits only for requests. Finally, it makes each
-request cheaper: the sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the
-garbage collector skips permanent objects.
+begin or never end. At a stop, it ends live streams, so that the stop waits for requests only. It also makes requests
+cheaper. The sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the garbage
+collector skips permanent objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SWEEP_TICKS: Final = 20
 _IDLE_S: Final = 5.0
 """Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
 _YOUNG_MAX: Final = 10_000
-"""Number of new objects after which the garbage collector walks over them: about the objects of 100 requests."""
+"""Number of new objects after which Python's garbage collector examines them: about the objects of 100 requests."""
 
 
 def listen(options: ServiceOptions) -> socket.socket:

@@ -155,7 +155,7 @@ class RenewalsDocument(TypedDict):
 
 class NearDocument(TypedDict):
     """
-    The counters of the timer wheel. The last two counters concern the thread that advances the wheel.
+    The counters of the timer wheel. `wakeups` and `notices` count wake-ups of the thread that advances the wheel.
     """
 
     pending: int
@@ -228,7 +228,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Convert *stats* to a document, and add the time and a number that grows with every change. Lateness gets coarser.
+    Convert *stats* to a document. Add the time and a counter of changes, and merge buckets of the lateness histogram.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

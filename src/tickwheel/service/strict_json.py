@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
-"""Maximum nesting of a body: the maximum of a payload, plus the item, the list of items, and the batch around it."""
+"""Maximum nesting of a body: that of a payload, plus one level each for the item, the list of items, and the batch."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
 """Maximum size, in bytes, of a body that is handled on the loop. The slowest body takes 20 ms (subnormal numbers)."""
@@ -136,8 +136,8 @@ def _may_repeat_names(body: bytes, value: object) -> bool:
     """
     Return False if *body*, decoded to *value*, surely has no duplicate name, and True if it may have one.
 
-    With a duplicate name, *value* has only one of the two, so its encoding has fewer quotes than *body*. If *body* has
-    escapes, the numbers of quotes prove nothing.
+    If a name appears twice, *value* has it only once, so the encoding of *value* has fewer quotes than *body*. If
+    *body* has escapes, the numbers of quotes prove nothing.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 

@@ -1,8 +1,8 @@
 """
 The scope of a token with a prefix: the token can see and change only keys that begin with the prefix.
 
-An operation honours the prefix only if it is marked; every other operation refuses such tokens. A forgotten mark grants
-no access.
+Only operations that are marked accept such tokens, and they check the prefix. Every other operation refuses such
+tokens, so a forgotten mark grants no access.
 """
 
 from __future__ import annotations
