@@ -45,8 +45,8 @@ def command(*, file: BinaryIO, manifest: str, store: str, as_json: bool, **optio
     """
     Make the recurring jobs of a manifest match FILE (- reads stdin).
 
-    FILE has one job per line, as 'export' writes them; or it is a JSON list of jobs, or a table whose name ends in
-    .csv. Jobs of the manifest that FILE lacks are cancelled; a run under way ends undisturbed.
+    FILE has one job per line, as 'export' writes it. It may also be a JSON list of jobs, or a table whose name ends in
+    .csv. Jobs of the manifest that are missing in FILE are cancelled, but running attempts complete.
     """
     has_columns = name_of(file).endswith(".csv")
     schedules = [

@@ -42,7 +42,7 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     Yield the jobs of a store of APScheduler, in the order of their ids.
 
     *url* is a URL of SQLAlchemy or Redis. Without *table*, the default table of version 3 is read; if it is missing,
-    that of 4.
+    the default table of version 4.
     """
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:

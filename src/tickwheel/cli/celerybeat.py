@@ -101,7 +101,7 @@ def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], tar
 
 def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
     """
-    Return the fields of an entry's rule. If a run was missed after the *last* one, the job is due at once.
+    Return the fields of an entry's rule. If a run after the *last* run was missed, the job is due at once.
     """
     if isinstance(schedule, int | float):
         schedule = timedelta(seconds=schedule)

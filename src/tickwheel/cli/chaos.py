@@ -83,8 +83,8 @@ def command(
     """
     Start a service, inject faults while jobs are set, moved and cancelled, and judge the deliveries.
 
-    Slow links connect the service to its target, and to a store on a server. The links are cut and closed, and the
-    process is paused and killed.
+    Slow links connect the service to its target and to its store, if the store is on a server. The faults cut and close
+    the links, and pause and kill the process.
     """
     _check(seconds=seconds, every=every, due_within=due_within)
     if not 0 <= jitter <= latency <= 10:  # noqa: PLR2004 a request may take 15 s

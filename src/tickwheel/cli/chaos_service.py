@@ -1,8 +1,8 @@
 """
 The service for `tickwheel chaos`: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
-Unlike `tickwheel serve`, this service sends webhooks to this machine, where the target is. It avoids a failing target
-only briefly, so that a run does not consist mostly of waiting.
+Unlike `tickwheel serve`, this service may send webhooks to this machine, where the target is. After failures, it avoids
+the target only briefly, so that a chaos run does not consist mostly of waiting.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tickwheel.cli.takeover import CannotTakeOverError
 __all__ = ["DAYS", "cron_of", "day_names"]
 
 DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-"""Names of days. The names are the same as in APScheduler. The numbers differ: Monday is 0 there and 1 here."""
+"""Names of days. APScheduler has the same names but other numbers: Monday is 0 in APScheduler, and 1 in this module."""
 
 
 def day_names(first: int, last: int, step: int) -> str:

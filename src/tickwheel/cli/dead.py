@@ -56,7 +56,8 @@ def list_incidents(search: str, store: str, as_json: bool) -> None:
     List dead letters by cause, one line for each.
 
     Letters have the same cause if the same line of code raised the same error, apart from numbers and ids. With SEARCH,
-    only letters are listed that have it in their key, error, target, handler or place. The latest 10,000 are examined.
+    only letters that contain SEARCH in their key, error, target, handler or function are listed. The latest 10,000
+    letters are examined.
     """
     with opened(store) as scheduler:
         found = scheduler.incidents(search)
@@ -88,9 +89,9 @@ def replay_dead(
     **chosen: Any,
 ) -> None:
     """
-    Make dead jobs pending again, due now, with all their attempts: the named ones, or all that a filter selects.
+    Make dead jobs pending again, due now, with all their attempts: the jobs KEY, or all that a filter selects.
 
-    With --limit, at most that many letters are replayed; of an incident, the latest ones.
+    With --limit, at most that many letters are replayed. With --incident, these are the latest letters of the incident.
     """
     limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)

@@ -43,7 +43,7 @@ _YEAR_MIN: Final = 2024
 
 _Found: TypeAlias = Finding | tuple[str, bool, str]
 _LOOKED_AT: Final = 1_000
-"""Maximum number of pending jobs that are checked for a node with their handler."""
+"""Maximum number of pending jobs for which the command checks that a node has their handler."""
 
 
 @click.command("doctor")

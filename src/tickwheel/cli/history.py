@@ -23,7 +23,7 @@ def command(*, key: str, limit: int, before: int | None, has_traceback: bool, st
     """
     Show the past of the jobs of KEY, newest first: failed attempts, runs, dead letters, and who set the job.
 
-    If there may be more, stderr has the number for --before; --json has the number of each record.
+    If there may be older records, stderr shows the number to pass as --before. With --json, each record has its number.
     """
     with opened(store) as scheduler:
         records = scheduler.history(key, before=before, limit=limit)

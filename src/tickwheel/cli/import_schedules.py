@@ -18,7 +18,7 @@ def import_apscheduler(*, url: str, table: str | None, target: str, **options: A
     """
     Import the jobs of APScheduler from the database at URL.
 
-    They are the jobs of a SQLAlchemyJobStore or a RedisJobStore of APScheduler 3, or of a SQLAlchemyDataStore of 4.
+    The jobs are in a SQLAlchemyJobStore or RedisJobStore of APScheduler 3, or a SQLAlchemyDataStore of APScheduler 4.
 
     A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
@@ -37,10 +37,9 @@ def import_celerybeat(*, source: str, target: str, tz: str | None, **options: An
     Import the entries of Celery beat from SOURCE.
 
     SOURCE is beat's file, a module of settings, MODULE:APP, or the URL of a database with the tables of
-    django-celery-beat.
+    django-celery-beat. A module is imported, so its code runs; no code in beat's file is run.
 
-    An entry keeps its name as its key, and the target passes its task to the same workers as before. No code of a file
-    is run; a module is imported.
+    An entry keeps its name as its key. The target sends the entry's task to the Celery workers that ran it before.
     """
     if "://" in source:
         found = django_beat.found_in_database(source, target)

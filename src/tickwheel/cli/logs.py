@@ -43,7 +43,7 @@ __all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 FACTS: Final = "_tickwheel_facts"
-"""The attribute of a log record with our facts. No `extra=` of other code uses this name by chance."""
+"""The attribute of a log record that has the facts of an event. No `extra=` of other code uses this name by chance."""
 _LOG: Final = logging.getLogger("tickwheel.jobs")
 _FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {
@@ -100,7 +100,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of the target `log` at any log level, because the user asked for it.
+    Log one firing of a job with the target `log`, whatever the log level, because the user asked for this log.
     """
     job = firing.job
     facts = {

@@ -46,9 +46,9 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     """
     Move all jobs from the store FROM to the store TO, pending and dead ones, as they are.
 
-    Stop the schedulers of FROM first, because the migration is refused while one still fires. TO may be served during
-    the migration. If it ends early, run it again: it continues where it stopped. Programs may go on setting jobs in
-    FROM. When they use TO, run the command again to move these jobs.
+    Stop the schedulers of FROM first, because the migration is refused while one of them fires jobs. TO may be served
+    during the migration. If the migration ends early, run the command again: it continues where it stopped. Until your
+    programs use TO, they may go on setting jobs in FROM. Then run the command again to move these jobs.
     """
     _check(source, target)
     with _opened(source) as from_store:

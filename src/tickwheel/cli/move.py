@@ -42,7 +42,7 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    Give the pending job KEY another due time; or shift, or spread over a time, all jobs that a filter selects.
+    Change the due time of the pending job KEY, or shift or spread the due times of all jobs that a filter selects.
     """
     del chosen["tz"]  # the times were read in this zone
     check_zone_is_used(context, at, chosen.get("due_from"), chosen.get("due_until"))

@@ -42,10 +42,10 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    Pause the pending job KEY until it is resumed. A recurring job can be paused while it runs, too.
+    Pause the pending job KEY until it is resumed. A recurring job can also be paused while it runs.
 
     With a filter, the currently matching jobs are paused. With --scope, all jobs of a handler, a queue or a target wait
-    on all nodes, and running ones continue.
+    on all nodes; running jobs continue.
     """
     many = is_bulk(chosen, key, scope, if_generation)
     if not many:

@@ -30,7 +30,8 @@ def command(*, last: float, store: str, as_json: bool) -> None:
     """
     Show firings and their lateness: over time, by node and by lane.
 
-    Waits for a worker, attempts and commits are means, in ms. Minutes are kept for 4 hours, quarters of an hour for 48.
+    The times of attempts, commits and waits for a worker are means, in ms. Figures by the minute are kept for 4 hours,
+    and figures by the quarter of an hour for 48 hours.
     """
     since_ms = int((time.time() - last) * 1000)
     with opened(store) as scheduler:

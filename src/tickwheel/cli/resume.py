@@ -39,7 +39,7 @@ def command(
     **chosen: Any,
 ) -> None:
     """
-    End the pause of the job KEY, which is due again at its due time, or at once if that has passed.
+    End the pause of the job KEY. The job is due at its old due time, or at once if this time has passed.
 
     With a filter, the pauses of all matching jobs end. With --scope, the jobs of a handler, a queue or a target start
     again.

@@ -19,7 +19,7 @@ __all__ = ["command"]
 @json_option
 def command(key: str | None, if_generation: int | None, store: str, *, as_json: bool, **chosen: Any) -> None:
     """
-    Move the pending job KEY, or all jobs that a filter selects, to now; the process that serves the store runs them.
+    Make the pending job KEY, or all jobs that a filter selects, due now. The process that serves the store runs them.
     """
     many = is_bulk(chosen, key, if_generation)
     with opened(store) as scheduler:

@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes about a schedule. *remarks* has the changes that the import makes; *next_at* is an overdue or moved next run.
+    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is an overdue or moved next run.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -55,8 +55,8 @@ class Found:
     """
     A schedule found in the scheduler from which jobs are imported.
 
-    *remarks* has the differences, or, if *request* is None, the reason why the schedule cannot be imported. *next_at*
-    is the first due time if the import creates the job; with None, the rule determines the first due time.
+    *remarks* lists the differences; if *request* is None, it has the reason why the schedule cannot be imported. If the
+    import creates the job, *next_at* is the first due time, or None if the rule determines it.
     """
 
     name: str
@@ -100,7 +100,7 @@ def readable(payload: dict[str, Any]) -> dict[str, Any]:
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
-    Return the first instant of the series that is not in the past, in UTC. So the series keeps its phase.
+    Return *start* plus the smallest multiple of *every* that is not in the past, in UTC.
     """
     start, now = start.astimezone(UTC), datetime.now(UTC)  # in UTC every day has 24 hours
     if start >= now or not every:
@@ -110,7 +110,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series: *due*, or now if *due* has passed by at most *grace* (None: any time).
+    Return *due*, or the next instant of the series if *due* has passed by more than *grace* (None: no limit).
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -118,10 +118,10 @@ def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) 
 
 def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta, notes: Notes) -> datetime | None:
     """
-    Return the start of a calendar rule whose next run is *due*, or None for now.
+    Return the start of a calendar rule whose next run is *due*, or None for a start now.
 
-    *grace* is the maximum lateness of a run in the other scheduler (None: no limit), and *spread* the maximum shift by
-    its jitter. *notes* gets an overdue run.
+    *grace* is the maximum lateness of a run in the other scheduler (None: no limit). *spread* is the maximum shift by
+    the other scheduler's jitter. If the time of the next run is certain, it is recorded in *notes*.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():

@@ -35,7 +35,7 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""The kinds of objects. A method that only this kind has is mapped to the module and the class of its target."""
+"""Kinds of objects, keyed by an attribute that only this kind has. The value is the module and class of its target."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
     """
     Make a token with the right to read, or to read and write.
 
-    It is printed once. The service gets only the token's hash, as a line in the file that 'serve --tokens FILE' reads.
+    The token is printed once. The service gets only its hash, as a line in the file that 'serve --tokens FILE' reads.
     """
     if prefix == "":  # a variable that is not set
         raise Refused(ExitCode.USAGE, "--prefix is empty: write what the keys begin with, or leave it out for all keys")

@@ -64,7 +64,7 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return stats, last firings, fleet and the firing rate since the last poll; at first the nodes' own rates.
+        Return the stats, the last firings, the fleet, and the number of firings per second since the last call.
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")

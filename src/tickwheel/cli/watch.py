@@ -24,7 +24,7 @@ _RECORDS = 100
 @json_option
 def command(*, key: str, every: float, store: str, as_json: bool) -> None:
     """
-    Show each change of the job KEY, one per line, until it is dead or gone, or Ctrl-C.
+    Show each change of the job KEY, one per line, until the job is dead or gone, or you press Ctrl-C.
     """
     with opened(store) as scheduler:
         for job, progress, records in _changes(scheduler, key, every):
