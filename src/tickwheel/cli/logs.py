@@ -100,7 +100,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of a job with the target `log`, whatever the log level, because the user asked for this log.
+    Log one firing of a job with the target `log`. It is logged at any log level, because the user asked for it.
     """
     job = firing.job
     facts = {

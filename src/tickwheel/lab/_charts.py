@@ -25,7 +25,7 @@ COLOURS: Final = {
     "intended": "#7f7f7f",
     "answered": "#0072b2",
 }
-"""Colours of the series, keyed by name. The series are the designs, and the measurements of a load."""
+"""Colours of the series in charts, keyed by name. A series is a design, or a measurement of a load test."""
 WIDTH: Final = 420
 """Width of a chart, at which text of 13 units is legible on a phone 390 pixels wide."""
 HEIGHT: Final = 300

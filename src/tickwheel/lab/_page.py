@@ -37,7 +37,7 @@ def section(title: str, text: str, picture: str) -> str:
 
 def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> str:
     """
-    Return a table of text, in a scrollable box. The *kind* "words" is for cells with sentences.
+    Return a table of text, in a scrollable box. Pass the *kind* "words" if the cells have sentences.
 
     If the first cell of a row is the name of a series, the cell gets the colour of that series.
     """

@@ -1,5 +1,5 @@
 """
-Short films in addition to the film of a trace: faults of designs, and a timer that the user sets.
+Short films in addition to the film of a trace. They show faults of designs, and a timer that the user of the page sets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECOND: Final = 1_000_000
 STEPS: Final = 120
 LEAD_IN: Final = 3
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
-"""The recorded delays from which the user chooses."""
+"""The delays, in microseconds, from which the user of the page chooses. A film of each one is recorded."""
 
 
 def scenes() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """
-    Return, for each design, its name, its weak point, and the figures that show this. *rows* are sorted by size.
+    Return, for each design, its name, its weak point, and the figures that show this point. *rows* are sorted by size.
     """
     by_design: dict[str, list[Row]] = {}
     for row in rows:

@@ -22,9 +22,9 @@ class Cluster:
     """
     One row of the table.
 
-    *rate* is the number of requests per second. *writes* is the fraction that start a TTL (set or add), and *deletes*
-    the fraction that delete. *ttls* has the TTLs in seconds, and their shares. *zipf* is the skew of the keys: the k-th
-    key is 1 / k ** zipf times as frequent as the first.
+    *rate* is the number of requests per second. *writes* is the fraction of requests that start a TTL (set or add), and
+    *deletes* the fraction that delete. *ttls* has each TTL in seconds, and its share. *zipf* is the skew of the keys:
+    the k-th key is 1 / k ** zipf times as frequent as the first.
     """
 
     rate: float

@@ -5,14 +5,15 @@ A step is a document with short names, because a page has thousands of steps:
 
     t    nanoseconds since the film began          m    [timer, ring, slot] of each timer that has moved
     k    set, move, cancel, cascade, fire          p    [ring, slot] of each pointer that has moved
-    x    the event, in words                       s    [ring, slots, slot_ns] of each ring that is new or changed
-    y    the number of the reason in `why`         c    [comparisons, places written, cache lines] so far
+    x    a description of the event                s    [ring, slots, slot_ns] of each ring that is new or changed
+    y    the number of the reason in `why`         c    [comparisons, written places, cache lines] so far
 
 The ring is -1 if the timer has fired, and -2 if it was cancelled. The film runs a real wheel, which reports the place
-of each entry (`where`). Comparisons are counted as they happen. Comparisons inside a sort cannot be observed, so the
-minimum is counted, one for each pair of neighbours. Cache lines are counted as for a structure in C: one for each entry
-read or written, one for each eight neighbouring places of a heap or slots of a ring, and one for the bits of each ring.
-The binary search in a page of the calendar is not counted.
+of each entry (`where`). Comparisons are counted as they happen. Comparisons inside a sort cannot be observed; the
+minimum is counted, which is one comparison for each pair of neighbours. Cache lines are counted as if the structure
+were written in C. Each entry that is read or written is one line, and the bits of each ring are one line. Eight
+neighbouring places of a heap, or slots of a ring, share a line. The binary search in a page of the calendar is not
+counted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Recorder:
 
     def play(self, operations: Sequence[TraceOperation], progress: Callable[[int], object] | None = None) -> Film:
         """
-        Run to the trace's end or the maximum of steps, and return the film. *progress* gets the number of steps so far.
+        Return the film of the trace, up to the maximum of steps. *progress* is called with the number of steps so far.
         """
         self._began = operations[0].t_us * 1_000 if operations else 0
         self._advance(self._began)

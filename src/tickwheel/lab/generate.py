@@ -1,12 +1,12 @@
 """
 Generates synthetic traces of typical loads of timers, each from a seed.
 
-| kind          | contents                                             | size is             | timers mostly |
-|---------------|------------------------------------------------------|---------------------|---------------|
-| `connections` | idle timeouts of 30 s, moved by traffic              | connections a second| cancelled     |
-| `heartbeats`  | clients given up after three missed beats of 10 s    | clients             | moved         |
-| `ttl-cache`   | writes to a cache, with the TTLs of a real cluster   | keys                | moved, fired  |
-| `cron-herd`   | jobs on the minute, the five minutes and the hour    | jobs                | fired at once |
+| kind          | contents                                             | the size counts       | most timers are   |
+|---------------|------------------------------------------------------|-----------------------|-------------------|
+| `connections` | idle timeouts of 30 s, moved by traffic              | connections per second| cancelled         |
+| `heartbeats`  | clients given up after three missed beats of 10 s    | clients               | moved             |
+| `ttl-cache`   | writes to a cache, with the TTLs of a real cluster   | keys                  | moved, then fired |
+| `cron-herd`   | jobs on the minute, the five minutes and the hour    | jobs                  | fired at once     |
 
 The cache follows published facts of Twitter's clusters (`lab/clusters.py`): the rate, the shares of TTLs, writes and
 deletes, and the skew of the keys.
@@ -37,9 +37,9 @@ class Load:
     """
     A description of the trace to generate.
 
-    *kind* is one of `KINDS`. *seconds* is the length of the trace; timers that are pending at its end fire later.
-    *size* is the number in the column "size is" of the module's table. The same *seed* gives the same trace. A cache
-    uses the statistics of *cluster*.
+    *kind* is one of `KINDS`. *seconds* is the length of the trace; timers that are pending at its end fire later. The
+    column "the size counts" of the module's table explains *size*. The same *seed* gives the same trace. A cache uses
+    the statistics of *cluster*.
     """
 
     kind: str

@@ -33,11 +33,11 @@ from tickwheel.wheels.view import RingView, ShownWheel
 __all__ = ["Measurement", "main"]
 
 BINS: Final = 128
-"""Maximum number of bins in a picture of a longer ring. Each bin shows the fullest of its slots."""
+"""Maximum number of bins in a picture of a ring. If a ring has more slots, each bin shows the fullest of its slots."""
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""The phase `rest` ends when this fraction of the initially pending timers would have fired."""
+"""Fraction of the initially pending timers that would have fired by the end of the phase `rest`."""
 
 
 class Measurement:

@@ -49,7 +49,7 @@ class ReplayCounts:
 
 class Replay:
     """
-    One trace on one wheel. *wake_ups* counts a driver's wake-ups; *late_max_ns* is the maximum lateness, due to ticks.
+    A run of one trace on one wheel. *wake_ups* counts the driver's wake-ups; *late_max_ns* is the maximum lateness.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -124,7 +124,7 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Run *operations* on a new *wheel*. *progress* gets the number of operations done, at times and after the last one.
+    Run *operations* on a new *wheel*. *progress* is called at intervals and at the end, with the number that is done.
     """
     run = Replay(wheel)
     number = 0

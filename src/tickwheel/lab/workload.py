@@ -1,8 +1,8 @@
 """
 Overlays copies of a trace, until enough timers are pending.
 
-The copies begin at different moments of the trace, evenly distributed. The timers that are pending at these moments
-fill the wheel. Then all copies run together, each from its own moment.
+Each copy begins at another moment of the trace; the moments are evenly distributed. The timers that are pending at the
+copies' moments fill the wheel. Then all copies run together, each from its own moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""Fraction of the trace after which copies may begin."""
+"""No copy begins in this first fraction of the trace, because too few timers are pending then."""
 
 
 class WorkloadError(TickwheelError, ValueError):

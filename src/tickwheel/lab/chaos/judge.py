@@ -4,11 +4,11 @@ Finds violations of the promise in a history.
     lost          a job was acknowledged, was not cancelled, and never arrived
     doubled       an accepted fire id arrived again, or an accepted job arrived again without a fault in between
     early         a job arrived before the acknowledged instant, or before the instant in its message
-    unexpected    a job arrived that was never set or was already moved or cancelled, or its message has another instant
+    unexpected    a job arrived that was never set or was already moved or cancelled, or its message has a wrong instant
     silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
 
-A job is fired at least once. After a fault, which may have lost the target's answer or the record of the answer, the
-job may arrive again. The fire id of such an arrival has another attempt number, and the arrival is counted as repeated.
+A job is fired at least once. If a fault loses the target's answer, or the record of the answer, the job may arrive
+again. This arrival has another attempt number in its fire id, and is counted as repeated.
 """
 
 from __future__ import annotations

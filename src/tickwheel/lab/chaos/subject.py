@@ -23,11 +23,11 @@ class SubjectError(TickwheelError, RuntimeError):
 
 class Subject:
     """
-    The service's process, which can be paused and killed. It prints its address when it serves.
+    The process of the service, which can be paused and killed. The service prints its address when it is ready.
 
-    The service ends with this process, which holds the other end of the service's standard input.
+    The service ends when the calling process ends, because this closes the service's standard input.
 
-    In *command*, `{port}` is replaced by 0 for the first start, and later by the port that the process chose. *errors*
+    In *command*, `{port}` is replaced by 0 for the first start, and later by the port that the service chose. *errors*
     is a file for its stderr. A SubjectError is raised if this system has no signals that pause and kill a process.
     """
 

@@ -24,7 +24,7 @@ from tickwheel.lab.wire import Answer, Client
 __all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
 
 OVERTAKEN: Final = frozenset({404, 409})
-"""Statuses of a move or cancel whose job has fired or is firing."""
+"""HTTP statuses that answer a move or cancel if the job has fired or is firing."""
 DRAIN_S: Final = 10.0
 """Maximum seconds to wait for answers after the last request of a stage. Missing answers count as failures."""
 _LOOK_S: Final = 0.25
@@ -86,8 +86,8 @@ async def run_load(
     Run *stages* through an open *client*, and return the measurements.
 
     *progress* is called about four times per second with the number of scheduled requests since the last call, and a
-    text. If *keep*, pending jobs remain at the end. *has_enough* is also called about four times per second. If it
-    returns True, the run ends: the current stage is measured up to here, and no further stage begins.
+    text. If *keep* is true, pending jobs remain at the end. *has_enough* is also called about four times per second. If
+    it returns True, the run ends: the current stage is measured up to here, and no further stage begins.
     """
     load = _Load(client, mix, progress, has_enough)
     figures: list[StageFigures] = []

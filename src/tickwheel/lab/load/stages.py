@@ -22,7 +22,7 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A measurement for a threshold, in seconds if *is_time*, or a fraction. If *is_floor*, a greater value is better.
+    A measurement that a threshold can limit: seconds if *is_time*, or a fraction. If *is_floor*, more is better.
     """
 
     read: Callable[[StageFigures], float]
@@ -45,15 +45,15 @@ METRICS: Final[dict[str, Metric]] = {
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
 """
-The measurements, keyed by name: latencies from the scheduled start, lateness of firings, the fraction of failed
-requests, and the achieved fraction of the rate.
+The measurements, keyed by name. They are the latency from the scheduled start, the lateness of firings, the fraction of
+requests that failed, and the achieved fraction of the rate.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    The maximum of a measurement in every stage, in seconds or as a fraction. For `achieved`, it is the minimum.
+    A limit of a measurement in every stage, in seconds or as a fraction. It is a maximum, but a minimum for `achieved`.
     """
 
     metric: str
