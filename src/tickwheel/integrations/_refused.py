@@ -13,7 +13,7 @@ __all__ = ["STATUS", "Refusal", "document_of"]
 STATUS: Final = 422
 
 Refusal = (InvalidValueError, InvalidDelayError)
-"""The classes of errors that such input can raise. `document_of` chooses among them."""
+"""The classes of errors that an unreadable time or rule can raise. `document_of` checks whether a user wrote it."""
 
 _WHEN: Final = frozenset(
     {

@@ -109,7 +109,7 @@ class Jobs(Handlers):
 
 def _answer_rules(app: Any) -> None:
     """
-    Let *app* answer 422 for a user's rule that cannot be read. The app may already have begun its lifespan.
+    Make *app* answer 422 to a rule that cannot be read. This also works if *app* has already begun its lifespan.
     """
     from starlette.applications import Starlette  # noqa: PLC0415  on use
     from starlette.middleware.exceptions import ExceptionMiddleware  # noqa: PLC0415  on use

@@ -93,7 +93,7 @@ class Jobs(Handlers):
 
     def _of(self, app: flask.Flask) -> Scheduler:
         """
-        Return the scheduler of *app* in this process. A scheduler that was made before a fork belongs to the parent.
+        Return the scheduler of *app* in this process. If a parent process made one before a fork, make another one.
         """
         found: Scheduler = app.extensions[_NAME]
         return self._make(app) if self._pids.get(found, os.getpid()) != os.getpid() else found

@@ -8,17 +8,17 @@ __all__ = ["Operation", "Program", "draw_program"]
 
 Operation: TypeAlias = tuple[Any, ...]
 """
-A name and its arguments.
+An operation: its name and its arguments.
 
-Delays are nanoseconds from now; *back* counts timers back from the last one. Operations: set (delay, slack, operations
-of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay), drain (), close (). These
-occur only in callbacks: again (delay), nest (), fail (), leave ().
+A delay is in nanoseconds from now. *back* chooses a timer; it counts back from the last timer. The operations are set
+(delay, slack, operations of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay),
+drain () and close (). Only callbacks contain the operations again (delay), nest (), fail () and leave ().
 """
 
 START_MAX = 2**49
 """
-Upper bound of start times, in nanoseconds. Below this bound, a float of seconds distinguishes single nanoseconds, even
-after the longest delay of a program.
+Upper bound of start times, in nanoseconds. Below this bound, a float of seconds is exact to the nanosecond, even after
+the longest delay of a program.
 """
 
 
@@ -39,7 +39,7 @@ def draw_program(rng: random.Random, size: int) -> Program:
 
 class _Drawer:
     """
-    Draws random operations at multiples of one unit of time, so that many operations coincide.
+    Draws random operations. Their times are multiples of one unit, so that many operations coincide.
     """
 
     def __init__(self, rng: random.Random, unit: int) -> None:

@@ -37,15 +37,15 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""Start of the last field in the text of a recurrence. The field has the time to live of a retried run."""
+"""The beginning of `expires_ms`, which is the last field in the JSON text of a recurrence."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""Fields of a recurrence that are not part of its rule, or matter only when a new series begins."""
+"""Fields of a recurrence that are its state, or that matter only when a new series begins."""
 
 NEW: Final = -1
-"""Placeholder for values that the model cannot know: generations, and times of the store's clock."""
+"""Placeholder for a value that only the store knows: a generation, or a time of the store's clock."""
 
 
 class StoreModel:

@@ -18,10 +18,10 @@ __all__ = ["NO_LIMIT", "Operation", "Operations", "draw_start"]
 
 Operation: TypeAlias = tuple[str, int, int]
 """
-A name and two numbers; "-" is a number that is not used.
+An operation: its name and two numbers. If a number is not used, its place has a "-".
 
-insert (label, deadline), cancel (label, -), move (label, deadline), look (label, -), advance (now, limit), and next,
-drain, and len (-, -). A label below zero is an id that no insert returned.
+The operations are insert (label, deadline), cancel (label, -), move (label, deadline), look (label, -), advance (now,
+limit), and next, drain and len (-, -). A label names an entry. A label below zero is an id that no insert returned.
 """
 
 NO_LIMIT = -1

@@ -40,7 +40,7 @@ class Interruption:
     """
     Raises *error* at chosen lines of the cache's code, as a signal handler may.
 
-    *numbers* chooses the lines: 7 is the seventh line that is executed.
+    *numbers* chooses the lines in the order of their execution: 7 is the seventh line that is executed.
     """
 
     def __init__(self, error: type[BaseException], *numbers: int) -> None:

@@ -40,7 +40,7 @@ def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> Ma
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
-"""The geometries of each design, keyed by name. The operations of a design are divided among its geometries."""
+"""The geometries of each design, keyed by the design's name. The operations are divided among the geometries."""
 
 ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
@@ -49,7 +49,7 @@ ENGINES: dict[str, MakeEngine] = {
 """The engines, keyed by name. One is native, and one is the engine for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
-"""Number of operations for each name. Names that are missing here have a million."""
+"""Default number of operations, keyed by the name of the design or engine. It is a million for all other names."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -144,7 +144,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
 class _JustBefore:
     """
-    A clock for the scheduler's callers that is one nanosecond behind the manual clock.
+    The manual clock as the scheduler's callers read it: the wall time is one nanosecond behind.
 
     Due times are rounded up to whole milliseconds. Without this nanosecond, a delay that begins between two
     milliseconds would end a millisecond late: `advance(60)` would not fire a job with `delay=60`.

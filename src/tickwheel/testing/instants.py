@@ -1,8 +1,8 @@
 """
 Critical instants, at which other wheels have failed.
 
-The span of each level of a wheel is a power of the number of slots, so tests run past all powers of 64 and of 256.
-(tokio's timers hung after 12.4 days, when the top level came round to the slot of `now`.)
+If a wheel has 64 or 256 slots per level, the span of each level is a power of this number. Tests run past all of these
+powers. (tokio's timers hung after 12.4 days, when the top level came round to the slot of `now`.)
 """
 
 from __future__ import annotations

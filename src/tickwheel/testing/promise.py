@@ -35,7 +35,7 @@ class Event:
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and
             means that all timers due by then should have fired.
-        begun: Start time in seconds of the wheel's clock.
+        begun: Start of the call or callback, in seconds of the wheel's clock.
         ended: Time at which the call had returned; equal to *begun* if unknown.
         deadline: The new deadline of the timer in a "set" or "move".
         answer: The result of a "move" or "cancel". A call that returned False changed nothing.
@@ -154,7 +154,7 @@ class PromiseLog:
 @dataclass(slots=True)
 class _Life:
     """
-    A pending timer, so far as the log shows.
+    A period in which a timer is pending, according to the log.
 
     If a timer fires before the call that moves it has returned, the log does not show whether the firing belongs to the
     earlier deadline or to the new one.
@@ -251,10 +251,10 @@ def check_promise(
     """
     Check that a log of *events* keeps the promise, and return the number of events of each kind.
 
-    The check costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted. A
-    timer may fire *lateness_max_s* after its deadline, or after its "set" event if that is later. *is_ordered* is True
-    if one turn fires in order of deadline, then arrival; False for shards, pools, and designs with ticks. A
-    PromiseBrokenError lists all breaches.
+    The check costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted.
+    *lateness_max_s* is the maximum lateness of a firing, from the deadline or, if it is later, from the "set" event.
+    If *is_ordered* is True, the timers of one turn must fire in order of deadline, then arrival. Pass False for shards,
+    pools, and designs with ticks. A PromiseBrokenError lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

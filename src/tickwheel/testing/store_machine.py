@@ -230,9 +230,9 @@ def run_store_machine(
     """
     Run random *writes* on an empty store, and compare all observable results with the model.
 
-    *make_store* returns an empty store that is not open. *reopen* takes a closed store, and returns another one, not
-    open, on the same data, perhaps with more shards. It is None if a store's data ends with the object. The *seed*
-    repeats the run. A difference raises a StoreDivergenceError.
+    *make_store* returns an empty store that is not open. *reopen* takes a closed store, and returns another store
+    object on the same data. This object is not open, and may have more shards. Pass None if the data ends with the
+    store object. The *seed* repeats the run. A difference raises a StoreDivergenceError.
     """
     rng = random.Random(seed)
     machine = _Machine(make_store(), rng)
@@ -262,7 +262,7 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows: the start of a pause, or the time of a request to stop.
+    Return *job* with the times that only the store knows, from *stored*: a pause's start, or a request to stop.
     """
     if stored is None:
         return job

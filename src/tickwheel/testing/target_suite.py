@@ -191,7 +191,7 @@ class TargetSuite:
         knows_repeats: True if the receiver drops duplicates.
         takes_largest: True if the receiver accepts the largest payload of a job.
         can_be_full: True if the receiver refuses messages while it has no room.
-        connections_at_once: Maximum number of connections until the first one shows that the receiver is unreachable.
+        connections_at_once: Maximum number of connections that are open when the target finds the receiver unreachable.
         connections_per_s: Maximum number of new connections per second while the receiver is unreachable.
     """
 

@@ -61,7 +61,7 @@ class Jobs(Handlers):
         """
         Register all handlers on *scheduler*. Around each call, database connections that are too old are closed.
 
-        The queues of `settings.TASKS` are handlers, too, if their backend is the `TickwheelBackend` of this module.
+        The queues of `settings.TASKS` are also registered, if their backend is the `TickwheelBackend` of this module.
         """
         from django.conf import settings  # noqa: PLC0415  Django, on use
         from django.utils.module_loading import import_string  # noqa: PLC0415  as above
@@ -75,7 +75,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Use *scheduler*, with all handlers, as `scheduler` inside the block. The caller starts and stops it.
+        Inside the block, return *scheduler*, with all handlers, as `scheduler`. The caller starts and stops it.
         """
         self.register(scheduler)
         with self._lock:

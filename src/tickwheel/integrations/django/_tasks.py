@@ -123,7 +123,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
 class _Queue(Task[..., ..., Any]):
     """
-    The handler of a queue. If this process lacks the function of a call, the call waits for a process that has it.
+    The handler of a queue. If this process lacks the function of a task, the task waits for a process that has it.
     """
 
     def __init__(self, name: str) -> None:

@@ -20,7 +20,7 @@ class DriverTests:
     """
 
     runs_here: bool | None = None
-    """True if callbacks run in the thread of the scenario; None if the driver leaves it open."""
+    """True if callbacks run in the thread of the scenario, False if in another thread, None if both may happen."""
 
     def now(self) -> float | None:
         """
@@ -32,7 +32,7 @@ class DriverTests:
 
     async def clean_up(self) -> None:
         """
-        Await briefly inside a coroutine that is being cancelled. Only drivers that run coroutines override this.
+        Await a few times, as the cleanup of a cancelled coroutine may. Only drivers that run coroutines override this.
         """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -55,7 +55,7 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that the timers that *act* sets fire only after it has returned.
+        Call *act* inside a callback, so that no timer that *act* sets fires before *act* has returned.
         """
         wheel.call_later(0, act)
 

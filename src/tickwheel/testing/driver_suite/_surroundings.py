@@ -129,7 +129,7 @@ class SurroundingsTests(DriverTests):
 
     def test_an_error_is_let_go(self) -> None:
         """
-        The error's traceback ends in the callback, and no reference to the error is left after the report.
+        The traceback of a reported error ends in the callback. After the report, nothing refers to the error.
         """
 
         async def scenario() -> None:
@@ -160,7 +160,7 @@ class SurroundingsTests(DriverTests):
         """
         At the end of an `async with` block, the wheel's coroutines have ended and its timers are cancelled.
 
-        An error of the block propagates. `aclose` ends coroutines and timers, too, and returns the pending timers.
+        An error of the block propagates. `aclose` also ends coroutines and timers, and returns the pending timers.
         """
 
         async def scenario() -> None:

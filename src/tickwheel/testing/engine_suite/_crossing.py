@@ -1,5 +1,5 @@
 """
-Calls every method on a timer in every state, from every place. The answers depend only on the state.
+Calls each method on a timer in each state, inside and outside of callbacks. The answers depend only on the state.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""For each state, a function that produces it, and whether the timer can then be ended and moved."""
+"""For each state: a function that produces it, whether the timer can then be ended, and whether it can be moved."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),

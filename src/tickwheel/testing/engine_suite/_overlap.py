@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 class OverlapTests(EngineTests):
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig, the timers handed to its runner, and a due timer. Each call of this timer runs the next of *acts*.
+        Return a rig, the timers handed to its runner, and a due timer whose calls run *acts*, one for each call.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

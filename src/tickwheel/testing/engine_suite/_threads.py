@@ -88,9 +88,9 @@ class ThreadTests(EngineTests):
 
 class Hammering:
     """
-    Four threads with their own timers, and a fifth thread that fires all timers. The four move every second timer.
+    Four threads set, move and cancel timers of their own. A fifth thread fires all timers. Every second timer is moved.
 
-    *fired* has the number of calls per timer. *outcomes* has each timer, with its number and the result of its cancel.
+    *fired* has the number of calls per timer. *outcomes* has, for each timer, its number, and the result of its cancel.
     """
 
     def __init__(self, rig: Rig) -> None:

@@ -121,7 +121,7 @@ class ActTests(StoreTests):
 
     def test_bulk(self) -> None:
         """
-        The single acts of a bulk act are in the history of their keys, and not in the log.
+        If an act on a job is part of a bulk act, it is in the history of the job's key, but not in the log of acts.
         """
         with self.rig() as rig:
             rig.pending("a")

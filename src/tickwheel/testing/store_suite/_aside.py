@@ -126,7 +126,7 @@ class AsideTests(StoreTests):
 
     def test_skills(self) -> None:
         """
-        A node claims only jobs that it can run. A skill that names no handler covers all jobs of its target.
+        A node claims only jobs that match one of its skills. A skill is a target, with one handler or any handler.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")
@@ -204,7 +204,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A claimed job that is asked to stop stays in its shard. The owner ends the job, or the next owner recovers it.
+        A claimed job that is asked to stop is ended by its owner. If the owner goes first, the next owner recovers it.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -222,7 +222,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        The next owner inherits claimed jobs. A job that was running is pending again, and any other job is due.
+        The next owner of a shard inherits its claimed jobs. All are due, and jobs that were running are pending again.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):
@@ -252,7 +252,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases of the partition of the keys "{k}...". Each lease allows claiming jobs with these keys.
+    Return the leases of the partition that has the keys "{k}...". Each of these leases allows claiming their jobs.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

@@ -58,7 +58,7 @@ class CancelTests(StoreTests):
 
     def test_cancel_stops(self) -> None:
         """
-        A running job that is asked to stop counts as expired, and stays running until its firing is settled.
+        A running job that is asked to stop gets the expiry STOPPED, and stays running until its firing is settled.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -75,7 +75,7 @@ class CancelTests(StoreTests):
 
     def test_stopped_for_good(self) -> None:
         """
-        A job that was asked to stop stays expired until a move or replay, even after a failure and a clock step.
+        A job that was asked to stop keeps the expiry STOPPED after a failure and a clock step, but not after a move.
         """
         with self.rig() as rig:
             job = rig.running("key", expires_at=rig.now + 90_000)

@@ -73,7 +73,7 @@ class ClaimTests(StoreTests):
 
     def test_a_job_that_a_later_write_of_the_batch_changes(self) -> None:
         """
-        The job has its change, and does not begin.
+        If a later write of the batch pauses, moves or resumes a claimed job, the change stays and the job does not run.
         """
         with self.rig() as rig:
             due = rig.now - 1
@@ -126,7 +126,7 @@ def _claim(
     rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
 ) -> list[Answer]:
     """
-    Apply *writes*, and claim the jobs of the writes at the indexes *chosen*. A store without claims begins no job.
+    Apply *writes*, and claim the jobs of the writes at the indexes *chosen* (None: all). Some stores begin no job.
     """
     if not rig.store.abilities.claims_sets:
         return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]

@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration with an outdated version has no effect; nor have its parts if they arrive later.
+        A declaration with an outdated version is superseded. So are its single writes, if they arrive in a later batch.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -74,7 +74,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A declaration with a key of another manifest is refused as a whole. A plain set keeps a key's manifest.
+        A declaration with a key of another manifest is refused as a whole. A plain set leaves a key in its manifest.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)
@@ -110,9 +110,9 @@ class DeclareTests(StoreTests):
 
     def test_a_running_job(self) -> None:
         """
-        A running attempt completes even if its job is changed or cancelled.
+        A running attempt completes even if a declaration changes or cancels its job.
 
-        A write without the attempt's status (the field `over`) gets the answer TOO_LATE, and leaves the job unchanged.
+        A write that lacks the status of the running attempt (`over`) gets the answer TOO_LATE, and changes nothing.
         """
         with self.rig() as rig:
             rule = _rule(rig)

@@ -115,7 +115,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan returns the jobs inside or outside of given lanes, page by page, and reads a bounded number of rows.
+        A scan returns only the jobs inside given lanes, or only the jobs outside them. It reads few rows for each page.
         """
         with self.rig() as rig:
             rig.store.apply(
@@ -162,7 +162,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        Jobs written before the mark are left out. The returned jobs are pending, and due before the limit.
+        If nothing was written since the mark, or the scan has no mark yet, it returns no changes.
         """
         with self.rig() as rig:
             rig.pending("key")

@@ -1,5 +1,5 @@
 """
-Writes to a job whose attempt is counted. The owner answers whether the attempt has started.
+Writes to a job whose attempt is counted. The owner of the job reports whether the attempt has started.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LastCheckTests(StoreTests):
 
     def test_does_not_start_any_more(self) -> None:
         """
-        Every write treats a withdrawn attempt as pending, and a `Settle` of its old firing has no effect.
+        If an attempt was withdrawn or cut off, writes treat its job as pending. A later `Settle` of it has no effect.
         """
         for standing in (AttemptState.WITHDRAWN, AttemptState.CUT_OFF):
             with self.rig() as rig:
@@ -69,7 +69,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A `Set` with KEEP makes the job of a withdrawn attempt pending, and the attempt does not count.
+        A `Set` with KEEP makes the job of a withdrawn or cut-off attempt pending. Only the cut-off attempt counts.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):
@@ -88,7 +88,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner can read the requests. A caller can only read which of its attempts have started.
+        An owner can read the requests to withdraw attempts. A caller can only read which of the attempts have started.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]
@@ -107,7 +107,7 @@ class LastCheckTests(StoreTests):
 
     def test_nobody_to_answer(self) -> None:
         """
-        An attempt without an owner never starts, so a request about it is answered at once.
+        A request to withdraw an attempt without an owner is granted at once, because such an attempt never starts.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")

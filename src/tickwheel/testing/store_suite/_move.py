@@ -24,7 +24,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job loses its scheduled run if it is moved to a later time, and keeps it if it is run now.
+        If a recurring job is moved to a later time, its scheduled run is dropped. If it is run now, the run is kept.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
@@ -38,7 +38,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        A recurring job that is run now stores its scheduled run once, but not if the job is being retried or is late.
+        If a recurring job is run now, its scheduled run is stored once. It is not stored if the job is retried or late.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

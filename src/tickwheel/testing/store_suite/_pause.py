@@ -167,7 +167,7 @@ class PauseTests(StoreTests):
 
     def test_resumed_while_it_runs(self) -> None:
         """
-        A pause that ends before the run ends has no effect, and a dead letter keeps no pause.
+        If a running job is paused and resumed, it is due as usual after the run. A dead letter is never paused.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -187,7 +187,7 @@ class PauseTests(StoreTests):
 
     def test_rescued(self) -> None:
         """
-        A job that is paused while it runs, and whose owner ends, is pending, paused, and not due for the next owner.
+        If a running job is paused and its owner ends, the job becomes pending, stays paused, and is not due.
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
@@ -207,7 +207,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        A job that was set aside can be paused; no node then claims it. After the resume, it is in its key's shard.
+        If a job that was set aside is paused, no node claims it. After the resume, it is due in its own shard.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")

@@ -11,7 +11,7 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests
 
 _WAIT = 50_000
 _GUESSES = (0, 1_000_000_000_000, 4_000_000_000_000)
-"""Estimates of the store's time, all of them far off."""
+"""A caller's estimates of the store's time, all of them wrong by years."""
 _TEXT = {"anchor_at": 0, "every_ms": 60_000, "jitter_ms": 0, "misfire": "once"}
 
 

@@ -55,7 +55,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        If equal writes of a batch have one idempotency mark, only the first is done. All other writes are unaffected.
+        If two equal writes of a batch have one idempotency mark, only the first is done. All other writes are done.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -103,7 +103,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        An expired answer is not used. The write is done again, even if another request contains it.
+        After an answer has expired, its write is done again, even if another request now uses the idempotency key.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -63,7 +63,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_many(self) -> None:
         """
-        Any number of jobs may wait for a paused handler: the target's other jobs are found, up to the limit.
+        Jobs of a paused handler do not hide other jobs of the target, however many jobs are paused.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

@@ -100,7 +100,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        A new start matters only by its offset within the interval. A new offset moves the next run, but never to now.
+        A new start changes only the offset of the runs in the interval. The next run moves, but is never due at once.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -115,7 +115,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        A limit of runs or of time counts from the start of the series. A run that is already due still runs.
+        A new maximum number of runs counts from the start of the series. A run that is already due still runs.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
@@ -152,7 +152,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        The same rule does not revive a dead letter. A rule whose runs differ begins a new series, as a restart would.
+        A rule with the same runs does not revive a dead letter. A rule with other runs begins a new series.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)
@@ -166,7 +166,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        Changed policies do not move a run, but a changed jitter does: the run gets the key's share of the new jitter.
+        A changed policy does not move the next run. A changed jitter moves it by the key's share of the new jitter.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)

@@ -33,7 +33,7 @@ class SettleTests(StoreTests):
 
     def test_the_length_of_a_run_that_was_tried_again(self) -> None:
         """
-        The next run gets the recurrence's time to live, even if the last attempt was late.
+        After a retried run, the next run has the full time to live that the recurrence states (`expires_ms`).
         """
         text = '{"every_ms":5000,"expires_ms":400,"grace_ms":1}'
         with self.rig() as rig:
@@ -48,7 +48,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A `Settle` may replace the recurrence of a live job. The stored one stays if none is passed, or if the job dies.
+        A `Settle` may replace a job's recurrence. If it passes none, or if the job dies, the stored recurrence stays.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")

@@ -174,9 +174,9 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards up to their cursors. A shard without a mark gets the current mark.
+        One call returns the changes of all shards since the marks of their cursors. A cursor without a mark gets one.
 
-        A call without shards does not consume changes.
+        A call without `with_changes` does not advance the marks.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)

@@ -47,7 +47,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next expiration. Ask the wheel twice, and check in between that the call changes nothing.
+        Return the next expiration, after a check that the call changes nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()
@@ -86,7 +86,7 @@ class Ruler:
 
     def in_order(self, deadlines: Iterable[int]) -> list[int]:
         """
-        Sort *deadlines*, which are in order of arrival, into the order in which one advance delivers them.
+        Return *deadlines*, given in order of arrival, in the order in which one advance delivers them.
         """
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
