@@ -1,5 +1,5 @@
 """
-The command line. Each command is a file. `app`, the group of commands, imports a command when it is called.
+The command line. Each command is a file. `app` is the group of commands; it imports a command when you call it.
 """
 
 from __future__ import annotations

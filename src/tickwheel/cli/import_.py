@@ -73,7 +73,7 @@ def import_crontab(
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
     A job's key consists of the file's name and the command. So importing the file again replaces the jobs of its lines,
-    even if the lines have moved. Jobs of lines that are gone are listed, and continue until you cancel them; with
+    even if the lines have moved. Jobs whose lines are gone are listed, and continue until you cancel them; with
     --manifest, they are cancelled. A command is not run by a shell: it becomes the payload {"command": ...} of the job,
     with the "stdin", "user" and "env" that cron would give it.
     """

@@ -1,5 +1,5 @@
 """
-Reads pickles of other programs without running their code. A `Foreign` object replaces one of an unknown class.
+Reads pickles of other programs without running their code. A `Foreign` object replaces an object of an unknown class.
 """
 
 from __future__ import annotations

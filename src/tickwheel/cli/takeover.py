@@ -100,7 +100,7 @@ def readable(payload: dict[str, Any]) -> dict[str, Any]:
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
-    Return *start* plus the smallest multiple of *every* that is not in the past, in UTC.
+    Return the first instant that is not in the past, counting from *start* in steps of *every*. The result is in UTC.
     """
     start, now = start.astimezone(UTC), datetime.now(UTC)  # in UTC every day has 24 hours
     if start >= now or not every:
@@ -110,7 +110,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return *due*, or the next instant of the series if *due* has passed by more than *grace* (None: no limit).
+    Return the start of a series: *due*, or its next instant if *due* has passed by more than *grace* (None: no limit).
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)

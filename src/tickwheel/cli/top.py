@@ -63,9 +63,6 @@ class _Looks:
         self._fired: tuple[float, int] | None = None
 
     def __call__(self) -> dict[str, Any]:
-        """
-        Return the stats, the last firings, the fleet, and the number of firings per second since the last call.
-        """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")
         now, fired = time.monotonic(), stats["fired"]

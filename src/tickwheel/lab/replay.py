@@ -124,7 +124,7 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Run *operations* on a new *wheel*. *progress* is called at intervals and at the end, with the number that is done.
+    Run *operations* on a new *wheel*. *progress* gets the number of operations done, at intervals and at the end.
     """
     run = Replay(wheel)
     number = 0

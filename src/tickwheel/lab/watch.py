@@ -40,7 +40,7 @@ def render_watch(
 
     *designs* have small rings (see `small`). The trace, *operations*, is played until *frames* steps are recorded for
     each design. *progress* is called with the name of each design before it is recorded. A SpanExceededError is raised
-    if the first design cannot hold a delay; other designs that cannot are left out.
+    if the first design cannot hold a delay. Any other design that cannot hold a delay is left out.
     """
     films = []
     for design in designs:

@@ -1,5 +1,5 @@
 """
-Minimal HTTP/1.1, because a measuring client should leave most of the machine to the service. httptools parses it.
+Minimal HTTP/1.1, because a measuring client should leave most of the machine to the service. httptools parses answers.
 """
 
 from __future__ import annotations

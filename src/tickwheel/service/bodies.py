@@ -214,7 +214,7 @@ class PauseBody(Body, frozen=True):
 
 class BackfillBody(Body, frozen=True):
     """
-    A range of the past, from `since` up to but not including `until`.
+    A range of time in the past, from `since` up to but not including `until`.
 
     `until` is at most the due time of the next run.
     """

@@ -1,7 +1,7 @@
 """
 Joins the page's forty JavaScript modules into one file, because separate requests would cost eight round trips.
 
-Each module becomes a function that returns its exports. In the file, it comes after the modules that it imports. A
+Each module becomes a function that returns its exports. In the file, the modules that it imports come before it. A
 module that is imported at run time, by `import("./name.js")`, stays a separate file. The code works on lines and does
 not parse JavaScript, because all modules are formatted alike. An import or export of any other form is an error.
 """

@@ -149,9 +149,9 @@ class LaneDocument(Struct, frozen=True):
     """
     A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
 
-    `staged` is the number of jobs in memory that have not begun. `waiting` is the number of these jobs that are due but
-    delayed, and `reason` is the reason. `running` is the number of running attempts. If `is_full`, the lane has used up
-    its share of memory, and its other jobs wait in the store.
+    `staged` is the number of jobs in memory that have not begun. `waiting` is the number of staged jobs that are due
+    but held back, and `reason` says why. `running` is the number of running attempts. If `is_full`, the lane has used
+    up its share of memory, and its other jobs wait in the store.
     """
 
     lane: str
@@ -283,8 +283,8 @@ class BulkDocument(Struct, frozen=True):
 
     A job is refused if it has begun, or if another client changed it after it was selected. `stopping` is the number of
     changed jobs that were running and were asked to stop. `changes` lists the changed jobs, if requested. Pass `cursor`
-    in the next request; it is null when the act is complete. `start` is the cursor of the first request: after a dry
-    run, pass it to make the changes. If that request is repeated, no job is moved, run or replayed twice.
+    in the next request; it is null when the act is complete. `start` is the cursor of the first request. After a dry
+    run, pass `start` to make the changes. Repeated requests with one `start` do not move, run or replay a job twice.
     """
 
     matched: int
@@ -498,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters for those fields of a job that look different in a document."""
+"""Converters for the fields of a stored job whose form in a document differs."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

@@ -92,8 +92,8 @@ class NodeDocument(Struct, frozen=True):
     A process that fires jobs, or that did so in the last ten minutes.
 
     A node is `silent` if its reports are overdue but its leases are valid, and `gone` after its leases have ended.
-    `heard_at` and `figures` are null if the node has not reported. For a store in an SQLite file, only the owner of the
-    file knows its figures. `tails` has the numbers of the shards that the node handed over while it was still running
+    `heard_at` and `figures` are null if the node has not reported. The figures of the owner of an SQLite file are known
+    only to the owner itself. `tails` has the numbers of the shards that the node handed over while it was still running
     some of their jobs.
     """
 

@@ -42,7 +42,7 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Maximum number of bytes that are read and dropped of a body above the limit, before the connection is cut."""
+"""If a body is above the limit, up to this many bytes of it are read and dropped before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 
@@ -204,7 +204,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. A body above *limit* is refused only after it was read, because most clients read no answer before.
+    Return the body. A body above *limit* is read before it is refused, because most clients send it all first.
     """
     body = bytearray()
     size = 0

@@ -39,7 +39,7 @@ FORWARDED: Final = b"/internal/pull"
 """Path of forwarded requests; it is not part of the API."""
 _SECRET: Final = b"tickwheel-secret"
 _FRESH_S: Final = 1.0
-"""Maximum age of the list of nodes, in seconds. So the store is read for it at most once a second."""
+"""Maximum age of the list of nodes, in seconds. The store is read for this list at most once a second."""
 _CONNECT_S: Final = 2.0
 _ANSWER_S: Final = 15.0
 """Time limit of a node's answer, in seconds, in addition to the wait that the worker requested."""

@@ -2,9 +2,9 @@
 Binds, serves, and stops within its time limit.
 
 uvicorn does the work. This module adds signal handlers, and a sweep: a periodic check that cuts off requests that never
-begin or never end. At a stop, it ends live streams, so that the stop waits for requests only. It also makes requests
-cheaper. The sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the garbage
-collector skips permanent objects.
+begin or never end. At a stop, the module ends live streams, so that the stop waits for requests only. It also makes
+requests cheaper. The sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the
+garbage collector skips permanent objects.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Decodes I-JSON (RFC 7493): UTF-8, no NaN, no lone surrogates, no duplicate names. Nesting is limited.
 
 msgspec decodes and checks types, but it accepts two faults: deep nesting, and a name that appears twice in one object.
-Of two such values, the second would silently win. This module detects both faults, with code that runs in C.
+The second value of such a name would silently win. This module detects both faults, with code that runs in C.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEVELS_MAX: Final = DEPTH_MAX + 3
 """Maximum nesting of a body: that of a payload, plus one level each for the item, the list of items, and the batch."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""Maximum size, in bytes, of a body that is handled on the loop. The slowest body takes 20 ms (subnormal numbers)."""
+"""Maximum size, in bytes, of a body that is handled on the loop. The slowest body of this size takes 20 ms."""
 _LOOKED_AT_MAX: Final = 2 << 20
 """Maximum size, in bytes, of a malformed body that is searched for the location of the fault."""
 _DECODED_MAX: Final = 1024

@@ -75,7 +75,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Inside the block, return *scheduler*, with all handlers, as `scheduler`. The caller starts and stops it.
+        Make `jobs.scheduler` return *scheduler*, with all handlers, inside the block. The caller starts and stops it.
         """
         self.register(scheduler)
         with self._lock:

@@ -14,8 +14,8 @@ class Link:
     """
     A TCP link from a port on loopback to *host*:*port*, which can be slow, cut or closed. It keeps the order of data.
 
-    *latency_s* delays only the data from the caller, so that a request and its answer are delayed once. *jitter_s* is
-    the maximum deviation of this delay, drawn evenly from *dice*.
+    *latency_s* delays the data from the caller, but not the data of the answers. *jitter_s* is the maximum deviation of
+    the delay, drawn evenly from *dice*.
     """
 
     def __init__(self, host: str, port: int, *, latency_s: float, jitter_s: float, dice: random.Random) -> None:

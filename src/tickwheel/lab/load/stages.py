@@ -53,7 +53,7 @@ requests that failed, and the achieved fraction of the rate.
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    A limit of a measurement in every stage, in seconds or as a fraction. It is a maximum, but a minimum for `achieved`.
+    A limit for a measurement in every stage, in seconds or as a fraction: a minimum for `achieved`, else a maximum.
     """
 
     metric: str

@@ -204,7 +204,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A claimed job that is asked to stop is ended by its owner. If the owner goes first, the next owner recovers it.
+        A claimed job that is asked to stop is ended by its owner. If the owner ends, the next owner recovers the job.
         """
         with self.rig() as rig:
             for lease in beside(rig):

@@ -126,7 +126,7 @@ def _claim(
     rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
 ) -> list[Answer]:
     """
-    Apply *writes*, and claim the jobs of the writes at the indexes *chosen* (None: all). Some stores begin no job.
+    Apply *writes*, and claim the jobs of the writes at the indexes *chosen* (None: all), if the store can claim.
     """
     if not rig.store.abilities.claims_sets:
         return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]

@@ -152,7 +152,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        A rule with the same runs does not revive a dead letter. A rule with other runs begins a new series.
+        If a dead series is set with a rule of the same runs, it stays dead. A rule with other runs begins a new series.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)
