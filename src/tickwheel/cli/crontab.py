@@ -26,7 +26,7 @@ from tickwheel.errors import RecurrenceError
 __all__ = ["KEY", "BadLine", "CrontabLine", "Remark", "keyed", "parse"]
 
 KEY: Final = re.compile(r"[\w.-]{1,40}-[0-9a-f]{8}(-\d+)?")
-"""The form of a key below the prefix."""
+"""Pattern of the part of a key that follows the prefix."""
 
 _ASSIGNMENT: Final = re.compile(r"""("[^"]*"|'[^']*'|[^\s="']+)\s*=\s*(.*)""", re.DOTALL)
 _ALONE_WITH_STEP: Final = re.compile(r"(?:^|,)([^*/,\s-]+)/\d+")

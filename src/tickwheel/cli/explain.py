@@ -16,7 +16,7 @@ __all__ = ["command"]
 @json_option
 def command(*, key: str, store: str, as_json: bool) -> None:
     """
-    Show why the job KEY has not run yet: the reason, its lane, until when, by which process, and the remedy.
+    Show why the job KEY has not run yet: the reason, when the reason ends, the job's lane and process, and the remedy.
 
     Ask the service that fires the job (--store http://...), because it knows more than the store.
     """

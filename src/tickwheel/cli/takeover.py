@@ -36,7 +36,7 @@ _BATCH: Final = 1000
 
 class CannotTakeOverError(ValueError):
     """
-    The schedule has no counterpart here; the message has the reason.
+    The schedule has no counterpart in tickwheel. The message has the reason.
     """
 
 

@@ -19,7 +19,7 @@ LIBRARIES: Final = (
 _STOP_SIGNALS: Final = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGBREAK") if name in signal.Signals.__members__
 ]
-"""Ctrl-C, the signals of process managers, and Ctrl-Break, the only one that another process can send on Windows."""
+"""Signals that stop the service. On Windows, another process can send only one of them, SIGBREAK (Ctrl-Break)."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

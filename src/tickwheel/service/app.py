@@ -50,7 +50,7 @@ __all__ = ["Service"]
 _LOG: Final = logging.getLogger("tickwheel.service")
 _MOUNTED_STREAM_S: Final = 5.0
 """
-Maximum length, in seconds, of a page's stream inside another application.
+Maximum length, in seconds, of a page's event stream if another application mounts the service.
 
 The server of that application waits for the end of the stream before it stops.
 """

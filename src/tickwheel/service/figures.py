@@ -113,7 +113,7 @@ class Figures:
 
     async def get_stats(self, _call: Request) -> Reply:
         """
-        Return the counters and figures.
+        Return the counters and figures of the store and of this process.
         """
         return document_reply(await self.stats())
 

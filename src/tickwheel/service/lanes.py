@@ -84,7 +84,7 @@ class LaneRowDocument(Struct, frozen=True):
 
 class LanesDocument(Struct, frozen=True):
     """
-    The lanes of all nodes. Stuck lanes come first, then the lanes that have waited longest.
+    The lanes of all nodes. Stuck lanes come first, then the lanes whose jobs have waited longest.
 
     Figures of firings cover the last `span_s` seconds, in whole minutes.
     """

@@ -1,5 +1,5 @@
 """
-The last firings of the other nodes. This node polls them once a second while a page is open.
+The last firings of the other nodes. This node polls the other nodes once a second while a page is open.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __all__ = ["Case", "DivergenceError", "MachineReport", "MakeWheel", "replay", "r
 MakeWheel: TypeAlias = "Callable[[int], Wheel]"
 
 EPISODE = 2_000
-"""Operations per wheel. They fill the wheel several times, and a failure shrinks in about a second."""
+"""Number of operations on each wheel. It is high enough to fill the wheel several times."""
 
 
 @dataclass(frozen=True, slots=True)

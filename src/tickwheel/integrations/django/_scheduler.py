@@ -23,7 +23,7 @@ _NAME: Final = "TICKWHEEL"
 _KNOWN: Final = ("DATABASE", "OPTIONS", "QUERY", "STORE", "TARGETS")
 _OF_DJANGO: Final = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 _OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
-"""The `OPTIONS` of a database that cannot be in a URL, because libpq does not know them."""
+"""Keys of a database's `OPTIONS` that cannot be in a URL, because libpq does not know them."""
 
 
 class _JoiningScheduler(Scheduler):
