@@ -1,5 +1,5 @@
 """
-The service's errors.
+The service's errors. The columns are the class, its built-in base, whether a retry can succeed, and the remedy.
 
     TickwheelError
       PublicBindError           ValueError    permanent   set a token, or listen on loopback only

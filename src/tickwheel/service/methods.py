@@ -46,7 +46,7 @@ class KeyMethods:
     """
     Routes addresses that contain a key and, optionally, an action after a colon.
 
-    Client libraries encode a colon in a key: `a:run` becomes `a%3Arun`. A literal colon therefore begins an action.
+    Client libraries encode a colon in a key: `a:run` becomes `a%3Arun`. So only an unencoded colon begins an action.
     """
 
     def __init__(self, address: str, methods: dict[str, Methods]) -> None:

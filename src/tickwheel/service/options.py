@@ -33,8 +33,8 @@ class ServiceOptions:
         rate_per_s: Maximum number of requests per second of one client; None for no limit.
         pending_max: Maximum number of pending jobs, as counted four times a second; None for no limit.
         every_min_s: Minimum interval of recurring jobs, so that clients cannot overload the service.
-        request_timeout_s: Time limit, in seconds, for the arrival of a connection's first request, and of any whole
-            request.
+        request_timeout_s: Maximum time, in seconds, until a connection begins its first request, and until a request
+            has arrived completely.
         watchers_max: Maximum number of live pages.
         stop_timeout_s: Maximum number of seconds that a stop waits for running handlers.
         advertise: The URL at which other nodes of the store reach this service. None means the address that the service

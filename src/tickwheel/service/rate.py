@@ -18,7 +18,7 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""Maximum number of remembered clients. Above it, the client that was idle longest is forgotten."""
+"""Maximum number of remembered clients. If there are more, the client that was idle longest is forgotten."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class LatenessDocument(TypedDict):
     """
     The lateness of this process's firings, as a histogram. Each step has its upper edge (null: none) and its count.
 
-    `traces` has the last traced firing for each power of two of lateness.
+    `traces` has, for each power of two of lateness, the last traced firing.
     """
 
     count: int

@@ -122,7 +122,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Fire jobs when the clock moves, with async handlers on the running loop. A second call changes the loop.
+        Fire jobs when the clock moves. Async handlers run on the loop of the last `start` call.
         """
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()
