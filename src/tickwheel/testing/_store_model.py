@@ -37,7 +37,7 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""The beginning of `expires_ms`, which is the last field in the JSON text of a recurrence."""
+"""The text before the time to live at the end of a random recurrence, such as `every 5 s,"expires_ms":30`."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")

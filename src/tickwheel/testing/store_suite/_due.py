@@ -162,7 +162,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        If nothing was written since the mark, or the scan has no mark yet, it returns no changes.
+        A shard has no changes if nothing was written since the mark, or if there is no mark yet.
         """
         with self.rig() as rig:
             rig.pending("key")

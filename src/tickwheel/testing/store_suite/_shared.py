@@ -176,7 +176,7 @@ class SharedTests(StoreTests):
         """
         One call returns the changes of all shards since the marks of their cursors. A cursor without a mark gets one.
 
-        A call without `with_changes` does not advance the marks.
+        A call without `with_changes` consumes no changes.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)
