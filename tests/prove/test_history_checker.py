@@ -257,10 +257,12 @@ def test_series(events, shift_ms):
     assert "series" in kinds(changed(events, index, moved))
 
 
-@pytest.mark.parametrize("is_cut_off", [False, True])
-def test_a_series_that_dies(events, is_cut_off):
+@pytest.mark.parametrize("end", ["", "the process is killed", "the shard is lost"])
+def test_a_series_that_dies(events, end):
     """
-    The end of a series is reported, unless the end of a process interrupted each attempt of the series' last run.
+    The end of a series is reported, unless each attempt of its last run was cut off.
+
+    An attempt is cut off if its process ends, or loses the shard to another process, during the attempt.
     """
     is_next = is_write(Settle, Outcome.SETTLED, how=Settled.DONE)
     index = place(events, Committed, lambda event: is_next(event) and event.write.due_at is not None)
@@ -269,15 +271,19 @@ def test_a_series_that_dies(events, is_cut_off):
     dead = replace(commit, write=replace(commit.write, how=Settled.DEAD, attempt=job.retry.attempts, due_at=None))
     before = []
     for attempt in range(1, job.retry.attempts + 1):
-        machine = f"n9.{attempt}"
+        machine = f"n{attempt}0.1" if end == "the shard is lost" else f"n9.{attempt}"
         before += [
+            Deployed(commit.at, "n8.1", ("long", job.handler)),
             Deployed(commit.at, machine, ("long",)),
             replace(fired, machine=machine, key=job.key, generation=job.generation, attempt=attempt),
         ]
-    if is_cut_off:
+        if end == "the shard is lost":
+            begin = Begin(replace(job, attempt=attempt), commit.write.epoch)
+            before.append(replace(commit, machine="n8.1", write=begin, answer=Answer(Outcome.BEGUN, begin.job)))
+    if end == "the process is killed":
         before.append(Fault(commit.at, "kill n9"))
     found = check_history(History((*events[:index], *before, dead)), PLAN.shards)
-    assert any("has died" in violation.what for violation in found) is not is_cut_off
+    assert any("has died" in violation.what for violation in found) is not bool(end)
 
 
 def test_late(events):

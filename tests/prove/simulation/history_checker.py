@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
@@ -367,12 +368,18 @@ class _Checker:
 
     def _was_cut_off(self, job: Job, attempts: int) -> bool:
         """
-        Return True if *attempts* is the full number of attempts of *job*, and the machine of each has ended since.
+        Return True if *job* has had all its attempts, and the process of each has ended, or lost the job, during it.
+
+        A process has lost the job if another one has begun the next attempt, which only the owner of the shard can do.
         """
 
+        def machines(firings: Iterable[tuple[Any, ...]], attempt: int) -> set[str]:
+            return {machine for machine, *which in firings if which[:3] == [job.key, job.generation, attempt]}
+
         def is_cut_off(attempt: int) -> bool:
-            firings = {(machine, job.key, job.generation, attempt) for machine in self._gone}
-            return bool(firings & self._fired - self._settled)
+            successors = machines(self._counted_at, attempt + 1)
+            unsettled = machines(self._fired - self._settled, attempt)
+            return any(machine in self._gone or successors - {machine} for machine in unsettled)
 
         return attempts >= job.retry.attempts and all(map(is_cut_off, range(1, attempts + 1)))
 
