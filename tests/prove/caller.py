@@ -1,9 +1,9 @@
 """
-A caller that continuously sets, replaces, moves and cancels jobs, and the check of the starts that follow.
+A caller that continuously sets, replaces, moves and cancels jobs, and a check of when these jobs start.
 
-The caller may switch to another URL at any time, and records each answered call. The handler writes a line `SERIAL
-STARTED DUE` for each start. The serial number of a set is the payload of its job. Generations are not compared, because
-a migration may change them.
+The caller may switch to another URL at any time, and records each answered call. The payload of each job is the serial
+number of the request that set it. For each start the handler writes a line `SERIAL STARTED DUE`. Generations are not
+compared, because a migration may change them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE_S: Final = 60.0
 BETWEEN_S: Final = 0.02
 AGAIN_S: Final = 0.05
 PATIENT: Final = RetryPolicy(attempts=1000)
-"""A failover costs each running job an attempt, and no job may die because of that."""
+"""A retry policy with many attempts: a failover costs a running job an attempt, and no job may die because of that."""
 RECENT: Final = 60
 
 
@@ -42,13 +42,13 @@ class Life:
     One set request that was acknowledged, and the answers to later calls for the same job.
 
     Attributes:
-        step: The step in which it was set.
+        step: The step during which the job was set.
         serial: The number of the set request.
         generation: The generation in the last answer.
         asked_at: Time at which the last successful set or move of the job began.
         answered_at: Time of the answer to that call.
         due: The due time in that answer; the job may not start earlier.
-        ended_at: Time of the answer to the job's cancel or replacement; None before that.
+        ended_at: Time at which the job's cancel or replacement was answered; None before that.
         is_doubtful: True if a failed call for the job may have taken effect.
     """
 
@@ -205,7 +205,7 @@ class Caller:
 
     def _replace(self, life: Life) -> None:
         """
-        Replace exactly the job that was set.
+        Replace the job, on condition that it still has the generation in *life*.
 
         Without this condition, a job that a migration has moved away would be set again in the old store.
         """

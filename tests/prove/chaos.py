@@ -1,7 +1,7 @@
 """
-The command `tickwheel chaos` with its defaults.
+The command `tickwheel chaos`, run with its default faults.
 
-Servers 150 ms away, and faults of the service, the target and the store.
+The server is 150 ms away. The service, the target and the store have faults.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    If a running job is asked to stop, its stored expiry is set to that moment.
+    If a running job is asked to stop, the store records the present time as its expiry.
 
-    So a clock step undoes or shifts the expiry.
+    A later clock step can then shift or undo the expiry.
     """
     real = _plan.decide
 
@@ -51,16 +51,16 @@ def stops_until_the_clock_is_set() -> Any:
 
 def trusts_ends_of_a_later_clock() -> Any:
     """
-    A lease lasts until its stored end, even if the server's clock was set back.
+    An owner trusts the stored end of its lease, even if the server's clock was set back in the meantime.
     """
     return mock.patch.object(Cluster, "_cut_leases")
 
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After a generation's due time was rewritten, later records of the generation are ignored for a while.
+    After the engine has rewritten a due time, it ignores all later records of the same generation for a while.
 
-    Even the record of a retry is ignored.
+    It wrongly ignores even the record of a retry.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -71,9 +71,9 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Clocks are not compared.
+    The engine does not compare its clocks, so it does not notice a clock step.
 
-    So staged jobs keep the order that they had by the clock before the step.
+    Staged jobs keep the order that they had before the step.
     """
 
     @contextmanager
@@ -97,7 +97,7 @@ def follows_the_wall_clock() -> Any:
 
 def knows_clocks_a_thousandth_apart() -> Any:
     """
-    The engine assumes that clock rates differ by at most 0.1 %.
+    The engine wrongly assumes that clock rates differ by at most 0.1 %.
     """
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
 
@@ -117,7 +117,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    If a clock runs a tenth faster or slower, each renewal treats this as a clock that was set.
+    If a clock runs a tenth faster or slower, the engine mistakes this for a clock step at each renewal.
     """
     sample = _storeclock.StoreClock.sample
 

@@ -1,11 +1,11 @@
 """
-The proof of the clock, on SQLite: a process has its time of day set back, ahead, and away and back again.
+The proof of the clock on SQLite: the time of day of one process is set back, set ahead, and set wrong for a short time.
 
     python tests/prove/clock_trips.py [--trips 12] [--seed 7] [--only back]
 
-The scheduler runs in a process with an interposed `clock_gettime`, whose offset this process sets during the test. It
-has one job far ahead, one job with `every=1`, and one job with a cron line for every second. Jobs with `delay=` and
-`at=` are set continuously. Requirements:
+The scheduler runs in a child process with an interposed `clock_gettime`. The parent process sets the offset of this
+clock during the test. The scheduler has one job far ahead, one job with `every=1`, and one job with a cron line for
+every second. Jobs with `delay=` and `at=` are set continuously. Requirements:
 
     every    keeps its phase by elapsed time, and is never silent for longer than 2 s
     cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
@@ -34,13 +34,13 @@ from typing import Any, Final
 __all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
-"""A step of the clock: seconds since the beginning, and the error of the time of day from then on, in seconds."""
+"""A step of the clock: the seconds since the beginning, and the error of the time of day in seconds after the step."""
 
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
 """
-If setting two jobs with a pause between takes this much longer than the pause, the machine is too slow for a proof.
+Maximum delay in seconds that the machine may add while two jobs are set. A slower machine is unfit for the proof.
 """
 TRIES: Final = 3
 SETTLED_S: Final = 6.0
@@ -50,9 +50,9 @@ EARLY_S: Final = 0.002
 """Tolerance for early jobs: the time to read the two clocks one after the other, and a millisecond of rounding."""
 PHASE_S: Final = 0.25
 """
-Maximum shift of a run with an interval of one second on a busy machine.
+Maximum deviation in seconds from the phase of a job with `every=1`, on a busy machine.
 
-A clock step may shift it by any amount.
+After a clock step the phase may be different.
 """
 
 
@@ -213,7 +213,9 @@ def _judge_delay(key: str, due: float, found: list[float]) -> list[str]:
 
 def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], steps: list[Step]) -> list[str]:
     """
-    Return the faults of a job that was requested at *asked* for a given time of day, and watched until the end.
+    Return the faults of a job with `at=`.
+
+    *asked* has the time of the request, the wall-clock time at which the job is due, and the end of the observation.
 
     The detection of a clock step takes a moment. So a job that is due within a second of a step may run by the old or
     the new clock.

@@ -46,7 +46,7 @@ def real_lines() -> list[str]:
 
 def compare(line: str, zone: ZoneInfo, firings: int) -> tuple[Counter[str], list[str]]:
     """
-    Compare the next *firings* of a line with croniter's.
+    Compare the next *firings* instants of a cron line with croniter's.
 
     Return the number of differences of each documented class, and a list of the other differences.
     """
@@ -110,7 +110,7 @@ def changes(zone: ZoneInfo, year: int) -> list[int]:
 
 def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
-    Return the faults of daily and hourly lines around a *change* of the zone.
+    Return the faults that daily and hourly lines have around *change*, a clock change of the zone.
 
     Faults are an omitted day, a double firing, or a wrong step.
     """

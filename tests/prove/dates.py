@@ -1,13 +1,13 @@
 """
-Runs the tests that read the time of day at instants that break programs, and records the list of these tests.
+Runs all tests that read the time of day, with the clock set to dates and times that often reveal faults.
 
     python tests/prove/dates.py            run the tests that tests/wall_clock.txt lists
-    python tests/prove/dates.py --record   list them again: run the quick tests with a clock that counts its readers
-    python tests/prove/dates.py --record tests/service    list the tests of a folder again, and keep all others listed
+    python tests/prove/dates.py --record   run the quick tests, and write that list of tests again
+    python tests/prove/dates.py --record tests/service    do this for one folder, and keep the rest of the list
 
-An interposed clock replaces the time of day, and leaves the monotonic clock unchanged. Debian's libfaketime cannot do
-  that:
-with its own monotonic clock the drivers hang, and with the system's monotonic clock `time.sleep` fails.
+With `--record`, an interposed clock finds out which tests read it. The interposed clock changes the time of day, and
+leaves the monotonic clock unchanged. Debian's libfaketime cannot do that: with its own monotonic clock the drivers
+hang, and with the system's monotonic clock `time.sleep` fails.
 """
 
 from __future__ import annotations

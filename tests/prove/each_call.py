@@ -1,10 +1,12 @@
 """
-Every store call fails once before its effect, once after it, and once with a foreign error, in two simulated minutes.
+Proves that any single failing store call does no harm, in simulations of two minutes.
 
     python tests/prove/each_call.py [--seeds 2] [--every 4]
 
-With `--every N`, one call in N fails. The calls that fail before their effect are others than those that fail after it.
-A call that only reads has no effect. The simulations run in as many processes as there are cores.
+Each simulation is repeated once for each of its store calls, and in each repetition this call fails. The call fails
+before its effect, after its effect, or after its effect with an unexpected error. A call that only reads has no effect,
+so it fails in one way. With `--every N`, one call in N fails, and a different selection of calls fails in each way. The
+simulations run in as many processes as there are cores.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: its kind, and the number of the call that fails in the plan of *seed*.
+    One failure: the call with this number fails in this way in the simulation of *seed*.
     """
 
     seed: int
@@ -41,7 +43,7 @@ class Case:
 @dataclass(slots=True)
 class Result:
     """
-    The results of all failures.
+    The number of simulated failures, and the violations found.
     """
 
     failures: int = 0
@@ -71,7 +73,7 @@ def plan_of(seed: int) -> Plan:
 
 def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
     """
-    Yield one case in *every* from the plan of *seed*, starting with number *first*.
+    Yield the cases for every *every*-th call in the plan of *seed*, from call number *first* on.
     """
     calls = simulate(plan_of(seed)).calls_made
     for turn, how in enumerate(How):
@@ -93,7 +95,9 @@ def violations(case: Case) -> list[str]:
 
 def prove(seed: int, every: int = 1, first: int = 0) -> Result:
     """
-    Fail one call in *every* in the plan of *seed*, starting with number *first*, before and after its effect.
+    Simulate a failure of every *every*-th call in the plan of *seed*, from call number *first* on.
+
+    Each of these calls fails before its effect in one simulation, and after its effect in another.
     """
     result = Result()
     for case in cases(seed, every, first):

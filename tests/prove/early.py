@@ -3,8 +3,8 @@ The proof that no job is early: jobs are due at any fraction of a millisecond, b
 
     python tests/prove/early.py --jobs 100000 [--store URL]
 
-The server, if there is one, runs on this machine, so the first line of the handler can read the server's clock to the
-nanosecond. Without a URL the store is a SQLite file.
+Without a URL the store is a SQLite file. A server runs on this machine, so the handler can compare its start with the
+server's clock to the nanosecond.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ The proof of the failover: a primary is lost under load, and another server take
     python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
 Two owners fire jobs while this process sets and cancels jobs. Midway, while this process sets many jobs in bulk, the
-primary is killed. Each bulk call is repeated until it is answered.
+primary is killed. Each bulk call is repeated until it is answered. The modes are:
 
-In PostgreSQL the standby is promoted. With `sync` every commit waits for the standby, and nothing may be lost. With
-`async` the standby is cut off two seconds earlier, so it lacks the writes answered in those two seconds. A Redis
-`cluster` promotes one of two replicas. A write is answered only after one of them has it, and nothing may be lost. With
-`partitions` the store has three partitions, one of which loses its master. With `sentinels` writes do not wait for the
-replica that is promoted.
+    sync        PostgreSQL: every commit waits for the standby, which is then promoted
+    async       PostgreSQL: the standby is cut off two seconds before, so it lacks the last writes
+    cluster     Redis Cluster: a write is answered once one of two replicas has it; one replica is promoted
+    partitions  a store with three partitions on a Redis Cluster, one of which loses its master
+    sentinels   Redis Sentinel: writes do not wait for the replica that is promoted
 
 With `async` and `sentinels`, a write may be missing if it was answered between the start of the lag and the promotion.
-No generation may be used twice, and no attempt may begin twice.
+With the other modes nothing may be lost. No generation may be used twice, and no attempt may begin twice.
 """
 
 from __future__ import annotations
@@ -49,12 +49,10 @@ LOT = 100
 BULK_S = 10.0
 """Period in seconds in which the jobs of the bulk set are due."""
 AGAIN_S = 0.05
-"""Seconds until a call of the bulk set is repeated."""
+"""Seconds until an unanswered call of the bulk set is repeated."""
 SETTLED_S = 3.0
 """
-Seconds after an outage in which leases are acquired again.
-
-Only then are jobs expected to fire in time.
+Seconds after an outage until all leases are acquired again. Jobs that are due later must fire in time.
 """
 PATIENT = RetryPolicy(attempts=1000)
 
@@ -91,7 +89,7 @@ OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 @dataclass(slots=True)
 class Told:
     """
-    The answers that this process has received, with the times of the answers.
+    The answers that this process has received, and the time of each answer.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)
@@ -103,9 +101,9 @@ class Told:
 @dataclass(slots=True)
 class Result:
     """
-    The result.
+    The counts of the proof.
 
-    Writes that asynchronous replication really lost are counted separately.
+    Writes that asynchronous replication may lose are counted separately.
     """
 
     acknowledged: int
@@ -129,7 +127,7 @@ class Result:
 
 def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> None:
     """
-    Set jobs, and cancel some of them, until *until_s*.
+    Continue to set jobs and to cancel some of them, until the time *until_s*.
     """
     while time.time() < until_s:
         key = f"job-{len(told.sets)}-{dice.randrange(10**9)}"
@@ -148,7 +146,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
 
 def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
     """
-    Set *count* jobs, `LOT` in each call, and repeat each call until it is answered.
+    Set *count* jobs, `LOT` in each call. Repeat each call until it is answered.
 
     Set the event *half* midway.
     """
@@ -175,7 +173,7 @@ def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event
 
 def prove(mode: str, seconds: float, seed: int, bulk: int) -> Result:
     """
-    Lose the primary after half of *seconds*. Return the result.
+    Kill the primary after half of *seconds*. Return the counts.
     """
     dice = random.Random(seed)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the owners inherit this, and wait for the signal

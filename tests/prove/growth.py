@@ -1,13 +1,13 @@
 """
-The proof of growth: the commands of docs/scale.md, from one file to a Redis Cluster, while a caller continues.
+The proof of growth: runs the commands of docs/scale.md, from one file to a Redis Cluster, under continuous calls.
 
     python tests/prove/growth.py [--seconds 12]
 
 The commands are in the section "The steps, command by command" of the page. This program runs the blocks of that
 section in one shell, one after another, with real servers. Meanwhile another process, the caller, sets, replaces, moves
-and cancels jobs, also for some seconds after each step. After a comment `# callers use URL` in the page, the caller
-uses this URL. No acknowledged job may be lost, start after an answer that forbids it, or start early. The longest pause
-of the caller is reported.
+and cancels jobs, also for some seconds after each step. A comment `# callers use URL` in the page makes the caller
+switch to this URL. No acknowledged job may be lost, start early, or start after the answer to its cancel, replacement
+or move. The longest pause of the caller is reported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PATIENCE_S: Final = 900.0
 SERVERS: Final = 6
 NODES: Final = 3
 OWN_USER: Final = ("pg_basebackup", "pg_ctl")
-"""Programs that refuse to run as root, or whose files the server must own."""
+"""Programs that run as another user: they refuse to run as root, or the server must own their files."""
 STARTED: Final = "started"
 """Name of the file in the shell's folder to which the handler writes."""
 
@@ -60,11 +60,11 @@ STARTED: Final = "started"
 @dataclass(frozen=True, slots=True)
 class Step:
     """
-    One step of the page.
+    One step of docs/scale.md.
 
     Attributes:
         name: The heading of the step.
-        parts: The commands, cut where the callers get another URL; each part has that URL, or "" if it stays the same.
+        parts: The parts of the commands. Each part has the URL to which the caller switches after it, or "".
     """
 
     name: str
@@ -195,7 +195,7 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
 
 def free_ports(count: int) -> list[int]:
     """
-    Return free ports of the loopback interface. The port 10,000 above each, for a node of a cluster, is free as well.
+    Return *count* free ports P of the loopback interface. For the cluster bus, the port P + 10,000 is free as well.
 
     The ports are below the range for outgoing connections, which could otherwise take them before they are used.
     """
@@ -257,7 +257,7 @@ def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
 
 def table(found: dict[str, Counts]) -> str:
     """
-    Return the rows of the table in the page.
+    Return the results as rows of the table in docs/scale.md.
     """
     rows = ["| step | acknowledged | lost | overtaken | early | longest pause of calls | latest start |"]
     rows.append("|---|---|---|---|---|---|---|")

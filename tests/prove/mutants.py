@@ -73,9 +73,9 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    The prefetcher's scan position advances to the time of its clock, which is a second ahead of the store's reads.
+    After each read, the prefetcher moves its scan position to the end of the horizon and a second further.
 
-    Overdue jobs are not swept.
+    So it misses jobs that are set later for an earlier time. Overdue jobs are not swept.
     """
     read_on = Prefetcher._read_on
 
@@ -92,16 +92,16 @@ def knows_itself_by_host_and_pid() -> Any:
     """
     An owner's name consists only of host and process id.
 
-    So the name is the same as before a restart.
+    After a restart in place the name is the same as before.
     """
     return mock.patch.object(_core, "one_life", lambda name, _: name)
 
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Each attempt to start uses another name.
+    Each attempt to start uses a new owner name.
 
-    So if the answer that granted a lease was lost, the lease seems to belong to another owner.
+    If the answer that granted a lease was lost, the lease seems to belong to another owner.
     """
     start = Core._start
 
@@ -162,14 +162,14 @@ def forgets_the_rescue() -> Any:
 
 def hears_nothing() -> Any:
     """
-    The owner is not notified of other processes' writes, and overdue jobs are not swept.
+    The owner gets no notification of other processes' writes, and overdue jobs are not swept.
     """
     return both(mock.patch.object(Cluster, "changes", return_value=([], 0)), never_looks_back())
 
 
 def takes_notes_unfenced() -> Any:
     """
-    Notes are given to any caller, whatever its epoch.
+    The store hands the notifications of a shard to any caller, even to an owner with an old epoch.
     """
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
@@ -192,14 +192,14 @@ def starts_over_when_emptied() -> Any:
 
 def hands_over_what_runs() -> Any:
     """
-    A shard is handed over with its running jobs.
+    A shard is handed over together with its running jobs.
     """
     return mock.patch.object(Cluster, "_leave_tail")
 
 
 def refuses_ends_in_a_tail() -> Any:
     """
-    Ends in a draining shard are rejected, as if their owner had lost the lease.
+    The acknowledgement of a job in a draining shard is rejected, as if its owner had lost the lease.
     """
     is_fenced = Table.is_fenced
 
@@ -211,14 +211,14 @@ def refuses_ends_in_a_tail() -> Any:
 
 def begins_what_it_cannot_run() -> Any:
     """
-    A node takes every job, even if it lacks the handler.
+    A node claims every job, even if it lacks the handler.
     """
     return mock.patch.object(Registry, "can_run", return_value=True)
 
 
 def takes_nothing_up() -> Any:
     """
-    If a node has marked a job as unroutable, no other node claims the job.
+    If one node has marked a job as unroutable, no other node claims the job.
 
     So the job never runs.
     """
@@ -273,14 +273,14 @@ def answers_before_the_commit() -> Any:
 
 def is_a_set(entry: Any) -> bool:
     """
-    Return True if *entry* sets a job and a caller waits for its answer.
+    Return True if *entry* sets a job, and a caller waits for its answer.
     """
     return all(type(write).__name__ == "Set" for write in entry[0])
 
 
 def invented(write: Any) -> Any:
     """
-    Return an answer that the store never gave.
+    Return a false answer, which the store never gave.
     """
     from tickwheel.jobs.model import Answer, Outcome  # noqa: PLC0415 - here alone
 
@@ -332,7 +332,7 @@ def takes_a_thread_for_started() -> Any:
 
 def loses_an_end() -> Any:
     """
-    One end in fifty is never written.
+    One acknowledgement in fifty is never written.
     """
     post = Completer._post
     number = itertools.count(1)
@@ -349,7 +349,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    An attempt that was already withdrawn is withdrawn again at each further request, whatever its state.
+    If a withdrawal is requested again, an attempt that was already withdrawn is withdrawn a second time.
     """
     withdraw = StagedJobs.withdraw
 
@@ -362,7 +362,7 @@ def gives_back_twice() -> Any:
 
 def says_cancelled() -> Any:
     """
-    For the cancel of a running job, the store answers "cancelled" and removes the job.
+    If a running job is cancelled, the store answers "cancelled" and removes the job.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -379,7 +379,7 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    A running job that was asked to stop does not expire.
+    A running job that was asked to stop gets no expiry.
 
     So it is retried if its node dies or its attempt fails.
     """
@@ -428,10 +428,10 @@ def lends_nothing() -> Any:
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    After a takeover, a full lane is read from the position that it has in a different shard.
+    After a takeover, the scan of a full lane starts at a wrong position, behind jobs that are waiting.
 
-    The other ways to learn of the jobs in that lane are disabled. Overdue jobs are not swept, and the shard is never
-    read from its beginning.
+    The other ways to find the jobs of that lane are disabled: nothing is swept, and the lane is never scanned from the
+    beginning.
     """
     own = Prefetcher.own
 
@@ -447,9 +447,9 @@ def forgets_the_position_of_a_lane() -> Any:
 
 def looks_past_a_lane() -> Any:
     """
-    A lane is read only from its scan position.
+    A full lane is never scanned from the beginning, only from its scan position.
 
-    This has no effect as long as the position is right.
+    This alone loses no job. It shows whether the scan position is right.
     """
     look = OverdueSweeper.sweep
 
@@ -479,7 +479,7 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""By name, the first seed whose day can show the fault. One day in sixteen can show it."""
+"""For the rare faults, the first seed whose day can show the fault. One day in sixteen can show it."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
@@ -487,8 +487,7 @@ WHOLE_DAYS = {
     "takes_a_retry_for_outdated": Plan(4),
 }
 """
-By name, the first day of the faults that need a whole day. One day in eight can show such a fault, if it is busy
-enough.
+For the faults that need a whole day, the first day that can show the fault. One busy day in eight can show it.
 """
 
 AT_ONCE = {
@@ -501,9 +500,9 @@ AT_ONCE = {
     "refuses_ends_in_a_tail": Plan(10, 0.25, 20, 8, last_s=900),
 }
 """
-By name, a quarter of an hour in which the fault shows.
+For some faults, a quarter of an hour that shows the fault.
 
-At its end, lost jobs are waited for only a short time.
+In these plans the simulation does not wait long for lost jobs at the end.
 """
 
 SOON = {
@@ -540,13 +539,11 @@ SOON = {
     "lends_nothing": 19,
 }
 """
-By name, the seed of an hour that shows the fault.
-
-Other faults use seed 0.
+For some faults, the seed of an hour that shows the fault. The other faults show with seed 0.
 """
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
-"""Faults that need two simulated hours, because an hour does not show them."""
+"""For the faults that an hour does not show, the seed of two hours that show the fault."""
 
 ON_A_FILE = {
     "sees_no_step",
@@ -556,10 +553,9 @@ ON_A_FILE = {
     "has_no_shares",
 }
 """
-Faults that show on a file.
+Faults that show with a store in a file, where the time of day comes from the machine and there are no leases.
 
-They concern the time of day, which a file takes from its machine; leases, which expire only on a cluster; and the
-number of jobs that a node may run.
+Some of these faults concern the number of jobs that a node may run.
 """
 
 
@@ -608,7 +604,7 @@ TOGETHER = (
         ),
     ),
 )
-"""A day, and faults that break the promise in different ways, so that this day can show all of them."""
+"""Pairs of a day and the faults that this day shows. The faults of one day break the promise in different ways."""
 
 
 def starts_what_is_armed() -> Any:
@@ -627,7 +623,7 @@ def starts_what_is_queued() -> Any:
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    Answers are ignored for entries for which *is_kept* returns True.
+    Withdrawals have no effect on the entries for which *is_kept* returns True.
     """
     withdraw = StagedJobs.withdraw
 
@@ -690,4 +686,4 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "lends_nothing": (lends_nothing, {"silent"}),
     "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
-"""By name, the fault and the kinds of violation, of which it must cause at least one."""
+"""For each fault its function, and the kinds of violation that are expected. At least one of them must be found."""

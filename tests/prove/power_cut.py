@@ -3,10 +3,10 @@ The power-cut proof: a store on a recorded disk loses power at any step, and the
 
     python tests/prove/power_cut.py --cuts 300
 
-Every batch acknowledged before the cut must exist, the batch in progress must exist completely or not at all, and the
-file must be sound. Time passes between the batches, so that far jobs come near and are sorted step by step, and keys
-are merged into runs. Every second file begins with an older schema and already has jobs. With `--synchronous normal` or
-`off` rows must be missing, and the exit code is then 1.
+Every batch acknowledged before the cut must exist. The batch in progress must exist completely or not at all. The file
+must be sound. Time passes between the batches, so that the store moves far jobs nearer and merges its runs of keys.
+Every second file begins with an older schema and already has jobs. With `--synchronous normal` or `off`, rows must be
+missing. The exit code is then 1.
 """
 
 from __future__ import annotations

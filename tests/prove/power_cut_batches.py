@@ -3,20 +3,19 @@ The power-cut proof for batches: a node sets, claims and settles jobs in bulk, a
 
     python tests/prove/power_cut_batches.py --cuts 1000
 
-Two callers set jobs in batches of up to 400: most are due at once, so that their claims may be part of the commit that
-sets them, some within a third of a second, and some tomorrow, with keys that may have a job. Others are cancelled in
-bulk. Everything is written by the scheduler itself on a recorded disk (`recorded_disk.py`). In every second workload a
-hook gets the ends, as jobs may take another path then.
+Two callers set jobs in batches of up to 400, and cancel some of them in bulk. Most jobs are due at once, so that one
+commit may set and claim them. Some are due within a third of a second. Some are due tomorrow, and their keys may
+already have a job. The scheduler itself writes everything, on a recorded disk (`recorded_disk.py`). In every second
+workload an event hook is subscribed, because jobs may then take another path through the engine.
 
-After a cut, the file must be sound, and
+After a cut, the file must be sound. The following faults are counted:
 
-* a set job is there unless its handler had returned; a later life of its key counts as the job (else it is lost);
-* a job that had started has a counted attempt (else it is uncounted);
-* no handler ran before the job was due (else it is early);
-* a job whose end or cancel was acknowledged is not there, and no job ran twice or after its cancel (else its outcome is
-  doubled).
+    lost        an acknowledged job is missing, although its handler had not returned, and no later job has its key
+    uncounted   a job had started, and its attempt is not counted
+    early       a handler ran before its job was due
+    doubled     a job is still there after its success or cancel was acknowledged, or ran twice, or ran after its cancel
 
-With `--synchronous normal` or `off` jobs must be lost; then the exit code is 1.
+With `--synchronous normal` or `off` jobs must be lost. The exit code is then 1.
 """
 
 from __future__ import annotations
@@ -84,15 +83,15 @@ class Result:
 @dataclass(slots=True)
 class Course:
     """
-    The acts of a node, each with the length of the disk's record at that moment.
+    The record of a node's work. A step is a position in the record of the disk.
 
     Attributes:
         disk: The recorded disk.
-        sets: By key, the step of each acknowledged set and its generation.
+        sets: By key, the step of each acknowledged set, and the generation.
         cancels: By key, the step of the acknowledged cancel.
         starts: By key, the steps at which the handler was called.
         returns: By key, the step at which the handler first returned.
-        settles: By key, the step at which a hook got the end.
+        settles: By key, the step at which an event hook received the job's success.
         early: The keys of jobs that started early.
     """
 
@@ -114,7 +113,7 @@ class Course:
 
 def course(seed: int, synchronous: str) -> Course:
     """
-    Let a node do its work, and return the course of it.
+    Run a node with two callers until all jobs have fired, and return the record.
     """
     dice = random.Random(seed)
     done = Course(RecordedDisk())
@@ -150,7 +149,7 @@ def course(seed: int, synchronous: str) -> Course:
 
 def _call(scheduler: Scheduler, done: Course, caller: int, dice: random.Random) -> None:
     """
-    Set and cancel jobs in bulk. No other caller has the same keys.
+    Set and cancel jobs in bulk. Each caller uses different keys.
     """
     for call in range(CALLS):
         requests = [_request(caller, f"{call}/{number}", dice) for number in range(dice.choice(SIZES))]
@@ -186,7 +185,7 @@ def _wait_until_fired(scheduler: Scheduler, done: Course) -> None:
 
 def judge(done: Course, result: Result) -> None:
     """
-    Count the faults that need no cut.
+    Count the faults that show without a power cut: early starts and double starts.
     """
     for key in done.early:
         result.add("early", f"{key} started early")

@@ -29,14 +29,14 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "a start does not ask for the lease": ("UNTRUSTED_START",),
     "a former owner's writes are taken": ("UNFENCED_WRITES",),
 }
-"""The switches of each fault, all of which the model must find."""
+"""For each known fault, the switches that put it into the model. The check must find each of these faults."""
 
 ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "fenced notes, without looking back": ("NO_LOOK_BACK",),
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
 """
-Parts that are switched off, because the other parts must suffice: of two remedies for lost notes, either is enough.
+For each remedy for lost notifications, the switch that turns the other remedy off. One remedy must suffice.
 """
 
 
@@ -60,8 +60,8 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
     Build the checker for the model with *defines*. Run it to the end or to the first violation.
 
-    With *circles*, search for an execution that never ends. Such an execution would make the assertion about the end
-    worthless.
+    With *circles*, search instead for an execution that never ends. The model's main assertion is checked at the end of
+    an execution, so it would say nothing about endless ones.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:

@@ -50,7 +50,7 @@ QUIET = (
     ("rates", "rate of clocks", ("PostgreSQL", "Redis")),
     ("receiver", "full receiver", ("SQLite", "PostgreSQL", "Redis")),
 )
-"""Rows of `quiet.py`: what each proves, and the stores on which it runs."""
+"""Rows of the table for `quiet.py`: the condition, the name of the row, and the stores on which the proof runs."""
 DAYS = 10**6
 """Number of days from which the short form draws."""
 

@@ -1,16 +1,19 @@
 """
-The proof that no job is silent: jobs are set, moved and cancelled under a bad condition, without a crash.
+The proof that no job is silent: under difficult conditions, but without a crash, each job still fires in time.
 
     python tests/prove/quiet.py statistics|peer|equipment|rates|receiver [--seconds 20] --store URL
 
-    statistics  the server has the statistics of empty tables, and then a burst comes (PostgreSQL)
-    peer        the only node is behind a proxy, whose connections repeatedly accept everything and answer nothing
-    equipment   of three nodes one lacks a zone's data, one the library of cron lines, and one a handler
+The argument names the condition:
+
+    statistics  PostgreSQL has planned for empty tables, and then a burst of jobs is set
+    peer        the only node is behind a proxy, whose connections repeatedly accept data and return none
+    equipment   of three nodes, one lacks a zone's data, one the library for cron lines, and one a handler
     rates       the clocks of three nodes run a tenth slower, a twentieth faster and a tenth faster than the server's
     receiver    a webhook's receiver takes twenty messages a second, and answers all others with 429 and Retry-After
 
-This process stamps each firing that comes through a pipe with the time of the server's clock. The longest silence is
-the largest lateness of a job or, for a full receiver, the longest time between two accepted messages.
+Jobs are set, moved and cancelled. The nodes report each firing through a pipe, and this process adds the server's time.
+The longest silence is the largest lateness of a job. For `receiver` it is the longest time between two accepted
+messages.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    The result of one condition.
+    The counts for one condition.
     """
 
     acknowledged: int
@@ -161,7 +164,7 @@ class Nodes:
 @contextmanager
 def nodes_of(told: Told) -> Iterator[Nodes]:
     """
-    Provide nodes, which are stopped at the end.
+    Provide nodes that are stopped at the end of the `with` block.
     """
     nodes = Nodes(told)
     try:
@@ -359,7 +362,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
 
 def rates(url: str, seconds: float, seed: int) -> Result:
     """
-    Let the clocks of the nodes, and so their waits, run at different rates from the server's clock.
+    Let the clocks of three nodes run slower or faster than the server's clock.
     """
     compiler = shutil.which("cc")
     assert compiler is not None, "the rates of clocks need a C compiler: install one"
@@ -378,7 +381,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
 
 class Receiver(ThreadingHTTPServer):
     """
-    Accepts a few messages a second, and refuses all others for a second.
+    A receiver that accepts a few messages a second, and refuses all others with a Retry-After of a second.
     """
 
     daemon_threads = True

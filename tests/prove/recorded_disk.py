@@ -1,9 +1,9 @@
 """
 A disk under SQLite that records the order of all writes, from which the effect of a power cut can be computed.
 
-The store runs its own SQL on its own connections. Only the library below them is replaced, by APSW's SQLite, whose
-virtual file system passes on every write and every sync, and records it. The zeros that the store writes behind the end
-of the log are recorded, too.
+The store runs its own SQL on its own connections. Only the library below is replaced by APSW's SQLite. A virtual file
+system of APSW records every write and every sync, and passes it on. It also records the zeros that the store writes
+behind the end of the log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Step:
     """
     One operation on one file.
 
-    A write has data. A truncate has the new size as its place. A sync and a removal have neither.
+    A write has a place and data. A truncate has the new size as its place. A sync and a removal have neither.
     """
 
     name: str
@@ -78,8 +78,7 @@ class RecordedDisk:
         """
         Return the files as they may be after a power cut behind the first *count* steps.
 
-        All synced data exists. Other data may be missing, or only its beginning, any part, or any sectors of any part
-        may exist.
+        All synced data exists. Of the other data, any part may be missing, down to single sectors.
         """
         durable: dict[str, bytearray] = {}
         loose: dict[str, list[Step]] = {}
@@ -153,7 +152,7 @@ class _File(apsw.VFSFile):
 
 class _LogFile(io.FileIO):
     """
-    The log as the store itself opens it, to write behind its end.
+    The log file that the store opens itself, without SQLite, to write behind the end of the log.
     """
 
     def __init__(self, disk: RecordedDisk, path: str, mode: str, buffering: int) -> None:

@@ -1,15 +1,15 @@
 """
-The proof of the rolling deployment: nodes of two versions, each with a handler that the other lacks, come and go.
+The proof of the rolling deployment: nodes of two versions come and go, and each version has a handler of its own.
 
     python tests/prove/rolling.py --rounds 2 --store URL
 
-In each round three nodes get the other version, one after another, while this process sets and cancels jobs for the
-handlers of both versions. Some of these jobs take longer than the start of a node. No job may be lost, die or start
-twice: running jobs stay with their nodes while shards change hands. No job may be silent for 5 s while a live node has
-its handler.
+In each round the nodes are replaced one after another by nodes of the other version. Meanwhile this process sets and
+cancels jobs for the handlers of both versions. Some jobs run longer than a node takes to start. No job may be lost, die
+or start twice, because running jobs stay with their node while shards change hands. No job may be silent for 5 s while
+a live node has its handler.
 
-The URL names a store with leases, and has `lease_s=1`. If the machine stalls for longer than a lease, so that jobs
-begin twice or late, the run proves nothing and is repeated, at most three times.
+The URL names a store with leases, and has `lease_s=1`. If the machine stalls for longer than a lease, jobs may begin
+twice or late. The run then proves nothing and is repeated, at most three times.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HANDLERS: Final = ("both", "first", "second")
 NODES: Final = 3
 SILENT_S: Final = 5.0
 BETWEEN_S: Final = 1.5
-"""Seconds from the replacement of one node to that of the next: some renewals of a lease of one second."""
+"""Seconds between the replacements of two nodes. A lease of one second is renewed several times in between."""
 PATIENCE_S: Final = 60.0
 TRIES: Final = 3
 
@@ -103,7 +103,7 @@ class Result:
     @property
     def is_sound(self) -> bool:
         """
-        True if no fault was found, apart from faults that a stall of the machine can explain.
+        True if no fault was found, except faults that a stall of the machine can explain.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0
@@ -128,7 +128,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.E
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Deploy the other version *rounds* times. Repeat the run if the machine stalled.
+    Deploy the other version *rounds* times. If the machine stalled, repeat the whole run.
     """
     for _ in range(TRIES):
         result = deploy(url, rounds, seed)
@@ -180,14 +180,14 @@ def deploy(url: str, rounds: int, seed: int) -> Result:
 
 def lines(path: Path) -> list[list[str]]:
     """
-    Return the words of each line of *path*.
+    Return the lines of *path*, each split into words.
     """
     return [line.split() for line in path.read_text().splitlines()]
 
 
 def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
     """
-    Return the start of the period up to *at* in which a live node has always had *handler*.
+    Return the start of the last period, up to *at*, in which some live node always had *handler*.
     """
     spans = sorted(
         (float(since), down.get(name, float("inf")))

@@ -37,23 +37,23 @@ def skips_a_run() -> Any:
 
 def makes_up_for_nothing() -> Any:
     """
-    Due times that pass during a run are omitted, with any overlap policy.
+    Due times that pass during a run are omitted, under any overlap policy.
     """
     return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
 
 
 def lets_it_run_on() -> Any:
     """
-    A run continues when the next run becomes due, although the policy is to stop the running one.
+    If the next run becomes due, the current run continues, although the overlap policy says to stop it.
     """
     return mock.patch.object(OverlapCanceller, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:
     """
-    After a `run_now`, a job continues with the due time after the run.
+    After a `run_now`, the series does not return to the due time for which the job was waiting.
 
-    It does so even if that due time had been skipped.
+    It continues with the next due time after the run, as after an ordinary run.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 

@@ -3,9 +3,10 @@ The proof of the server's clock: a node dies, and the clock of its database is s
 
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
-The server is a real server with an interposed clock. The clock is set back by an hour and right again, and by some
-seconds. Two nodes share jobs with `every=1`, and one of them is killed each time. However the clock is set, the other
-node must continue all the jobs: none may be silent for longer than the promise allows.
+The server is a real server with an interposed clock. The clock is set back by an hour and corrected, and then set back
+by five seconds and corrected. Before each of these steps, one of two nodes is killed. The nodes share jobs with
+`every=1`. However the clock is set, the other node must continue all jobs, and no job may be silent for longer than the
+promise allows.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ __all__ = ["Result", "prove"]
 
 JOBS = 24
 OFF_S = (-3600.0, 0.0, -5.0, 0.0)
-"""The errors of the clock one after another, in seconds."""
+"""The errors in seconds to which the server's clock is set, one after another."""
 DYING_S = 0.3
-"""Seconds from a node's death to the clock step: the node's leases of one second are still valid then."""
+"""Seconds from a node's death to the clock step. The node's leases of one second are still valid then."""
 TAKEOVER_S = 8.0
 SILENT_S = 5.0
 
@@ -82,7 +83,7 @@ def node(folder: Path, url: str) -> Scheduler:
 
 def prove(kind: str, rounds: int) -> Result:
     """
-    Set the clock to all of its errors, *rounds* times.
+    Set the server's clock to each error in `OFF_S` while a node is dead. Repeat this *rounds* times.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -114,7 +115,7 @@ def prove(kind: str, rounds: int) -> Result:
 
 def read(runs: Path, began: float, ended: float, steps: int) -> Result:
     """
-    Return the records in the file between the times *began* and *ended*.
+    Return the counts of the runs in the file between the times *began* and *ended*.
     """
     times: dict[str, list[float]] = {f"job-{number}": [began, ended] for number in range(JOBS)}
     for line in runs.read_text().splitlines():

@@ -3,10 +3,10 @@ The proof of the zombie: of two owners on one store, one is repeatedly suspended
 
     python tests/prove/sigstop.py --rounds 3 --store URL
 
-The other owner takes over. When the suspended one continues, all its acknowledgements must be refused. No job may be
-lost, and no generation may be settled twice. This process continuously sets jobs, and the owners are notified of them.
-No job may be silent for 5 s, whichever owner was suspended when the job was set. The URL names a store with leases, and
-has `lease_s=1`.
+The other owner takes over. When the suspended owner continues, all its acknowledgements must be refused. No job may be
+lost, and no generation may be settled twice. This process sets jobs all the time, and the store notifies the owners of
+them. No job may be silent for 5 s, whichever owner was suspended when the job was set. The URL names a store with
+leases, and has `lease_s=1`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["Result", "prove"]
 JOBS_A_ROUND = 150
 STOPPED_S = 3.5
 GOING_ON_S = 3.0
-"""Seconds for which notes are left after an owner continues."""
+"""Seconds for which jobs are still set after the suspended owner has continued."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""Maximum number of seconds to wait: a busy machine loses leases of one second even if no owner is suspended."""
+"""Maximum wait in seconds. On a busy machine, leases of one second are lost even without a suspended owner."""
 PATIENT = RetryPolicy(attempts=1000)
 """A retry policy with many attempts: a lost lease costs running jobs an attempt, and no job may die because of that."""
 
@@ -82,7 +82,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Result:
     """
-    The sums of the numbers in the files of all processes.
+    The counts of the proof, summed over the files of all processes.
     """
 
     jobs: int
@@ -147,9 +147,9 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    For *seconds*, set jobs that are due at once or soon.
+    Set jobs for *seconds*. Each is due at once or soon.
 
-    Record for each the earliest time at which it may fire.
+    Record for each job the earliest time at which it may fire.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -184,7 +184,7 @@ def is_empty(client: Scheduler) -> bool:
 
 def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
-    Count the owners' records.
+    Count the records in the owners' files.
 
     Jobs that are *left* in the store count neither as lost nor as done.
     """
