@@ -1,7 +1,7 @@
 """
 Measures how long the machine kept a process from running.
 
-For proofs that use real clocks.
+Proofs that use real clocks need this.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final, Self
 __all__ = ["STALLED_S", "Stalls"]
 
 STALLED_S: Final = 0.4
-"""Length in seconds of a stall that can lose a lease of one second, which is renewed three times in a second."""
+"""Length in seconds of a stall that can cost a node a lease of one second, which is renewed three times a second."""
 _NAP_S: Final = 0.02
 
 
 class Stalls:
     """
-    Watches the process within a `with` statement.
+    Watches the process for stalls within a `with` statement.
 
     `longest_s` is the longest delay of a sleep.
     """

@@ -3,8 +3,9 @@ A deterministic simulation of the durable scheduler, and a checker of its histor
 
     python -m simulation --seeds 200
 
-Several nodes run the engine's real code with its threads, on simulated time, over a real store behind a bad line. They
-are killed, paused and cut off, and their clocks are set. One seed is one day, the same to the byte each time.
+Several nodes run the engine's real code with its threads, on simulated time. They use a real store over a bad network
+line. The nodes are killed, paused and cut off, and their clocks are set. Each seed gives one day, whose history is
+always the same to the byte.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from simulation import run_seeds
 
 _SHOWN = 5
 """
-Maximum number of violations of a day that are printed.
+Maximum number of violations that are printed for one day.
 
 The first is the one to examine.
 """
@@ -21,7 +21,7 @@ The first is the one to examine.
 
 def main() -> int:
     """
-    Return 1 if there was a violation.
+    Run the simulations. Return 1 if there was a violation.
     """
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many days (default: %(default)s)")

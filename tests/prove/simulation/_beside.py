@@ -17,7 +17,7 @@ __all__ = ["Beside"]
 
 _AFTER_NS: Final = 85 * 10**9
 """
-Time after a fault in which it may still cost a lease or delay a write: a lease lasts 60 s and is renewed every 20 s.
+Time for which a fault may still cost a lease or delay a write: a lease lasts 60 s and is renewed every 20 s.
 """
 _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
@@ -53,7 +53,7 @@ class Beside:
 
     def broken(self, event: Fault) -> None:
         """
-        Record a fault, or its end.
+        Record that a fault has begun or ended.
         """
         what, _, node = event.what.partition(" ")
         if what == "step":

@@ -22,7 +22,7 @@ from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 __all__ = ["Cluster"]
 
 _LAG: Final = 5
-"""Number by which a standby's sequences lag behind."""
+"""Number of generations and epochs by which a standby's sequences lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
 """
@@ -80,7 +80,7 @@ class Cluster:
         """
         Do nothing.
 
-        The leases expire, and writes that were sent may still arrive.
+        The leases of the dead process expire. Writes that it has sent may still arrive.
         """
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
@@ -114,9 +114,9 @@ class Cluster:
 
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
-        Consume the notes as PostgreSQL does.
+        Hand over the notifications of a shard, and delete them, as PostgreSQL does.
 
-        If the answer is lost in transit, the notes are lost, too.
+        If the answer is lost in transit, the notifications are lost, too.
         """
         number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)
@@ -246,7 +246,7 @@ class Cluster:
         """
         Switch to a standby that has all rows.
 
-        The standby's sequences lag behind the numbers that were given out.
+        The standby's sequences lag behind the generations and epochs that were given out.
         """
         self._epoch = max(0, self._epoch - _LAG)
         self._table.leap(-_LAG)
@@ -320,7 +320,7 @@ class Cluster:
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return the number of jobs that are running or overdue by more than a second.
+        Return the number of running jobs, and the number of jobs that are overdue by more than a second.
         """
         return self._table.count()["running"], len(self._table.upcoming(0, self.now_ms() - 1000, 10))
 

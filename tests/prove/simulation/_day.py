@@ -63,16 +63,16 @@ LIMITED: Final = ("single", "hung", "slow", "wide")
 """
 Handlers with a limit of one.
 
-A due job begins once no other job of its lane is in progress.
+A due job of such a handler begins once no other job of its lane is in progress.
 """
 QUEUEING: Final = (*LIMITED, QUEUE)
-"""The limited handlers, and the queue of jobs that wait for a worker."""
+"""The limited handlers and the queue: their jobs may have to wait for one another."""
 WORKERS: Final = 24
 """Number of jobs that a node runs at a time."""
 RUNNING_MAX: Final = 200
-"""Maximum number of keys in use at a time, without those of hanging jobs."""
+"""Maximum number of jobs that a node runs at a time, apart from jobs that hang."""
 LONG_EACH_S: Final = 600
-"""Seconds between the due times of runs, some of which last longer than that."""
+"""Seconds between the due times of a recurring job. Every third run lasts longer than that."""
 VERSIONED: Final = ("first", "second")
 """Two handlers, of which each node has one."""
 EQUIPPED: Final = "equipped/"
@@ -84,13 +84,13 @@ The name of the equipment follows.
 LOSS: Final = "loss "
 """Prefix of a fault that takes equipment from a node."""
 _FIRST_TEN_S: Final = 400.0
-"""Length of the first ten minutes of the day, in seconds."""
+"""Seconds from the beginning of the day until its clock first shows a multiple of ten minutes."""
 FROM_AFAR: Final = "afar/"
-"""Prefix of the keys that a process sets which fires nothing."""
+"""Prefix of the keys that are set by a process without handlers."""
 HERD: Final = 220
-"""Number of hanging jobs: more than one node may run, on a file."""
+"""Number of hanging jobs in a burst. One node may not run that many at a time."""
 _CROWDED: Final = (16, 10)
-"""On one day in this many, starting with this seed, many callers request the same jobs. These days use a cluster."""
+"""A period in days, and a day of it. On this day of each period, many callers request the same jobs on a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -103,18 +103,18 @@ _SCOPES: Final = (
 """The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""Probability that the server's clock is set after the death of a node, on days with such steps."""
+"""Probability that the server's clock is set after a node's death, on the days on which this clock is set."""
 _BESIDE: Final = 10
-"""Number of jobs of another handler that are due at the same time."""
+"""Number of jobs of a second handler that are due while the burst hangs."""
 _DEAD_S: Final = 200.0
-"""Seconds for which a node that is killed during a burst stays dead: longer than its leases last."""
+"""Seconds for which a node that is killed during a burst stays dead. Its leases expire in that time."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """
-    A request of a caller, and its time in seconds after the beginning of the day.
+    A request of a caller, and its time in seconds since the beginning of the day.
     """
 
     at: float
@@ -155,7 +155,7 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests of a process that fires nothing.
+    Return *count* requests of a process that sets jobs and fires none.
 
     The process makes long pauses between its requests.
     """
@@ -170,7 +170,7 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     """
     Return requests for jobs that are due or running during a fault.
 
-    Many of them run longer than a lease.
+    Many of these jobs run longer than a lease lasts.
     """
     found: list[Ask] = []
     for each in breaks:
@@ -189,7 +189,7 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
     Return requests for jobs that workers pull. Most of the jobs are in progress during a fault.
 
-    The requests are drawn from a separate random source, like those of `crowd`.
+    The requests are drawn from a random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -238,13 +238,14 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
     Return requests for a burst of jobs on a bad line, several requests for each job.
 
-    Only few days have such a burst. Its jobs wait for workers. The requests of the first callers change nothing, so
-    each attempt is withdrawn and claimed again with the same number. If the write that ends a withdrawn attempt fails
-    on the line, it is repeated half a second later. If by then another request has withdrawn the attempt again, that
-    write ends the next try, which waits for a worker. The job is then pending in the store, the last caller cancels it,
-    and it still starts. So an attempt must be withdrawn only once, however many requests there are.
+    Only few days have such a burst. The jobs wait for workers. The first requests for a job change nothing, but each of
+    them withdraws the claimed attempt. The attempt is then claimed again under the same number.
 
-    The requests are drawn from a separate random source, so that the other days stay the same.
+    The days check that many requests withdraw an attempt only once. Otherwise the acknowledgement of the first
+    withdrawal, repeated late on the bad line, would end the attempt that was claimed since. The store would then take
+    the job as pending and cancel it for the last caller, and the job would still start.
+
+    The requests are drawn from a random source of their own, so that the other days stay the same.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -266,8 +267,8 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
     """
     Return requests for a burst of hanging jobs in a calm period, and for other jobs that do not hang.
 
-    There are more hanging jobs than a node may run, and they are cancelled soon. A day of only some minutes has no such
-    burst.
+    The burst has more jobs than a node may run at a time. The hanging jobs are cancelled soon. A day that lasts only
+    some minutes has no burst.
     """
     start = _calm_from(dice, length, others, broken)
     return [] if start is None else _herd(start, "hung", HERD)
@@ -275,11 +276,11 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
 
 def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break], *, nodes: int) -> list[Ask | Break]:
     """
-    Return requests for lanes with more jobs than the *nodes* have room for, and for other lanes.
+    Return requests that fill lanes with more jobs than *nodes* have room for, and requests for other lanes.
 
-    The requests are drawn from a separate random source. The jobs of one lane end slowly, and a node is killed while
-    they wait. The next owners of its shards already have more jobs of that lane than they have room for. The jobs of
-    another lane hang, and occupy all workers.
+    The jobs of one lane end slowly, and a node is killed while they wait. The next owners of its shards are already
+    full of jobs of that lane. The jobs of another lane hang, and occupy all workers. The requests are drawn from a
+    random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []
@@ -298,7 +299,7 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
 
 def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> float | None:
     """
-    Return the beginning of some calm minutes without races and crowds of *others*.
+    Return the beginning of some calm minutes, without faults and without bursts among *others*.
 
     Return None if there are no such minutes.
     """
@@ -361,9 +362,9 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
-    Return requests to pause some of the jobs of *others*, before or after their due time.
+    Return requests that pause some of the jobs of *others*, before or after their due time.
 
-    Most of these jobs are resumed. The others stay pending to the end, and do not count as missed.
+    Most of these jobs are resumed. The rest stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:
@@ -418,7 +419,7 @@ def steers(seed: int, length: float) -> list[Ask]:
     """
     Return repeated requests that run recurring jobs now, delay them and advance them.
 
-    The requests are drawn from a separate random source.
+    The requests are drawn from a random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -468,9 +469,9 @@ def _plan(dice: random.Random, key: str) -> list[str]:
 
 def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
-    Return requests for jobs that need a target, a zone or a kind of rule, and the times when a node lacks one of these.
+    Return requests for jobs that need a target, a zone or a kind of rule, and the faults that take these from a node.
 
-    They are drawn from a separate random source. Such a job is set only through a node that can run it.
+    They are drawn from a random source of their own. Such a job is set only through a node that can run it.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {
@@ -573,7 +574,7 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
 
 def server_steps(seed: int, broken: Sequence[Break]) -> Iterator[Break]:
     """
-    Yield the steps of the server's clock on the day of *seed*, mostly while leases of dead nodes are still valid.
+    Yield the steps of the server's clock on the day of *seed*. At most steps, leases of dead nodes are still valid.
     """
     dice = random.Random(seed)
     for each in broken:

@@ -1,8 +1,8 @@
 """
 The equipment of nodes: a target, the data of a time zone, and a kind of rule.
 
-After some of its starts a node lacks one of these parts. All nodes run in one process, so the machine of the calling
-task decides whether a part is missing.
+After some of its starts a node lacks a part of its equipment. All nodes run in one process, so the patched functions
+ask the machine of the calling task whether the part is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)
 """
-Equipment that a rule needs.
+The part of the equipment that represents a kind of rule.
 
 A node that has never seen such a rule claims the job, and then marks it as unroutable.
 """
@@ -38,7 +38,7 @@ A node that has never seen such a rule claims the job, and then marks it as unro
 @contextmanager
 def equipment() -> Iterator[None]:
     """
-    Hide the equipment that each machine lacks, while the context lasts.
+    While the context lasts, hide from each machine the equipment that it lacks.
     """
     read = Recurrence.from_text
     readers: dict[str, Any] = {part: _reader(name, unreadable.READERS[part]) for name, part in _PARTS.items()}

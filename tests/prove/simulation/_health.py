@@ -1,13 +1,13 @@
 """
-The health of owners, derived from the events of a history. The limit on silence needs it.
+The health of owners, derived from the events of a history. It decides from when on the limit on silence applies.
 
-A shard is healthy while its owner's node lives, is not paused, cut off or on a bad line, and has had the time to renew
-its lease since. From then on the limit on silence holds, even for jobs that were overdue before.
+A shard is healthy while the node of its owner is alive, and is not paused, cut off or on a bad line. After a fault, the
+node must also have had the time to renew its lease. Then the limit applies, even to jobs that were overdue before.
 
-For a job whose handler the owner lacks, the limit holds from the time when a healthy node has the handler, and a shard
-into which it can claim the job. Jobs of a lane may wait for each other. For them the limit holds only while their owner
-runs fewer attempts of the lane than the lane's share of the workers. If the lane has a limit, it holds only while the
-owner runs no attempt of the lane.
+If the owner lacks a job's handler, the limit applies once a healthy node can claim the job: a node that has the handler
+and owns a shard. Jobs of a lane may wait for each other. The limit applies to them only while their owner runs fewer
+attempts of the lane than the lane's share of the workers. If the lane has a limit of one, the limit on silence applies
+only while the owner runs no attempt of the lane.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ _SILENT_NS: Final = 5 * 10**9
 """Maximum silence of a job, in ns."""
 _AHEAD_NS: Final = 5 * 10**9
 """
-Time by which an attempt may be counted early, in ns.
+Maximum time in ns by which an attempt may be claimed early.
 
-It is the arming window, and the difference of two clocks a tenth apart between two renewals of a lease.
+It allows for the time between claim and start, and for clocks whose rates differ by a tenth.
 """
 
 _RECOVERY_NS: Final = 45 * 10**9
 """
-Recovery time after a fault: a lease of 60 s is renewed every 20 s, and a call that is lost on the line times out before
-that.
+Recovery time after a fault: a lease of 60 s is renewed every 20 s, and a call lost on the line times out sooner.
 """
 _TAKEOVER_NS: Final = 85 * 10**9
 """Time from a node's death to a takeover: its leases of 60 s expire, and other nodes check every 20 s."""
@@ -74,9 +73,7 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the violations while the pending job *before* waited, from *start* to *event*.
-
-        Yield the kind of each violation, too.
+        Yield the kind and the text of each violation while the pending job *before* waited, from *start* to *event*.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -93,7 +90,7 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time from which *job* could have been begun.
+        Return the time from which *job* could have begun.
 
         Return *at* if something still prevents it.
         """
@@ -184,7 +181,7 @@ class Health:
 
     def passed_on(self, job: Job, shard: int, at: int) -> None:
         """
-        Record that *job* was marked as unroutable, or was claimed, in *shard*.
+        Record that *job* was marked as unroutable in *shard*, or was claimed into another shard.
 
         The job no longer waits there.
         """
@@ -216,7 +213,7 @@ class Health:
         """
         Record a new owner of a shard.
 
-        Attempts of the former owner are no longer awaited.
+        From now on, nothing is expected of the attempts of the former owner.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at
@@ -230,7 +227,7 @@ class Health:
 
     def broken(self, event: Fault) -> None:
         """
-        Record a fault, or its end.
+        Record that a fault has begun or ended.
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
@@ -265,10 +262,10 @@ class Health:
 
     def committed(self, event: Committed, shard: int, *, is_of_former_clock: bool) -> None:
         """
-        Record a begin, an end, or a delay that the owner itself has set.
+        Record a begin, a settle, or a delayed job that the owner of its shard has set.
 
-        A write may have been in transit while the clock was set, or come from a node that had not noticed the step. The
-        due time of such a write may be by the former clock, so the begin of the job is not compared with it.
+        With *is_of_former_clock*, the due time may come from the clock before a step: the write was in transit during
+        the step, or its node had not noticed the step. The begin of such a job is not compared with the due time.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
@@ -303,7 +300,7 @@ class Health:
         """
         Record that the answer about *key* was lost.
 
-        So the owner of the job cannot know which clock the job's delay follows.
+        So the owner of the job cannot know by which clock the job's delay is counted.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 
@@ -315,7 +312,7 @@ class Health:
 
     def ended(self, event: Ended) -> None:
         """
-        Record a reported end.
+        Record that the engine has reported the end of an attempt.
         """
         self._free(event.key, event.generation, event.at)
 

@@ -1,8 +1,8 @@
 """
 The interleaver runs threads one at a time, chosen by a seed.
 
-Simulated time passes only while all of them wait. Every task is a real thread. Only the task that has the baton runs.
-It passes the baton on where it would block and, if the seed says so, where a thread could be preempted. So the engine's
+Every task is a real thread. Only the task that has the baton runs. It passes the baton on where it would block and, if
+the seed says so, where a thread could be preempted. Simulated time passes only while all tasks wait. So the engine's
 own code runs with its locks and threads, and two runs of one seed take the same turns.
 """
 
@@ -23,7 +23,7 @@ _PREEMPTED: Final = 0.04
 """Probability that a task is preempted when it takes a lock."""
 
 _STACK: Final = 512 * 1024
-"""Stack size of each thread in bytes; some dozens of threads exist at a time."""
+"""Stack size of each thread in bytes. Some dozens of threads exist at a time, so it is small."""
 
 _REAL_PATIENCE_S: Final = 120.0
 """
@@ -41,7 +41,7 @@ class TaskKilledError(BaseException):
 
 class SimulationError(RuntimeError):
     """
-    The simulation itself is stuck: every task waits, and none of them waits for an instant.
+    The simulation itself is stuck: every task waits for another task, and none of them waits for a time.
     """
 
 

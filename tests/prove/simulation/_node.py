@@ -31,12 +31,12 @@ __all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
 STAGED_MAX: Final = 40
-"""Maximum number of staged jobs: fewer than the hanging jobs that may not run."""
+"""Maximum number of jobs that a node stages. It is small, so that one lane can fill it."""
 _HUNG_S: Final = 1_000
 RATE_PPM: Final = 100_000
-"""Maximum rate error of a node's clock compared with the server's, in millionths: a tenth."""
+"""Maximum rate error of a node's clock in millionths, compared with the server's clock: a tenth."""
 _NOTICED_NS: Final = 90 * _S
-"""The longest time in ns until a node notices an arrival."""
+"""Maximum time in ns until a node notices that its missing equipment is back."""
 _LACKING: Final = 0.3
 """Probability that a node lacks a part of the equipment after a start."""
 _SLICE_S: Final = 5
@@ -56,8 +56,8 @@ class Surroundings:
     """
     The environment of all nodes of a run.
 
-    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. If given, `rates` draws the
-    speed of a node's clock at each start, and `lacking` draws the equipment that the node lacks.
+    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. If `rates` is given, it draws
+    the speed of a node's clock at each start. If `lacking` is given, it draws the equipment that a node lacks.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Node:
     @property
     def version(self) -> str:
         """
-        The handler that the node has gained at its last start, and that other nodes may lack.
+        The handler that the node has gained at its last start. Other nodes may lack it.
 
         Each start changes the version.
         """
@@ -298,10 +298,10 @@ class Node:
 
     def _declare(self, scheduler: Scheduler) -> None:
         """
-        Let the callers of this node set all recurring jobs again, as a program does at its start.
+        Set all recurring jobs again on this node, as a program does at its start.
 
-        After every second start they use declarations instead, with a manifest for each job so that no job is
-        cancelled.
+        After every second start the jobs are declared in manifests. Each job has its own manifest, so that no
+        declaration cancels another job.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs

@@ -37,9 +37,9 @@ class Verdict:
 
 def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
     """
-    Simulate one day of *hours* and check its history.
+    Simulate one day that lasts *hours*, and check its history.
 
-    An even seed uses a cluster of *nodes*.
+    An even seed uses a cluster of *nodes*. An odd seed uses a file.
     """
     share = hours / 24
     plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share), nodes)
@@ -51,9 +51,9 @@ def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
 
 def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
-    Yield the verdict on each of *seeds*, in the order in which the simulations finish.
+    Yield the verdict on each of *seeds*, in the order of the seeds.
 
-    *processes* of them run at a time.
+    Up to *processes* simulations run at a time.
     """
     if processes == 1:
         yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)

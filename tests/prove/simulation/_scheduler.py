@@ -22,11 +22,11 @@ from tickwheel.targets import Target
 __all__ = ["SimulatedScheduler"]
 
 _REFUSED: Final = 0.1
-"""Share of the threads in `_COMING` that cannot be started, as if the system had no more."""
+"""Share of the threads with a name in `_COMING` that cannot be started, as if the system had no more threads."""
 _HERE: Final = 0.5
-"""Share of the callers that write in their own thread if the writer is idle."""
+"""Share of the callers that may write in their own thread if the writer is idle."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
-"""Threads that start and end without an event for which a test could wait."""
+"""Prefixes of the names of threads that may be refused at their start."""
 
 
 class SimulatedScheduler(Scheduler):

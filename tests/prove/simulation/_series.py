@@ -1,7 +1,7 @@
 """
 Finds the due times of a recurring job by trying one instant after another.
 
-They are compared with the engine's calendar.
+These due times are compared with the due times that the engine's calendar computes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
 """
-More than the maximum error of an owner's estimate of the store's clock, in ms.
+Tolerance in ms, larger than the error of an owner's estimate of the store's clock.
 
-An owner's clock may be a tenth off.
+An owner's clock may run a tenth too fast or too slow.
 """
 _STOPPING_MS: Final = 10_000
-"""Maximum time in ms until a handler stops that checks every five seconds."""
+"""Maximum time in ms until a long handler stops. Such a handler checks every five seconds whether it must stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Series:
 
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
-        Record a caller's write.
+        Record a caller's write. Return the fault if the write set the same rule again and changed anything.
 
         After a `run_now`, the series continues with the due time that was scheduled before. If this due time counts
-        elapsed time, a clock step moves it. Return the fault if setting the same rule again has changed anything.
+        elapsed time, a clock step moves it.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -93,9 +93,7 @@ class Series:
 
     def returned(self, event: Returned, job: Job) -> str | None:
         """
-        Record that a long handler has returned.
-
-        Return its fault, if any.
+        Record that a long handler has returned. Return its fault, if any.
         """
         firing = (event.machine, event.key, event.generation, event.attempt)
         self._runs[firing] = run = replace(self._runs[firing], ended=event.store_ms)
@@ -113,7 +111,7 @@ class Series:
         """
         Return the true time at which the last long handler of *key* returned, or 0.
 
-        An owner waits for its own handler.
+        An owner does not begin another run of the job before that.
         """
         return self._returned.get(key, 0)
 
@@ -121,9 +119,9 @@ class Series:
         """
         Return the fault, if any, in the continuation of the series after the run *before*.
 
-        A due time may be omitted if it passed before the run began, unless all missed runs are made up. Depending on
-        the overlap policy, a due time that passed during the run may also be omitted. Then a run may follow at once, at
-        an instant that is not in the series.
+        If a due time passed before the run began, it may be omitted, unless all missed runs are made up. If a due time
+        passed during the run, the overlap policy decides. It may be omitted, or a run may follow at once, at an instant
+        that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -149,7 +147,7 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """
-    The ways in which a series may continue after *run*.
+    The rules by which a series may continue after *run*.
 
     The run was due at *due_at* and settled at *settled*.
     """
@@ -169,7 +167,7 @@ class _Way:
 
     def flaw(self, next_at: int, write: Settle) -> str | None:
         """
-        Return the fault of *next_at*, if any.
+        Return the reason why the series must not continue at *next_at*, or None if it may.
         """
         until = next_at
         if self.policy != "skip" and self._may_follow_at_once(next_at):
@@ -189,7 +187,7 @@ class _Way:
 
     def _may_follow_at_once(self, next_at: int) -> bool:
         """
-        Return True if *next_at* is the end of the run, and another run became due during it.
+        Return True if *next_at* is the end of the run, and another due time passed during the run.
         """
         is_all = self.makes_up_all or "run_at" in self.facts
         after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)

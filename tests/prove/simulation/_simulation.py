@@ -60,25 +60,27 @@ _AFAR: Final = 12
 _SCOPE: Final = "scope "
 """Prefix of the faults that pause a scope."""
 _EMPTIED_EACH: Final = 16
-"""The tables are emptied on one day in this many."""
+"""Period in days: on one day of each period the tables are emptied."""
 _SERVER_STEPS: Final = (8, 4)
-"""The server's clock is set on one day in this many, from this seed on, if it uses a cluster."""
+"""A period in days, and a day of it. On this day of each period the server's clock is set, on a cluster."""
 _PULLED: Final = (16, (8, 9))
-"""Days of each period on which workers pull, and callers change recurring jobs."""
+"""A period in days, and two days of it. On these days workers pull, and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""Days of 32 on which each node's clock runs up to a tenth faster or slower, and statements hang."""
+"""A period in days, and days of it. On these days clocks run up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
-"""Days on which nodes lack a target, a zone or a kind of rule."""
+"""A period in days, and days of it. On these days nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
 """
-Days on which lanes have far more jobs than there is room for.
+A period in days, and days of it. On these days lanes have far more jobs than there is room for.
 
 On a cluster a node is killed at that time.
 """
 _HANGING: Final = 0.05
 """Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
-"""More seconds than any job takes: when one node stops, another may begin a job that waited for that node's handler."""
+"""Timeout in seconds for stopping a node, longer than any job takes.
+
+While one node stops, another may begin a job that waited for that node's handler."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
@@ -95,7 +97,7 @@ class Plan:
         asks: Number of requests.
         breaks: Number of faults.
         nodes: Number of nodes of a cluster.
-        last_s: Seconds that the healed nodes have for the remaining jobs.
+        last_s: Seconds without faults at the end, in which the nodes can fire the remaining jobs.
         failing: The number of the single store call that fails, from 1 on, and the way in which it fails.
     """
 
@@ -140,7 +142,7 @@ class Plan:
     @property
     def has_rates(self) -> bool:
         """
-        True if clocks have other rates, and statements hang.
+        True if clocks run at different rates, and statements hang.
         """
         each, which = _RATES
         return self.seed % each in which
@@ -165,7 +167,7 @@ class Plan:
 
 def simulate(plan: Plan) -> History:
     """
-    Simulate the day, end all faults, let the remaining jobs fire, and return the history.
+    Simulate the day, end all faults, let the remaining jobs fire, and return the history of events.
     """
     history = History()
     dice = random.Random(plan.seed)
@@ -387,7 +389,7 @@ class _Day:
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
-        Let some node pause *scope*, and later let a caller outside all nodes resume it.
+        Let some node pause *scope*. Later, let a caller outside of all nodes resume it.
         """
         up = [node for node in self.nodes if node.is_up]
         if up:

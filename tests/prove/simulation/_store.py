@@ -51,9 +51,9 @@ class TripError(Exception):
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's line. Each value is a share of all calls.
+    The quality of one machine's network line. Each number is a share of all calls.
 
-    Only `tripping` is a share of the calls that fail.
+    As an exception, `tripping` is a share of the failing calls.
     """
 
     slow: float = 0.0
@@ -69,7 +69,7 @@ class Line:
 
 class SimulatedStore:
     """
-    The end of the line at one machine.
+    The store as one machine sees it, at its end of a bad line.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class SimulatedStore:
 
         Args:
             world: The holder of the data.
-            machine: The machine at this end.
-            line: The quality of the line; changed by others.
+            machine: The machine at this end of the line.
+            line: The quality of the line; other code changes it during the day.
             dice: The source of the random numbers.
-            watched: A list that gets the name of each call on all lines; and the number of the one call that fails,
-                from 1 on, with the way in which it fails.
+            watched: A list to which the name of each call is appended, and the number of the one call that fails, from
+                1 on, with the way in which it fails.
         """
         self._calls, failing = watched
         self._failing_call, self._how = failing or (0, How.BEFORE)
@@ -246,7 +246,9 @@ class SimulatedStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
-        Read changes and due jobs in two queries, as PostgreSQL does, so that any event may happen between the two.
+        Read changes and due jobs in two queries, as PostgreSQL does.
+
+        So any event may happen between the two.
         """
         changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
         if with_changes:
@@ -349,7 +351,7 @@ class SimulatedStore:
         """
         Acquire shards.
 
-        Sometimes the first answer after a start is lost. The start must survive this.
+        Sometimes the first answer after a start is lost. The start must nevertheless succeed.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True

@@ -68,9 +68,9 @@ class Table(MemoryStore):
 
     def open_requests(self, valid: Container[Any]) -> list[Job]:
         """
-        Forget the requests that are not *valid*.
+        Delete the requests whose names are not in *valid*.
 
-        Return the valid requests whose attempts were not reported as started.
+        Return the remaining requests whose attempts were not reported as started.
         """
         self._asked = {name: job for name, job in self._asked.items() if name in valid}
         return [job for name, job in self._asked.items() if name not in self._started]
@@ -133,7 +133,7 @@ class Table(MemoryStore):
 
     def is_fenced(self, write: Begin | SetAside | Settle | Redate) -> bool:
         """
-        Return True if *write* does not come from the owner of the job's shard.
+        Return True if *write* is rejected, because it does not come from the owner of the job's shard.
         """
         return self.epochs.get(self.place_of(write.job.key)) != write.epoch
 

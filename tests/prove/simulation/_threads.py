@@ -27,7 +27,7 @@ def interleaver() -> Interleaver:
 
 def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
     """
-    Return the true time that corresponds to *timeout* on the clock of the calling task's machine.
+    Return the true time that passes until *timeout* has passed on the clock of the calling task's machine.
     """
     if timeout is None:
         return None
@@ -267,9 +267,7 @@ class Thread:
 
 _threads: dict[Task, Thread] = {}
 """
-The threads of the tasks that run.
-
-Each simulation clears this.
+The thread objects of the running tasks. Each simulation clears this at its end.
 """
 
 

@@ -1,5 +1,5 @@
 """
-The calm periods of a history: times without a fault that are long enough after the last fault.
+The calm periods of a history. A period is calm if the last fault before it ended long enough ago.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from simulation.history import Committed, Fault
 __all__ = ["LATE_NS", "Weather"]
 
 LATE_NS: Final = 150 * 10**9
-"""Maximum wait of a job in calm weather: its notification may be lost (60 s), and its key may be busy (100 s)."""
+"""Maximum wait of a job in a calm period: its notification may be lost (60 s), and its key may be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time after a fault that does not count as calm: a lease expires, a node returns, notes are lost."""
+"""Time after the end of a fault that is not calm yet: a lease expires, a node returns, and notifications are lost."""
 _UNNOTICED_NS: Final = 45 * 10**9
 """
-Time for which nodes may use a server's former time: they notice a step at the next successful renewal, every 20 s.
+Time in which nodes may not know of a step of the server's clock. They notice it at a lease renewal, every 20 s.
 """
 
 
 class Weather:
     """
-    The faults so far.
+    The faults of a history so far, and the calm periods between them.
 
     Attributes:
         stepped: The time of the last clock step.
-        noticed: The time by which all healthy nodes have noticed that step. A set made earlier may still follow the
-            former clock.
+        noticed: The time by which all healthy nodes have noticed that step. Until then a job may be set by the clock
+            before the step.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Weather:
 
     def broken(self, event: Fault) -> None:
         """
-        Record a fault, or its end.
+        Record that a fault has begun or ended.
         """
         if event.what.startswith("step"):
             self.stepped = event.at
@@ -59,17 +59,17 @@ class Weather:
 
     def had_come(self, due_at: int, since: int) -> bool:
         """
-        Return True if the store's clock read *due_at* after *since*.
+        Return True if the store's clock showed *due_at* or later at some time after *since*.
 
-        Readings count only until the nodes have noticed that the clock was set.
+        If the clock was then set, this also counts until the nodes have noticed the step.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if the period from *start* to *end* was calm and long enough.
+        Return True if the period from *start* to *end* has a calm part that is long enough.
 
-        After such a period no job should still wait.
+        After that part no job should still wait.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

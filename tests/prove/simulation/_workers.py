@@ -1,9 +1,9 @@
 """
-Workers that pull.
+Workers that pull jobs.
 
-They are separate processes, and lease firings from one node after another. They have the usual faults of such workers:
-a paused node answers late or never, a killed node forgets their leases, an answer is lost, work lasts longer than a
-shard's lease, or a worker vanishes.
+They are separate processes, and lease attempts from one node after another. The usual faults of such workers happen: a
+paused node answers late or never, a killed node forgets their leases, an answer is lost, a job takes longer than a
+shard's lease lasts, or a worker vanishes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SLICE_S: Final = 10
 """Interval in seconds at which a worker extends its lease."""
 _WAIT_S: Final = 60.0
 _PATIENCE_S: Final = 20
-"""Seconds by which a worker waits for an answer longer than it has requested."""
+"""Seconds that a worker allows for an answer, beyond the wait that it has requested."""
 _REPEATED: Final = 0.3
 """Share of the acknowledgements that are sent again, as after a lost answer."""
 

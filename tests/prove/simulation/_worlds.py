@@ -1,7 +1,7 @@
 """
-The parts that both kinds of worlds share.
+The parts that are common to both simulated stores.
 
-One kind is a database that leases shards (`_cluster.py`). The other is a file that one process owns (`_one_file.py`).
+One store is a database that leases shards (`_cluster.py`). The other is a file that one process owns (`_one_file.py`).
 The data is in real stores.
 """
 
@@ -99,7 +99,7 @@ class World(Protocol):
 
     def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
-        Pause a scope, or resume it if *pause* is None.
+        Pause a scope, or resume it if *pause* is None. Return True if it was paused before.
         """
 
     def fail_over(self) -> None:
@@ -126,7 +126,7 @@ class World(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """
-        Return the number of jobs that are running or overdue by more than a second.
+        Return the number of running jobs, and the number of jobs that are overdue by more than a second.
         """
 
     def close(self) -> None: ...
@@ -136,8 +136,8 @@ def record(history: History, server: SimulatedMachine, machine: str, writes: Seq
     """
     Record the writes that took effect.
 
-    Declarations, and the writes that they superseded, are left out. A claim is recorded as one `Begin` for each begun
-    job.
+    Declarations are left out, and so are writes that were superseded by later ones. A claim is recorded as one `Begin`
+    for each job that it began.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

@@ -1,17 +1,23 @@
 """
-The ordered events of a simulation, which are the only input of its checker.
+The events of a simulation, in order. They are the only input of the checker.
 
-Each line is one record. The same seed gives the same bytes:
+Each event is one line of the history, and its first word is the kind. The same seed gives the same bytes:
 
-    call     a caller made a request               answer   the result, or the error
-    commit   one write took effect in the store    grant    a shard changed hands, or was freed
-    fire     a handler began                       end      the engine reported an end that it had written
-    return   a long handler returned               extend   a pull worker was promised more time for its lease
-    take     a shard's notes of changes were read  fault    a fault began or ended
-    leave    running jobs stay with their owner    take up  a node got jobs that only it can run
-    deploy   a node has these handlers from now on
-    scope    these scopes are paused from now on
-    finish   all faults have ended, and the remaining jobs had time to fire
+    call      a caller made a request
+    answer    a caller got the result, or the error
+    commit    one write took effect in the store
+    grant     a shard got a new owner, or has none
+    fire      a handler began
+    end       the engine reported the end of an attempt, which it had written
+    return    a long handler returned
+    extend    a pull worker was promised more time for its lease
+    take      an owner read the notifications of a shard
+    fault     a fault began or ended
+    leave     the running jobs of a shard stay with their owner
+    take up   a node got jobs that only it can run
+    deploy    a node has these handlers from now on
+    scope     these scopes are paused from now on
+    finish    all faults have ended, and the remaining jobs had time to fire
 """
 
 from __future__ import annotations
@@ -108,7 +114,7 @@ class Freed(Event):
     """
     A shard has no owner.
 
-    So no begin or settle counts.
+    Until it has one, no write that begins or settles its jobs may take effect.
     """
 
     shard: int
@@ -141,9 +147,9 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node has exactly these handlers, after a start or a loss.
+    From now on a node has exactly these handlers.
 
-    Jobs of the handlers in *fading* may still be staged.
+    Jobs of the handlers in *fading* may still be staged, although the node has just lost these handlers.
     """
 
     machine: str
@@ -163,9 +169,9 @@ class Scoped(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    An owner got other processes' writes to a shard.
+    An owner read the notifications of other processes' writes to a shard.
 
-    These writes are not delivered again.
+    They are not delivered again.
     """
 
     shard: int
@@ -229,7 +235,7 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class Fault(Event):
     """
-    A fault began or, if `is_over`, ended.
+    A fault began. If `is_over` is true, the fault ended.
     """
 
     what: str

@@ -1,24 +1,26 @@
 """
 The checker of histories: the promise of a durable scheduler in simple loops, without the implementation's code.
 
-    lost        a job that was acknowledged is overdue, or still running, at the end
+Each violation has one of these kinds:
+
+    lost        at the end, a job that was acknowledged is overdue or still running
     early       a handler began before its due time
-    twice       a handler began without an attempt that was counted for it
-    overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused,
-                or with another attempt after the running one was asked to stop
-    zombie      a begin or an end took effect, or notes were read, although the epoch was not the shard's; or a node
-                that could know that it has lost a job to another one still promised time for it to a worker
-    answer      an answer to a write differs from the model of a store, or a caller got an untrue answer
-    ended       an end took effect, or was reported, for a run that never took place
+    twice       a handler began, and no attempt was counted for it
+    overtaken   a handler began after the answer that its job was moved, cancelled, replaced or paused
+                or a retry began after the running job was asked to stop
+    zombie      a begin or a settle took effect, or notifications were read, under a wrong epoch of the shard
+                or a node promised a worker more time, although it could know that it has lost the job
+    answer      the store's answer to a write differs from the model's, or a caller got an untrue answer
+    ended       an outcome was written or reported for a run that never took place
     series      a run of a recurring job was omitted, or came at an instant that is not in the series
-    late        in calm weather a job was not begun within two and a half minutes
+    late        in a calm period a job was not begun within two and a half minutes
     repeated    a generation or an epoch was given out twice
     payload     a handler got the payload of another generation
     silent      a job whose store and owner were healthy was more than five seconds overdue
-    beside      a job began while it was running elsewhere, on a node that lived and had not lost its lease
-    handler     an attempt was begun on a node without its handler
-    scope       a node began, or got, a job of a paused scope after it could have known of the pause
-    clock       a delay did not count elapsed time, although its owner knew that it should
+    beside      a job began while it was running on another node, which was alive and had not lost its lease
+    handler     an attempt was begun on a node that lacks the handler
+    scope       a node began or claimed a job of a paused scope, although it could know of the pause
+    clock       a delay did not count elapsed time, although the job's owner knew that it should
     short       a process that fires nothing made a job due sooner than requested
 """
 
@@ -85,7 +87,7 @@ _EARLY_MS: Final = 0
 _OVERDUE_MS: Final = 5_000
 
 _SCARCE: Final = (*QUEUEING, *VERSIONED, *EQUIPMENT)
-"""Handlers of jobs that may have to wait for a rare node or worker."""
+"""Handlers whose jobs may have to wait for one of few nodes or workers."""
 
 _NOBODY: Final = -1
 
@@ -150,7 +152,7 @@ class _Checker:
 
     def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one for each kind of event
         """
-        Take the next event.
+        Check the next event.
         """
         if isinstance(event, Granted | Freed | Fault | Finished):
             self._look_back(event.at)
@@ -203,7 +205,7 @@ class _Checker:
 
     def finish(self) -> None:
         """
-        Check the rules that need the whole history.
+        Check what can be checked only at the end of the history.
         """
         for at, what in self._callers.judge():
             self._add("answer", at, what)
@@ -219,9 +221,9 @@ class _Checker:
 
     def _finished(self, event: Finished) -> None:
         """
-        Judge the pending jobs before the nodes stop.
+        Judge the pending jobs when the day has finished, before the nodes stop.
 
-        Later it would be too late: the node that stops last may own all shards for a moment, and claim unroutable jobs.
+        The node that stops last may own all shards for a moment, and claim jobs that waited for its handler.
         """
         self._end = event
         for job in self._model.jobs.values():
@@ -368,9 +370,9 @@ class _Checker:
 
     def _was_cut_off(self, job: Job, attempts: int) -> bool:
         """
-        Return True if *job* has had all its attempts, and the process of each has ended, or lost the job, during it.
+        Return True if *job* has used up its attempts, and each attempt's process ended, or lost the job's shard, first.
 
-        A process has lost the job if another one has begun the next attempt, which only the owner of the shard can do.
+        A process has lost the shard if another process has begun the next attempt, which only the shard's owner can do.
         """
 
         def machines(firings: Iterable[tuple[Any, ...]], attempt: int) -> set[str]:
@@ -430,7 +432,7 @@ class _Checker:
 
     def _answer(self, event: Answered) -> None:
         """
-        Record the generation of the key up to which no attempt may begin any more.
+        Record which generation a caller's answer has ended. No attempt of it, or of an earlier one, may begin any more.
         """
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
@@ -494,9 +496,9 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with the time of its effect.
+    Return *write* with its delays counted from *store_ms*, the time at which it took effect.
 
-    Delays count from this time, and the model cannot know it.
+    The model has no clock, so it cannot do this itself.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
@@ -524,9 +526,7 @@ def _name(job: Job) -> str:
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
-    Return the job as the store's answer shows it.
-
-    Later events are judged by this job.
+    Return the job as the store's answer shows it. Later events are checked against this job.
     """
     if answer.job is not None:
         return None if answer.outcome is Outcome.CANCELLED else answer.job
