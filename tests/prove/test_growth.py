@@ -1,5 +1,5 @@
 """
-Parts of the proof of growth.
+The tests of the parts of the proof of growth.
 
 `make prove` runs the whole proof.
 """
@@ -28,9 +28,9 @@ ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
 
 def test_the_page_has_every_step():
     """
-    The page leads from a file to a cluster that loses a master.
+    The steps of docs/scale.md lead from a file to a cluster that loses a master.
 
-    At each step it gives callers the URL of the current store.
+    At each step the page gives callers the URL of the current store.
     """
     assert [step.name for step in STEPS] == [
         "One file",
@@ -49,9 +49,9 @@ def test_the_page_has_every_step():
 
 def test_callers_are_followed_by_a_second_migration():
     """
-    At each step that moves jobs, the callers get the new URL.
+    At each step of docs/scale.md that moves jobs, callers get the new URL after the migration.
 
-    Then the same command runs a second time.
+    Then the page repeats the migration command.
     """
     moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
     assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]
@@ -65,9 +65,7 @@ def test_callers_are_followed_by_a_second_migration():
 @needs_bash
 def test_the_page_is_bash():
     """
-    Every block is valid bash.
-
-    Every command and option of tickwheel in it exists.
+    Every block of docs/scale.md is valid bash, and each tickwheel command and option in it exists.
     """
     done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -78,9 +76,9 @@ def test_the_page_is_bash():
 
 def test_steps_are_cut_where_callers_change():
     """
-    A step consists of its blocks, which are cut at the comments.
+    The commands of a step are cut at each comment that gives callers a new URL.
 
-    Other text and other sections are ignored.
+    Text outside of blocks, and other sections of the page, are ignored.
     """
     section = "## The steps, command by command\n\ntext\n\n### One\n\ntext\n\n```\na\n# callers use $B\nc\n```\n\n"
     page = f"### Not this\n\n{section}```\nd\n```\n\n### Two\n\n```\ne\n```\n\n## Another\n\n```\nf\n```\n"
@@ -97,9 +95,9 @@ def shell(tmp_path):
 @needs_bash
 def test_a_shell_keeps_its_state(shell, tmp_path):
     """
-    Variables, functions and processes last from one command to the next.
+    Variables, functions and processes of a shell last from one command to the next.
 
-    No command reads the text of the commands after it.
+    A command does not consume the commands after it as its input.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')
@@ -113,9 +111,9 @@ def test_a_shell_keeps_its_state(shell, tmp_path):
 @needs_bash
 def test_a_command_that_fails_is_named(shell, code):
     """
-    If a command fails at any place in a block, an error with its name is raised.
+    If a command in a block fails, the shell raises an error that names the command.
 
-    A shell that ends also raises an error.
+    An `exit` in the block also raises an error.
     """
     with pytest.raises(RuntimeError, match=r"false|exit"):
         shell.run(code)
@@ -136,9 +134,9 @@ def test_a_shell_ends_its_processes(tmp_path):
 @needs_bash
 def test_a_node_that_ends_is_not_waited_for(shell):
     """
-    The page's function that starts a node fails as soon as the node ends.
+    The bash function in docs/scale.md that starts a node fails as soon as the node ends.
 
-    This holds even if the function may wait much longer for an answer.
+    It does not wait for the rest of its timeout.
     """
     shell.run(STEPS[0].parts[0][0].partition("read -r")[0])
     shell.run(f'PATH="{Path(sys.executable).parent}:$PATH"')
@@ -149,7 +147,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
 
 class Told(Caller):
     """
-    A caller that has made some calls.
+    A caller whose calls and answers are given.
     """
 
     def __init__(self, *lives):
@@ -193,16 +191,16 @@ def test_faults_are_found(changes, starts, wrong):
 
 def test_a_step_without_an_answer_is_not_good():
     """
-    A step in which the caller got no answer does not count as good.
+    A step is not good if the caller got no answer in it.
     """
     assert not judge(["step"], Caller(seed=0), [])["step"].is_good
 
 
 def test_a_caller_changes_its_store(tmp_path):
     """
-    A caller continues on the store that it is given.
+    A caller can be switched to another store during its work.
 
-    If no process fires there, all its jobs count as lost.
+    If no process fires in that store, all jobs of the caller count as lost.
     """
     caller = Caller(seed=1)
     try:

@@ -1,7 +1,5 @@
 """
-The checker of histories.
-
-It is tested on a good history to which single changes are made.
+The checker of histories, tested on a good history to which single changes are made.
 """
 
 from __future__ import annotations
@@ -88,16 +86,14 @@ def changed(events, index, event):
 
 def test_good(events):
     """
-    The good history has no violation.
-
-    All other histories are derived from it.
+    The good history, from which all other histories are derived, has no violation.
     """
     assert kinds(events) == set()
 
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    If the events of a job's begin, firing and settle are removed, the job counts as lost at the end.
+    If the events of a job's begin, firing and settle are removed, the job is reported as lost.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -120,7 +116,7 @@ def _sets_again(event, key, at):
 
 def test_time_promised_by_a_node_without_the_job(events):
     """
-    A healthy node that does not own a job's shard must not promise more time to the worker of this job.
+    A healthy node is reported if it promises a worker more time for a job whose shard the node does not own.
     """
     index = place(events, Committed, lambda event: event.at > 600 * 10**9 and is_write(Set, Outcome.CREATED)(event))
     job = events[index].answer.job
@@ -130,7 +126,7 @@ def test_time_promised_by_a_node_without_the_job(events):
 
 def test_early(events):
     """
-    A firing counts as early if the store's clock reads a millisecond less than the due time.
+    A firing is reported as early if the store's clock reads a millisecond less than the due time.
     """
     index = place(events, Fired)
     assert "early" in kinds(changed(events, index, replace(events[index], store_ms=events[index].due_at - 1)))
@@ -154,7 +150,7 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    If a settle with an old epoch takes effect, the checker reports a zombie (an owner that has lost its lease).
+    If a settle with an old epoch takes effect, a zombie is reported (an owner that has lost its lease).
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
@@ -171,9 +167,7 @@ def test_epoch_that_does_not_grow(events):
 
 def test_repeated(events):
     """
-    An epoch that is granted twice is reported.
-
-    A generation that two jobs get is also reported.
+    An epoch that is granted twice is reported, and so is a generation that two jobs get.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "repeated" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -187,9 +181,9 @@ def test_repeated(events):
 
 def test_notes_taken_by_a_zombie(events):
     """
-    If notes are read under an old epoch, a zombie is reported.
+    If notifications are read under an old epoch, a zombie is reported.
 
-    The real owner would miss these notes.
+    The real owner would miss these notifications.
     """
     taken = Taken(events[-1].at, 0, -7, "n0.1")
     assert "zombie" in kinds((*events, taken))
@@ -213,7 +207,7 @@ def test_a_refused_set_that_took_effect(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    If the store's answer to a write differs from the answer of the model, the store's answer is reported.
+    If the store's answer to a write differs from the model's answer, it is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]
@@ -260,7 +254,7 @@ def test_series(events, shift_ms):
 @pytest.mark.parametrize("end", ["", "the process is killed", "the shard is lost"])
 def test_a_series_that_dies(events, end):
     """
-    The end of a series is reported, unless each attempt of its last run was cut off.
+    A series that ends with a dead job is reported, unless each attempt of its last run was cut off.
 
     An attempt is cut off if its process ends, or loses the shard to another process, during the attempt.
     """
@@ -288,7 +282,7 @@ def test_a_series_that_dies(events, end):
 
 def test_late(events):
     """
-    A job that waits for minutes in calm weather is late.
+    A job that waits for minutes in a calm period is reported as late.
     """
     calm = tuple(event for event in events if not isinstance(event, Fault))
     index = place(
@@ -309,7 +303,7 @@ def test_late(events):
 @pytest.mark.parametrize(("what", "found"), [("step n", True), ("pause n", False), ("failover", False)])
 def test_overlapping_runs(events, what, found):
     """
-    A job that begins on another node while it runs is reported.
+    If a job begins on another node while it still runs, this is reported.
 
     It is not reported if the first node could not keep its lease.
     """
@@ -323,7 +317,7 @@ def test_overlapping_runs(events, what, found):
 
 def test_a_run_after_the_end_of_an_attempt(events):
     """
-    Once its attempt has ended, a job may begin on another node without being reported.
+    If a job begins on another node after its attempt has ended, this is not reported.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED, how=Settled.AGAIN))
     commit = events[index]
@@ -377,9 +371,7 @@ def test_payload(events):
 
 def test_failed_simulation(events):
     """
-    A simulation that failed does not count as good.
-
-    A history without an end does not either.
+    A history with a failed simulation, or without its last event, is reported.
     """
     assert "lost" in kinds((*events, Fault(0, "the simulation failed: x")))
     assert "lost" in kinds([event for event in events if not isinstance(event, Finished)])
@@ -395,7 +387,7 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Delay the firing of a job by *delay_ns*, from its begin to its end.
+    Delay the events of one job by *delay_ns*, from its begin to its end.
 
     *condition* selects the begin. Return the changed events.
     """
@@ -439,7 +431,7 @@ def test_silent(events, delay_s, found):
 @pytest.mark.parametrize(("outcome", "above"), [("cancelled", 0), ("moved", 1), ("replaced", 1)])
 def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
     """
-    A handler that begins after the answer that its generation is cancelled, moved or replaced is reported.
+    A handler is reported if it begins after a caller was answered that its job is cancelled, moved or replaced.
     """
     at = place(events, Fired, lambda event: event.key.startswith("key"))
     fired = events[at]
@@ -452,7 +444,7 @@ def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
 
 def test_a_start_while_it_is_paused_is_overtaken(events):
     """
-    A handler that begins after the answer that its job is paused is reported.
+    A handler is reported if it begins after a caller was answered that its job is paused.
     """
     at = place(events, Fired, lambda event: event.attempt == 1)
     fired = events[at]
@@ -475,9 +467,9 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
 @pytest.mark.parametrize(("seconds", "found"), [(3, False), (30, True)])
 def test_a_start_after_all_jobs_were_paused(events, seconds, found):
     """
-    A handler that begins half a minute after all jobs were paused is reported.
+    If all jobs were paused, a handler that begins half a minute later is reported.
 
-    Three seconds are allowed.
+    A handler that begins three seconds later is not.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted)]
     at = place(events, Fired, lambda event: all(not -60 <= (fault - event.at) / 1e9 <= 100 for fault in faults))
@@ -499,7 +491,7 @@ def test_paused_jobs_are_not_claimed(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delayed_commit(waited_s, found):
     """
-    If a job with a delay is committed after its due time, lateness counts from the commit.
+    If a delayed job is committed after its due time, its lateness counts from the commit.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
@@ -515,9 +507,9 @@ def test_a_delayed_commit(waited_s, found):
 @pytest.mark.parametrize(("handler", "busy", "found"), [("h", 18, False), ("h", 17, True), ("single", 1, False)])
 def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     """
-    A job may wait while the attempts of its lane use its share of workers, 18 of 24.
+    A job is not reported while the attempts of its lane use its share of the workers, 18 of 24.
 
-    With a limit of one, it may wait while any attempt of its lane runs.
+    With a limit of one, a job is not reported while any attempt of its lane runs.
     """
     health, s = Health(), 10**9
     health.deployed(Deployed(0, "n0.1", (handler,)))
@@ -554,9 +546,9 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    If a delay is set within seconds after the server's clock was set back, it may be counted by the former clock.
+    A delay that is counted by a wrong clock is reported, unless the server's clock was set back seconds before.
 
-    Then the delay is not reported. A minute after the step, or if there was no step, it is reported.
+    In these seconds, nodes may still use the clock before the step. A minute later they may not.
     """
     doctored, at = behind
     if before_s is not None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_holds():
     """
-    With two nodes, two jobs, a restart in place and a pause, the promise holds for every order of steps.
+    The promise holds for every order of steps of two nodes and two jobs, with a restart in place and a pause.
     """
     found = check()
     assert found.broken == ""

@@ -89,9 +89,7 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    If more jobs are due at one moment than may be staged, each job runs once.
-
-    The limit of staged jobs holds.
+    If more jobs are due at one moment than a node may stage, each job runs once, and the limit holds.
     """
     count, staged_max = 20_000, 1_000
     ran = []

@@ -1,5 +1,5 @@
 """
-The checker of series, if a clock is set between a `run_now` and the due time that was scheduled before.
+The checker of series, tested with a clock step between a `run_now` and the due time scheduled before.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_a
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
 def test_the_scheduled_due_time_waits_for_the_end_of_the_run(recurrence, later_ms, is_right):
     """
-    A clock step between two attempts of the `run_now` moves the next due time only after the run has ended.
+    If the clock is set between two attempts of a `run_now`, the next due time moves once the run has ended.
     """
     weather = Weather()
     series = Series(weather)

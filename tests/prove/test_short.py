@@ -21,9 +21,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def proven(run_proof):
     """
-    Return a function that runs a program of this folder.
-
-    The function returns the program's exit code and last line of output.
+    Return a function that runs a program of this folder, and returns its exit code and its last line of output.
     """
 
     def run(*command):
@@ -37,9 +35,9 @@ def proven(run_proof):
 
 def test_power_cuts(proven):
     """
-    Whichever part of the unsynced data survives a power cut, every answered write exists.
+    Every answered write exists after a power cut, and the file is sound.
 
-    The file is sound.
+    This holds whichever part of the unsynced data survives.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut.py", "--cuts", "40", "--seed", "1")
@@ -49,7 +47,7 @@ def test_power_cuts(proven):
 
 def test_power_cuts_in_batches(proven):
     """
-    A power cut in the middle of bulk sets, claims and ends leaves each acknowledged job with one outcome.
+    If power is cut during bulk sets, claims and settles, each acknowledged job has exactly one outcome.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven("power_cut_batches.py", "--cuts", "25")
@@ -87,7 +85,7 @@ def test_each_call_fails_once(seed):
 @pytest.mark.slow
 def test_clock_steps(proven):
     """
-    If the client's clock is moved by an hour or a day, either way, a store with its own clock fires all jobs normally.
+    If the client's clock jumps by an hour or a day, a store with its own clock fires all jobs in time.
     """
     from servers import redis_url  # noqa: PLC0415 - a module of this folder
 
@@ -123,9 +121,7 @@ def test_none_is_early(proven, store):
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
 def test_clock_trips(proven, scenario):
     """
-    Intervals, cron lines, delays and instants fire at the right times.
-
-    In the test, a clock is set back a little and then right again.
+    While a clock is set wrong for a short time, intervals, cron lines, delays and instants fire at the right times.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")
@@ -152,7 +148,7 @@ def test_clock_of_the_server(proven, kind, client):
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
-    If a standby is promoted under load, it uses no number twice, and lacks only writes that never reached it.
+    If a standby is promoted under load, it uses no generation twice, and lacks only writes that never reached it.
     """
     if mode in {"sync", "async"}:
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -207,9 +203,7 @@ def test_cron_differences_belong_to_a_class():
 
 def test_zones_around_their_changes():
     """
-    Some zones have gaps at midnight, at the end of the day, or of half an hour.
-
-    In these zones no day is omitted or fires twice.
+    In zones with gaps at midnight, at the end of the day, or of half an hour, no day is omitted and none fires twice.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):

@@ -1,7 +1,5 @@
 """
-The simulation in its short form.
-
-It runs good days, one day twice, and faulty engines that it must detect.
+The simulation in its short form: days without violations, one day twice, and faulty engines that it must detect.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""Numbers of seeds, from the first on, within which a fault must appear: for frequent, rare and long faults."""
+"""The seeds of the days on which a fault must show: for frequent faults, for rare faults, and for whole days."""
 HOURS_MAX = 5
-"""Number of short days that are tried before the long ones."""
+"""Maximum number of short days that are tried before the longer days."""
 CROWDED = 10
 """The seed of a day on which many callers request the same jobs."""
 PULLED = (8, 9)
@@ -37,7 +35,7 @@ The seed of a day with other clock rates and hanging statements, and the seed of
 @pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
 def test_a_day_without_violations(seed):
     """
-    Some hours of a day with kills, pauses, cuts, bad lines and clock steps do not break the promise.
+    Kills, pauses, cuts, bad lines and clock steps do not break the promise in some hours of a day.
     """
     verdict = run_seed(seed, HOURS)
     assert verdict.violations == ()
@@ -49,9 +47,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("plan", dict.fromkeys(AT_ONCE.values()), ids=lambda plan: f"{plan.seed}-{plan.breaks}")
 def test_a_quarter_of_an_hour_without_violations(plan):
     """
-    A quarter of an hour with a short end breaks nothing.
-
-    So if such a day has a violation, the engine is faulty.
+    The quarters of an hour in which faulty engines are tried have no violation with the correct engine.
     """
     assert check_history(simulate(plan), plan.shards) == []
 
@@ -95,7 +91,7 @@ def test_one_seed_is_one_history(seed):
 
 def test_other_seeds_are_other_histories():
     """
-    Two seeds on the same kind of store give two different histories.
+    Two seeds on the same kind of store give different histories.
     """
     assert simulate(Plan(2, 1.0, 20, 2)).digest() != simulate(Plan(4, 1.0, 20, 2)).digest()
 
@@ -104,7 +100,7 @@ def days_of(name):
     """
     Yield the days on which the fault *name* may show, the shortest first.
 
-    There are several days, because a change of the engine changes the day of a seed.
+    Several days are tried, because any change of the engine changes the events of each day.
     """
     if name in AT_ONCE:
         first = AT_ONCE[name]
@@ -120,7 +116,7 @@ def days_of(name):
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_faulty_engine_is_found(name):
     """
-    An engine or store with this fault breaks the promise within a few seeds, in the expected way.
+    An engine or store with the fault *name* breaks the promise within a few seeds, in the expected way.
     """
     mutant, kinds = MUTANTS[name]
     for plan in days_of(name):
@@ -134,9 +130,7 @@ def test_a_faulty_engine_is_found(name):
 @pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
 def test_faulty_engines_are_found_together(first, names):
     """
-    Faults that are simulated together are all found within a few seeds.
-
-    Each fault breaks the promise in its own way.
+    If faults that break the promise in different ways are simulated together, all of them are found within a few seeds.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

@@ -1,7 +1,5 @@
 """
-`ended` and `within`.
-
-With `ended`, a coroutine waits for the end of a context. With `within`, a coroutine runs an awaitable until that end.
+`ended` waits for the end of a context. `within` runs an awaitable until that end.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ PATIENCE_S = 20.0
 
 def test_a_coroutine_waits_for_the_end():
     """
-    `ended` returns the reason of the end, even if another thread ends the context.
+    `ended` returns the reason why the context ended, even if another thread ends the context.
 
-    If `ended` is cancelled, it leaves nothing behind.
+    A cancelled `ended` leaves nothing behind.
     """
 
     async def scenario() -> None:
@@ -107,7 +105,7 @@ def test_within_a_context_that_has_ended():
     """
     In a context that has ended, `within` starts nothing, not even an eager task.
 
-    It cancels a running awaitable.
+    If its awaitable is already running, `within` cancels it.
     """
 
     async def scenario() -> None:
@@ -140,7 +138,7 @@ def test_within_the_clean_up_of_a_cancelled_task(again):
     """
     While a cancelled task cleans up, `within` still ends when its context ends.
 
-    In that case `within` raises ContextCancelledError, and raises CancelledError only after a second cancellation.
+    It then raises ContextCancelledError. It raises CancelledError only after a second cancellation of the task.
     """
 
     async def clean_up(context: Context) -> None:
@@ -214,9 +212,7 @@ def test_on_either_back_end(backend):
 
 def test_a_context_that_ends_after_trio():
     """
-    A task waits for a context in a trio run.
-
-    If the context ends after that run, trio is not affected.
+    If a context ends after the trio run in which a task waited for it, trio is not affected.
     """
 
     async def main() -> Callable[[], None]:

@@ -58,7 +58,7 @@ def test_the_background_lasts():
 
 def test_cancel():
     """
-    Once a context was cancelled, it always returns the same reason and cause.
+    Once a context was cancelled, it always has the same reason and cause.
     """
     context = with_cancel(background())
     assert [context.cancel("enough"), context.cancel("again")] == [True, False]
@@ -73,9 +73,7 @@ def test_cancel():
 
 def test_errors_are_new_each_time():
     """
-    Two calls of `err` return two error objects.
-
-    So the errors do not share a traceback.
+    Two calls of `err` return two error objects, so the errors do not share a traceback.
     """
     context = with_cancel(background())
     context.cancel()
@@ -84,9 +82,7 @@ def test_errors_are_new_each_time():
 
 def test_a_deadline(clock, wheel):
     """
-    A context ends exactly at its deadline.
-
-    The deadline is the reason.
+    A context ends exactly at its deadline, and the reason is the deadline.
     """
     context = with_timeout(background(wheel), 2.0)
     assert context.deadline() == pytest.approx(wheel.time() + 2, abs=1e-6)
@@ -108,9 +104,7 @@ def test_a_deadline(clock, wheel):
 @pytest.mark.parametrize("delay", [0, -1, -1e300, float("-inf")])
 def test_a_deadline_that_has_passed(wheel, delay):
     """
-    A context with a past deadline has already ended when it is made.
-
-    It sets no timer.
+    A context that is made with a past deadline has already ended, and sets no timer.
     """
     context = with_timeout(background(wheel), delay)
     assert type(context.err()) is DeadlineExceededError
@@ -127,9 +121,9 @@ def test_no_deadline(wheel):
 
 def test_the_earlier_deadline_counts(clock, wheel):
     """
-    A child ends no later than its parent's deadline.
+    A child ends no later than its parent.
 
-    It sets a timer only if its own deadline is earlier.
+    It sets a timer only if its own deadline is before the parent's.
     """
     parent = with_timeout(background(wheel), 5)
     later = with_timeout(parent, 10)
@@ -166,7 +160,7 @@ def test_the_end_goes_down_not_up(wheel):
 
 def test_a_child_of_an_ended_context(clock, wheel):
     """
-    If a context has ended, a child that is made from it has ended, too, for the same reason.
+    A child that is made from an ended context has ended, too, for the same reason.
     """
     parent = with_timeout(background(wheel), 1)
     clock.advance(1)
@@ -177,9 +171,7 @@ def test_a_child_of_an_ended_context(clock, wheel):
 
 def test_values():
     """
-    Descendants see a value of an ancestor. The nearest ancestor's value counts.
-
-    None is a value.
+    Descendants see the values of their ancestors, and the nearest ancestor's value counts. None is a value.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
@@ -189,9 +181,7 @@ def test_values():
 
 def test_a_with_block(wheel):
     """
-    At the end of a `with` block the context is cancelled.
-
-    Its timer is released.
+    At the end of a `with` block the context is cancelled, and its timer is released.
     """
     root = background(wheel)
     with with_timeout(root, 60) as context:
@@ -203,9 +193,9 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    The callbacks are called once, in order, when the context ends. If it has already ended, they are called at once.
+    `on_end` callbacks are called once, in order, when the context ends.
 
-    A callback that was unregistered is not called.
+    If the context has already ended, a callback is called at once. A callback that was unregistered is not called.
     """
     context = with_timeout(background(wheel), 1)
     called: list[str] = []
@@ -238,9 +228,7 @@ def test_on_end_refuses_coroutine_functions():
 
 def test_on_end_that_raises(caplog):
     """
-    If a callback raises, the error is logged.
-
-    The other callbacks are called.
+    If an `on_end` callback raises, the error is logged, and the other callbacks are called.
     """
     context = with_cancel(background())
     called: list[int] = []
@@ -275,7 +263,7 @@ def test_a_timer_bound_to_a_context(clock, wheel):
 
 def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
     """
-    In a context that has ended, a timer runs no callback.
+    If a context has ended, a timer that is set in it runs no callback.
 
     This holds even if another thread fires the timer before `call_later` returns.
     """
@@ -302,9 +290,9 @@ def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
 
 def test_bound_timers_are_forgotten(clock, wheel):
     """
-    A long-lived context does not hold timers that have fired.
+    A long-lived context releases its timers after they have fired.
 
-    A timer that restarts itself stays in the context.
+    It keeps a timer that restarts itself.
     """
     context = background(wheel)
     for _ in range(100):
@@ -319,7 +307,7 @@ def test_bound_timers_are_forgotten(clock, wheel):
 
 def test_ended_children_are_forgotten():
     """
-    A long-lived context does not hold children that have ended.
+    A long-lived context releases its children after they have ended.
     """
     root = background()
     for _ in range(100):
@@ -330,9 +318,9 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    When a wheel is closed, its contexts with a deadline are cancelled.
+    If a wheel is closed, its contexts with a deadline are cancelled.
 
-    The close returns their timers with the user's callback and arguments.
+    `close` returns their timers with the user's callback and arguments.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -368,9 +356,7 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A context with a deadline needs a wheel.
-
-    This is the wheel of its root, or a wheel that is passed.
+    A context with a deadline needs a wheel: an argument, or the wheel of its root.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)
@@ -384,9 +370,9 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    The deadline of a child on another wheel is measured by the clock of that wheel.
+    If a child is on another wheel than its parent, its deadline is a time of the child's wheel.
 
-    The deadline is within the remaining time of the parent.
+    The child gets at most the remaining time of the parent.
     """
     other_clock = ManualClock(clock.monotonic_ns() + 10**12)
     other = TimerWheel(clock=other_clock)
@@ -409,9 +395,7 @@ def test_two_clocks(clock, wheel):
 
 def test_waiting_in_a_thread():
     """
-    A thread can wait for the end of a context, by cancel or deadline.
-
-    The wait can have a timeout.
+    A thread can wait for the end of a context with a timeout, whether the context is cancelled or reaches its deadline.
     """
     context = background()
     assert not context.wait(0)
@@ -427,9 +411,7 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    If many threads cancel a context, one of these calls returns True.
-
-    After it, all descendants have ended.
+    If many threads cancel a context, exactly one of the calls returns True. Afterwards all descendants have ended.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -445,9 +427,7 @@ def test_many_threads_one_end():
 
 def test_collected(wheel):
     """
-    A context that has ended and is no longer used is collected.
-
-    Neither its parent nor its wheel refers to it.
+    A context that has ended is collected once it is no longer referenced. Its parent and its wheel do not refer to it.
     """
     root = background(wheel)
 
@@ -466,9 +446,7 @@ LINKS = 100_000
 
 def test_a_chain_of_any_length():
     """
-    If a root ends, a chain of 100,000 contexts below it ends, too.
-
-    The chain can be freed.
+    If a root ends, the last of 100,000 contexts in a chain below it ends, too. The chain can be freed.
     """
     root = background()
     links = [root]
@@ -486,9 +464,7 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    In a chain of 100,000 contexts, the last one finds the value of the first.
-
-    The chain can be freed, whether or not it has ended.
+    The last of 100,000 contexts in a chain finds a value of the first. The chain can be freed, ended or not.
     """
     context = background()
     for number in range(LINKS):
@@ -499,7 +475,7 @@ def test_a_chain_of_values():
 
 def test_a_deadline_far_above():
     """
-    The deadline of a root applies at the end of a chain of 100,000 contexts.
+    The deadline of a root applies to the last of 100,000 contexts in a chain below it.
     """
     clock = ManualClock()
     context = with_timeout(background(TimerWheel(clock=clock)), 1)
@@ -511,7 +487,7 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    If a context in the middle of a chain ends, its parent continues, and no longer refers to it.
+    If a context in the middle of a chain ends, its parent goes on, and no longer refers to it.
     """
     root = background()
     middle = with_cancel(root)

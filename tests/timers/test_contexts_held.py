@@ -1,5 +1,5 @@
 """
-A context is kept alive by its descendants, and by each caller that waits for its end.
+A context is kept alive by its descendants, and by callbacks and callers that wait for its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 def test_children_without_references_are_forgotten():
     """
-    A long-lived parent does not hold a child to which no code refers and for which no code waits.
+    A long-lived parent does not keep a child alive that no code refers to, and whose end no code waits for.
     """
     wheel = TimerWheel(clock=ManualClock())
     parent = with_timeout(background(wheel), 60)
@@ -36,7 +36,7 @@ def test_children_without_references_are_forgotten():
 
 def test_children_without_waits_are_forgotten():
     """
-    A context is not kept alive by a wait that is over, an unregistered callback or a fired timer.
+    A wait that is over, an unregistered callback or a fired timer does not keep its context alive.
     """
     clock = ManualClock()
     root = background(TimerWheel(clock=clock))
@@ -56,7 +56,7 @@ def test_children_without_waits_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    If a timer of a long-lived context is cancelled, the context releases the timer's callback and arguments.
+    If a timer of a long-lived context is cancelled, the context releases the callback and the arguments.
     """
 
     class Callback:
@@ -77,9 +77,9 @@ def test_cancelled_timers_are_forgotten(design):
 
 def test_waits_keep_their_context_alive():
     """
-    Callbacks and waits for the end of an unreferenced context are called once, at any depth.
+    If a context is no longer referenced, its end still calls its `on_end` callbacks once, and cancels its timers.
 
-    The timers of these contexts are cancelled.
+    This holds at any depth below the root.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -101,7 +101,7 @@ def test_waits_keep_their_context_alive():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    If only the `cancel` method of a context is referenced, it still cancels the context and its descendants.
+    If only the `cancel` method of a context is referenced, calling it still cancels the context and its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -115,9 +115,9 @@ def test_a_child_known_by_its_cancel_alone():
 
 def test_a_tree_without_references_is_freed():
     """
-    A tree of contexts is freed once no reference to a living context of the tree is left.
+    A tree of contexts is freed once the last reference to a living context of the tree is gone.
 
-    A context that has ended refers to no other context, so it does not keep the tree alive.
+    A reference to a context that has ended does not keep the tree alive.
     """
 
     class Watched:
@@ -146,9 +146,9 @@ def test_a_tree_without_references_is_freed():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is freed once its last context is not referenced any more.
+    A chain of 100,000 contexts is freed once its last context is no longer referenced.
 
-    If the last context has a callback, the chain is freed once its root is not referenced any more either.
+    If the last context has a callback, the chain is kept until its root is no longer referenced.
     """
     root = context = background()
     for _ in range(LINKS):
@@ -165,9 +165,9 @@ def test_a_chain_is_dropped(waits):
 
 def test_threads_that_make_and_drop_children():
     """
-    If threads make and drop children, everything that waits below the root is called once.
+    Several threads make and drop contexts below one root. When the root ends, each registered callback is called once.
 
-    All other objects are freed.
+    All other contexts are freed.
     """
     root = background()
     called: list[int] = []
@@ -204,7 +204,7 @@ def test_threads_that_make_and_drop_children():
 
 def test_a_waiting_callback_is_held_until_its_call():
     """
-    A callback that waits for the end is called, even if memory is freed while the contexts are ending.
+    An `on_end` callback is called even if the garbage collector runs while the contexts are ending.
     """
     root = background()
     called: list[str] = []

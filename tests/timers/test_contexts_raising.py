@@ -1,7 +1,5 @@
 """
-A callback raises at the end of a context.
-
-All other steps of the end are still done.
+If a callback raises at the end of a context, all other steps of the end are still done.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    If callbacks raise exceptions that are not an Exception, the first is raised again once all contexts have ended.
+    If `on_end` callbacks raise exceptions that are not an Exception, the first is raised once all contexts have ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []

@@ -1,7 +1,5 @@
 """
-Random programs.
-
-Both engines agree with the model, and faulty engines are detected.
+Random programs: the engines agree with the model, and faulty engines are detected.
 """
 
 from __future__ import annotations
@@ -38,9 +36,7 @@ def test_a_short_run(make_engine):
 
 def test_a_seed_repeats_its_run():
     """
-    A seed gives the same operations each time.
-
-    A different seed gives different operations.
+    A seed gives the same operations each time, and a different seed gives different operations.
     """
     first, again, other = (run_engine_machine(heap_engine, seed, 900) for seed in (11, 11, 12))
     assert first == again
@@ -49,9 +45,9 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    Also fires timers that were set during the turn.
+    A faulty engine: a turn also fires timers that were set during the turn.
 
-    It fires at most a thousand, so that a callback that restarts itself ends.
+    It fires at most a thousand, so that a callback that restarts itself comes to an end.
     """
 
     _left = 1_000
@@ -65,12 +61,12 @@ class NoCutoff(WheelEngine):
 
 class SilentExit(WheelEngine):
     """
-    Loses the rest of a batch after an exception that is not an Exception.
+    A faulty engine: after an exception that is not an Exception, the rest of the batch is lost.
     """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire, and forget the rest after such an exception.
+        Fire timers, and drop the rest of the batch after such an exception.
         """
         try:
             return super().fire_due(limit)
@@ -81,7 +77,7 @@ class SilentExit(WheelEngine):
 
 class TwoLives(WheelEngine):
     """
-    Cancels a timer at the end of its firing, even if the callback has rescheduled it.
+    A faulty engine: at the end of its firing a timer is cancelled, even if the callback has rescheduled it.
     """
 
     def run(self, timer: Any) -> None:
@@ -94,7 +90,7 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    If a timer is moved to the deadline that it already has, it keeps its place.
+    A faulty engine: a timer that is moved to its present deadline keeps its place among equal deadlines.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -106,7 +102,7 @@ class Unstable(WheelEngine):
 
 class Generous(WheelEngine):
     """
-    Accepts one timer more than its limit.
+    A faulty engine that accepts one timer more than its limit.
     """
 
     def __init__(self, *args: Any, max_pending: int | None = None) -> None:
@@ -116,9 +112,7 @@ class Generous(WheelEngine):
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
 def test_the_machine_finds_it(broken):
     """
-    A faulty engine is detected within some thousand operations.
-
-    The reduced program still shows the fault.
+    A faulty engine is detected within some thousand operations, and the reduced program still shows the fault.
     """
 
     def make_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:

@@ -1,7 +1,7 @@
 """
-A copy of an error is equal to the error and shares no frames with it.
+A copy of an error is equal to the error, and has no frames in common with it.
 
-If such a copy is not possible, the error itself is returned.
+If an error cannot be copied in this way, the error itself is used.
 """
 
 from __future__ import annotations
@@ -131,9 +131,7 @@ def fail(error):
 @pytest.mark.parametrize("error", COPIED, ids=lambda error: type(error).__name__)
 def test_a_copy_is_equal(error):
     """
-    Type, arguments, text and attributes of a copy are the same as in the error.
-
-    The traceback is not.
+    A copy has the type, arguments, text and attributes of the error, but not its traceback.
     """
     fail(error)
     before = error.__traceback__
@@ -145,9 +143,9 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    If a copy would not be equal, the error itself is returned.
+    If a copy would differ from the error, the error itself is used.
 
-    Its traceback is reset, so that it does not grow.
+    Its traceback is then reset, so that it does not grow.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -156,9 +154,7 @@ def test_an_error_that_cannot_be_copied_is_itself():
 
 def test_no_constructor_is_called():
     """
-    Copying does not call the `__init__` of the error's type.
-
-    So it has no side effects.
+    Copying an error has no side effects, because the `__init__` of its type is not called.
     """
     error = CountedError(1, 2)
     copies = [copy_error(error, None) for _ in range(3)]
@@ -185,7 +181,7 @@ def load():
 
 def chained():
     """
-    Return two errors: an error that a caller handles, and the error of a load that the caller makes in the handler.
+    Return two errors. The second is raised by a load that is called while the first is being handled.
     """
     try:
         {}["the caller's"]
@@ -200,7 +196,7 @@ def test_the_chain_ends_before_the_caller():
     """
     A copy has the causes of the load's error.
 
-    It does not have the error that the caller was handling, or the caller's frames.
+    It has neither the error that the caller was handling nor the caller's frames.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer
@@ -214,7 +210,7 @@ def test_the_chain_ends_before_the_caller():
 
 def test_a_circle_of_causes_ends():
     """
-    If errors are each other's causes, the copy follows the circle once.
+    If two errors are causes of each other, the copy has each of them once.
     """
     one, two, outer = ValueError(1), ValueError(2), ValueError(3)
     one.__context__, two.__cause__ = two, one

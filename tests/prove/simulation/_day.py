@@ -61,16 +61,16 @@ QUEUE: Final = "scans"
 """Name of the queue from which workers pull."""
 LIMITED: Final = ("single", "hung", "slow", "wide")
 """
-Handlers with a limit of one.
+Handlers whose jobs may have to wait for one another.
 
-A due job of such a handler begins once no other job of its lane is in progress.
+The checker expects a due job of such a handler to begin only while no other job of its lane is in progress.
 """
 QUEUEING: Final = (*LIMITED, QUEUE)
-"""The limited handlers and the queue: their jobs may have to wait for one another."""
+"""The handlers and the queue whose jobs may have to wait for a worker or for one another."""
 WORKERS: Final = 24
 """Number of jobs that a node runs at a time."""
 RUNNING_MAX: Final = 200
-"""Maximum number of jobs that a node runs at a time, apart from jobs that hang."""
+"""The option `running_max` of the nodes: the number of jobs that a node may have begun and not settled."""
 LONG_EACH_S: Final = 600
 """Seconds between the due times of a recurring job. Every third run lasts longer than that."""
 VERSIONED: Final = ("first", "second")

@@ -6,8 +6,7 @@ node must also have had the time to renew its lease. Then the limit applies, eve
 
 If the owner lacks a job's handler, the limit applies once a healthy node can claim the job: a node that has the handler
 and owns a shard. Jobs of a lane may wait for each other. The limit applies to them only while their owner runs fewer
-attempts of the lane than the lane's share of the workers. If the lane has a limit of one, the limit on silence applies
-only while the owner runs no attempt of the lane.
+attempts of the lane than the lane's share of the workers. For a handler in `LIMITED` this share counts as one.
 """
 
 from __future__ import annotations

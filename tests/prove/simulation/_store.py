@@ -351,7 +351,7 @@ class SimulatedStore:
         """
         Acquire shards.
 
-        Sometimes the first answer after a start is lost. The start must nevertheless succeed.
+        Sometimes the first answer after a start is lost. The start must succeed even then.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True
