@@ -1,5 +1,5 @@
 """
-Many keys in one call.
+Methods that take many keys in one call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_get_many_and_set_many():
 
 def test_bulk_forms_of_a_subclass():
     """
-    If a subclass overrides the item methods, the bulk methods call the overridden methods for every key.
+    If a subclass overrides `__getitem__` and the like, the bulk methods call the overridden methods for every key.
     """
 
     class Lower(TTLCache):
@@ -87,7 +87,7 @@ def test_take_many_loads_missing_keys_in_one_call():
 
 def test_a_bulk_loader_that_fails_or_returns_nonsense():
     """
-    The loader's error is raised and no value is stored.
+    If the loader raises or returns nonsense, the error is raised and no value is stored.
 
     The keys can be loaded again afterwards.
     """
@@ -114,7 +114,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for a key that a single load is loading, and loads the other keys.
+    A bulk load waits for a key that a single load is loading, and loads only the other keys.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -140,7 +140,7 @@ def test_single_and_bulk_loads_share():
 
 def test_a_caller_loads_the_key_that_a_bulk_loader_did_not_find():
     """
-    If the bulk loader did not find a key, a caller that waits for this key loads it separately.
+    If a bulk load finds no value for a key, a caller that waits for this key loads it separately.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -164,7 +164,7 @@ def test_a_caller_loads_the_key_that_a_bulk_loader_did_not_find():
 
 def test_bulk_in_tasks():
     """
-    take_many_async awaits its loader once for all missing keys, and shares loads with single takes on the same loop.
+    take_many_async awaits its loader once for all missing keys, and shares loads with take_async on the same loop.
     """
     cache, calls = TTLCache(10, 60.0), []
 
@@ -192,7 +192,7 @@ def test_a_bulk_load_is_cancelled_with_its_last_waiter():
     """
     A bulk load continues as long as any caller waits for one of its keys.
 
-    When the last of these callers is cancelled, the bulk load is cancelled, too.
+    It is cancelled when the last of these callers is cancelled.
     """
     cache = TTLCache(10, 60.0)
     cancelled = []

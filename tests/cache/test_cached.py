@@ -125,7 +125,7 @@ def test_keys_of_calls():
 
 def test_only_our_caches_are_accepted():
     """
-    The decorator raises an error for anything but a cache of tickwheel, even before it is applied to a function.
+    The decorator refuses anything but a cache of tickwheel, even before it is applied to a function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):
@@ -136,9 +136,7 @@ def test_only_our_caches_are_accepted():
 
 def test_without_a_cache_nothing_is_stored():
     """
-    `cached(None)` stores nothing.
-
-    Each call, with any arguments, calls the function and counts as a miss.
+    With `cached(None)` nothing is stored. Each call runs the function and counts as a miss.
     """
     calls = []
 
@@ -155,9 +153,9 @@ def test_without_a_cache_nothing_is_stored():
 
 def test_a_result_that_does_not_fit_is_returned():
     """
-    If the cache is too small for a result, or stores nothing, the result is still returned.
+    If a result is too large for the cache, or the cache stores nothing, the result is still returned.
 
-    `cache_info` counts this result as uncached.
+    `cache_info` counts it as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 
@@ -187,9 +185,7 @@ def test_typed_arguments():
 
 def test_cache_info():
     """
-    `cache_info` counts like the `cache_info` of functools.lru_cache.
-
-    `cache_clear` resets the counts.
+    `cache_info` counts like the `cache_info` of functools.lru_cache, and `cache_clear` resets the counts.
     """
 
     @cached(TTLCache(2, 60.0))
@@ -209,9 +205,7 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    For a method, the object is one of the arguments.
-
-    The bound method has the attributes of the cache.
+    For a method, the object is part of the key. The bound method has the attributes of the cache.
     """
 
     class Squares:
@@ -229,7 +223,7 @@ def test_which_functions_count_as_coroutine_functions():
     """
     An object with an async `__call__` counts as a coroutine function.
 
-    If a plain function returns a coroutine, an error is raised, because a stored coroutine could be awaited only once.
+    A plain function that returns a coroutine raises an error, because a stored coroutine could be awaited only once.
     """
 
     class Double:

@@ -48,7 +48,7 @@ class Prices:
 
 def test_every_object_has_its_own_results():
     """
-    Results are stored in the object's own cache, and the key does not include the object.
+    Results are stored in the object's own cache, and the object is not part of the key.
     """
     one, two = Prices(1), Prices(2)
     assert [one.price("abc"), one.price("abc"), two.price("abc"), Prices.price(two, "abc")] == [3, 3, 6, 6]
@@ -70,7 +70,7 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    Calls of a coroutine method at the same time share one await.
+    If a coroutine method is called several times at once, the calls share one await.
 
     The decorated method is recognised as a coroutine function.
     """
@@ -98,9 +98,7 @@ def test_it_has_the_name_and_docstring_of_the_method():
 
 def test_an_object_is_not_kept_alive():
     """
-    An object whose methods were called is freed with its last reference.
-
-    (`cached` would keep the object alive.)
+    An object whose methods were called is freed with its last reference, whereas `cached` would keep it alive.
     """
     prices = Prices()
     prices.price("a")
@@ -112,9 +110,9 @@ def test_an_object_is_not_kept_alive():
 
 def test_generators_and_bad_cache_functions_are_refused():
     """
-    The decorator refuses generators.
+    The decorator refuses generator functions.
 
-    It also refuses a *cache* function that takes no argument or does not return a cache of tickwheel.
+    It also refuses a function *cache* that takes no argument, or that does not return a cache of tickwheel.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))

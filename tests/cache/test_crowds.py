@@ -1,7 +1,5 @@
 """
-Many keys have the same hash.
-
-A lookup compares the wanted key once with each of these keys, as in a dict.
+Many keys with the same hash. A lookup compares the wanted key once with each of them, as in a dict.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from tickwheel.cache import TTLCache
 SIZE = 400
 CROWD = 1_500
 MODULUS = 2**61 - 1
-"""Any multiple of this number has the hash 0."""
+"""A number whose multiples all have the hash 0."""
 
 
 class Key:
@@ -55,7 +53,7 @@ def test_inserting_many_keys_with_one_hash_ends(make):
     """
     Inserting n keys with one hash takes about n squared comparisons, as in a dict.
 
-    More would exceed the test's timeout.
+    If it took more, the test would time out.
     """
     cache = TTLCache(CROWD, 60.0)
     for n in range(CROWD):
@@ -84,7 +82,7 @@ def test_each_is_compared_once(cache):
 
 def test_a_key_inserted_during_a_comparison_is_found(cache):
     """
-    If a key is inserted while a lookup compares the last key with the same hash, the lookup finds the new key.
+    If a key is inserted while a lookup compares the last key with the same hash, the lookup finds the inserted key.
     """
     compared = []
 
@@ -99,9 +97,7 @@ def test_a_key_inserted_during_a_comparison_is_found(cache):
 
 def test_keys_removed_during_a_comparison_are_not_found(cache):
     """
-    If all keys with one hash are removed while the first of them is compared, the lookup compares no further key.
-
-    It finds nothing.
+    If all keys with one hash are removed while a lookup compares the first of them, the lookup ends and finds nothing.
     """
     compared = []
 

@@ -27,7 +27,7 @@ def clock():
 
 def expirations(cache):
     """
-    Return the number of expired entries that were removed. This function removes none itself.
+    Return the number of entries that have expired and were removed, without removing any.
     """
     return cache.stats().expirations
 
@@ -48,9 +48,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    An entry whose deadline is earlier than all others expires on time.
-
-    So does an entry that was moved to a later deadline.
+    If a new entry has the earliest deadline, it expires on time. An entry that is moved to a later deadline does, too.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -71,9 +69,9 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    If the wheel refuses the alarm, the caller of `set` gets the error.
+    If the wheel refuses the timer of the cache, the caller of `set` gets the error.
 
-    The next call of `set` sets the alarm again, whatever the lifetime of its value.
+    The next call of `set` sets the timer again, whatever the lifetime of its value.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -91,9 +89,7 @@ def test_a_wheel_that_is_full(clock):
 
 def test_one_timer_for_a_whole_cache(clock):
     """
-    A cache of any size has one timer in the wheel.
-
-    An empty or freed cache has none.
+    A cache of any size has one timer in the wheel. An empty or freed cache has none.
     """
     wheel = TimerWheel(clock=clock)
     cache = TTLCache(1000, 10.0, wheel=wheel)
@@ -124,7 +120,7 @@ def test_many_due_entries_are_removed_in_several_turns(clock):
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
     """
-    If an entry is due again before the worker that removed the previous entry has finished, it still expires.
+    If a second entry is due before the worker that removes the first has finished, the second entry still expires.
     """
 
     class Held(InlineExecutor):
@@ -156,7 +152,7 @@ def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
 
 def test_a_closed_wheel_leaves_a_lazy_cache(clock):
     """
-    After its wheel was closed, a cache still works: expired entries are removed when the cache is used.
+    After its wheel was closed, a cache still works, and removes expired entries when it is used.
     """
     wheel = TimerWheel(clock=clock)
     told = []
@@ -171,7 +167,7 @@ def test_a_closed_wheel_leaves_a_lazy_cache(clock):
 
 def test_several_caches_on_one_wheel(clock):
     """
-    Caches that share a wheel expire independently, beside other timers.
+    If several caches share a wheel, each cache expires its own entries on time.
     """
     wheel = TimerWheel(clock=clock)
     told = []
@@ -211,9 +207,7 @@ def test_a_loop_expires_without_calls():
 @pytest.mark.realtime
 def test_threads_and_the_driver_share_a_cache():
     """
-    While a driver expires entries, threads set, look up and remove keys.
-
-    Every entry leaves exactly once.
+    If threads set, look up and remove keys while a driver expires entries, every entry leaves exactly once.
     """
     left = []
     with TimerWheel() as wheel:
@@ -245,9 +239,9 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In a forked child, the parent's entries exist, and a new entry expires without a call of the cache.
+    In a forked child, the parent's entries exist, and a new entry expires even if the cache is not used.
 
-    No caller waits for the parent's loads.
+    No caller in the child waits for the parent's loads.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()
@@ -300,7 +294,7 @@ def test_background_loads_after_a_fork(clock):
 
 def test_a_cache_on_a_clock_frees_its_wheel(clock):
     """
-    If a cache made its own wheel, the wheel is freed with the cache.
+    A wheel that a cache has made for itself is freed with the cache.
     """
     cache = TTLCache(10, 10.0, clock=clock)
     wheel = weakref.ref(cache._wheel)
@@ -312,9 +306,7 @@ def test_a_cache_on_a_clock_frees_its_wheel(clock):
 @pytest.mark.needs("os.fork")
 def test_loads_of_tasks_after_a_fork():
     """
-    A loop forks.
-
-    In the child, another thread does not wait for a load that a task of that loop had begun.
+    If a loop forks while one of its tasks loads a key, a thread in the child does not wait for this load.
     """
     cache = TTLCache(10, 60.0)
 
@@ -358,7 +350,7 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor refuses the removal of due entries, they are removed as soon as the executor has room.
+    If an executor refuses to remove due entries, they are removed as soon as the executor has room.
 
     Later entries expire as usual.
     """
@@ -379,7 +371,7 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    After a drain, the first call of `set` starts the removal of expired entries again.
+    If the wheel was drained, the next call of `set` lets the cache remove expired entries again.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

@@ -44,7 +44,7 @@ def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
 
 def test_on_the_system_clock():
     """
-    Without a timer, the cache uses the monotonic clock, and reads it exactly for an entry in its last second.
+    Without a timer, the cache uses the monotonic clock. For an entry in its last second, it reads the clock exactly.
     """
     cache = TTLCache(100, 3600.0)
     cache["hour"] = 1
@@ -58,7 +58,7 @@ def test_on_the_system_clock():
 
 def test_expire_returns_due_entries_in_order(clock):
     """
-    `expire` removes the entries that are due at a given time, and returns them in order of their deadlines.
+    `expire` removes the entries that are due at a given time, and returns them in the order of their deadlines.
     """
     cache = lazy(clock)
     start = clock.monotonic()
@@ -72,7 +72,7 @@ def test_expire_returns_due_entries_in_order(clock):
 
 def test_a_set_begins_a_new_life(clock):
     """
-    A key that is set again has a new deadline, later or earlier.
+    Setting a key again gives it a new deadline, later or earlier.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -89,7 +89,7 @@ def test_remaining_and_touch(clock):
     """
     `remaining` returns the seconds that an entry has left.
 
-    `touch` restarts the lifetime of an entry, or gives the entry another lifetime.
+    `touch` restarts the lifetime of an entry, and can change its length.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -108,9 +108,9 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With `sliding`, a lookup restarts the lifetime, but `in` does not.
+    With `sliding`, a lookup restarts the lifetime of an entry, but `in` does not.
 
-    Without `sliding`, a lookup leaves the lifetime unchanged.
+    Without `sliding`, neither of them does.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -137,7 +137,7 @@ def test_jitter_spreads_lives(clock):
 
 def test_expired_entries_make_room_first(clock):
     """
-    A full cache drops expired entries before it evicts a live entry, even if the live entry was used less recently.
+    A full cache drops expired entries before it evicts any live entry, even a live entry that was used less recently.
     """
     cache = lazy(clock, maxsize=3)
     cache["old"] = 1
@@ -185,9 +185,7 @@ def test_ttu_returns_the_deadline(clock):
 
 def test_ttu_on_the_system_clock():
     """
-    Without a timer, the ttu function gets monotonic seconds.
-
-    Its result `inf` means that the entry never expires.
+    Without a timer, the ttu function gets the monotonic time in seconds. If it returns `inf`, the entry never expires.
     """
     cache = TLRUCache(10, lambda key, _value, now: math.inf if key == "ever" else now + 60.0)
     cache["ever"] = cache["minute"] = 1
@@ -216,7 +214,7 @@ def test_timers_count_in_seconds(now, step):
 @pytest.mark.parametrize("timer", [time.monotonic_ns, time.perf_counter_ns, time.time_ns])
 def test_a_timer_of_nanoseconds_is_refused(timer):
     """
-    Functions of the standard library that return nanoseconds are refused.
+    Functions of the standard library that return nanoseconds are refused as timers.
 
     The error says which function to use instead.
     """
@@ -239,7 +237,7 @@ CACHES = {
 @pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
 def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    Whatever unit the timer has, lifetimes of years end on time, or are refused before the first entry is stored.
+    For a timer in any unit, lifetimes of years end on time, or are refused before the first entry is stored.
     """
     rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
     moment = max(life // 100, 1)
@@ -259,7 +257,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A ttl of a minute in nanoseconds, taken as seconds, would be 1,900 years, so it is refused.
+    A ttl that is much too long for the timer's unit is refused, such as a minute in nanoseconds for a timer of seconds.
 
     A ttl of `inf` is accepted.
     """
@@ -282,7 +280,7 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    After 36 years in seconds the cache moves its time base.
+    When a timer of seconds has advanced by 36 years, the cache moves its time base.
 
     Lifetimes, order, endless entries, ages and iterators are unchanged.
     """
@@ -310,7 +308,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    A time that was read before the time base moved is not used after the move, even if an `__eq__` moves the timer.
+    If a key's `__eq__` advances the timer so far that the time base moves, the deadline of the entry is still right.
     """
     now, year = 0, 365 * 86_400
 
@@ -336,7 +334,7 @@ def test_a_key_that_compares_slowly_keeps_its_life():
 
 def test_a_clock_counts_in_nanoseconds():
     """
-    With a clock that starts near zero and counts nanoseconds, lifetimes end on time.
+    With a clock that counts nanoseconds from near zero, lifetimes end on time.
     """
     clock = ManualClock(start_ns=5)
     cache = TTLCache(10, 60, clock=clock)
@@ -349,7 +347,7 @@ def test_a_clock_counts_in_nanoseconds():
 
 def test_the_timer_can_be_frozen():
     """
-    In a `with` block of the cache's timer the time is fixed, and no entry expires.
+    Within a `with` block of the cache's timer, the time is fixed, and no entry expires.
     """
     ticks = iter(range(1000))
     cache = TTLCache(10, 5, timer=lambda: next(ticks))
@@ -363,7 +361,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years and of nanoseconds end on time, although a float of years resolves only microseconds.
+    Lifetimes of years and of nanoseconds end on time, although a float of that size resolves only microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

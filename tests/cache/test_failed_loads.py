@@ -28,7 +28,7 @@ def things():
     """
     Return a list for weak references to the objects that a loader makes.
 
-    The garbage collector is off, so a weak reference to an object in a cycle stays valid.
+    The garbage collector is off. So if such an object is in a reference cycle, its weak reference stays valid.
     """
     gc.disable()
     yield []
@@ -48,7 +48,7 @@ def fail(things):
 @pytest.fixture
 def fail_async(fail):
     """
-    Return an async loader that fails once other callers wait for it.
+    Return an async loader that fails only once other callers wait for it.
     """
 
     async def load(keys):
@@ -64,7 +64,7 @@ def dead(things):
 
 def test_a_load_in_a_thread(things, fail):
     """
-    When the caller has handled a loader's error, the objects of the loader are freed, for one key and for many.
+    Once the caller has handled the error of a failed loader, the loader's objects are freed, for one key and for many.
     """
     cache = TTLCache(10, 60.0)
     for key in "ab":
@@ -78,9 +78,7 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    The objects of a failed async loader are freed, even if several tasks wait.
-
-    The loader fails at once or later.
+    The objects of an async loader that fails at once or later are freed, even if several tasks wait for it.
     """
     if is_eager and not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("eager tasks came with Python 3.12")
@@ -109,7 +107,7 @@ def test_a_load_in_a_task(things, fail, fail_async, is_eager):
 
 def test_threads_that_wait_for_a_load(things, fail):
     """
-    The objects of a failed loader are freed, even if other threads waited for it.
+    The objects of a failed loader are freed, even if other threads have waited for it.
     """
     cache, begun, waiting = TTLCache(10, 60.0), threading.Event(), threading.Semaphore(0)
     flights = cache._loads._flights

@@ -27,7 +27,7 @@ TTLS = [
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_an_invalid_ttl(ttl, error, message, timer):
     """
-    An invalid ttl of a cache or of a single key is refused, and the error has the argument's name and value.
+    An invalid ttl of a cache or of a single key is refused, and the error has the argument's name and the value.
     """
     with pytest.raises(error, match=re.escape(message)):
         TTLCache(10, ttl, timer=timer)
@@ -66,7 +66,7 @@ def test_a_ttl_without_end(timer):
 )
 def test_an_invalid_maxsize(maxsize, error, message):
     """
-    An invalid maxsize is refused, and the error has the argument's name and value.
+    An invalid maxsize is refused, and the error has the argument's name and the value.
     """
     for make in (lambda: TTLCache(maxsize, 60.0), lambda: TLRUCache(maxsize, lambda *_: math.inf)):
         with pytest.raises(error, match=re.escape(message)):
@@ -97,7 +97,7 @@ def test_an_invalid_size(size, error, message):
 
 def test_a_getsizeof_that_raises():
     """
-    An error in getsizeof reaches the caller, and nothing is set.
+    If getsizeof raises, the caller gets the error, and nothing is set.
     """
 
     def getsizeof(value):
@@ -113,9 +113,7 @@ def test_a_ttu_that_raises_or_returns_nonsense():
     """
     If ttu raises, the caller gets that error.
 
-    If ttu returns an invalid result, the caller gets a TypeError or ValueError.
-
-    In both cases nothing is set.
+    If ttu returns an invalid result, the caller gets a TypeError or ValueError. In both cases nothing is set.
     """
     cache = TLRUCache(10, lambda _key, value, _now: value())
     for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:
@@ -134,7 +132,7 @@ def test_a_jitter_that_is_none(jitter):
 
 def test_time_comes_from_one_place():
     """
-    A cache takes only one of timer, wheel and clock, because each of them is a source of time.
+    A cache accepts only one of `timer`, `wheel` and `clock`, because each of them is a source of time.
     """
     wheel = TimerWheel(clock=ManualClock())
     with pytest.raises(TypeError, match="time would come from timer and wheel: pass one of them"):
@@ -165,7 +163,7 @@ def test_generators_are_not_cached():
 
 def test_a_ttl_of_another_library():
     """
-    A ttl may be any number that can be converted to float, even if it supports no other operation.
+    A ttl may be any number that can be converted to a float, even if it supports no other operation.
     """
 
     class Length:
@@ -187,7 +185,7 @@ def test_a_ttl_of_another_library():
 @pytest.mark.parametrize("name", ["on_expire", "on_evict"])
 def test_coroutine_functions_as_callbacks_are_refused(name):
     """
-    A callback that is a coroutine function or not callable is refused.
+    A callback is refused if it is a coroutine function or not callable.
     """
 
     async def tell(_key, _value, _reason):

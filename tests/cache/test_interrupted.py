@@ -1,5 +1,5 @@
 """
-If a signal handler raises between any two lines, no key, lock or slot stays taken.
+If a signal handler raises between any two lines of the cache's code, no key, lock or slot stays taken.
 """
 
 from __future__ import annotations
@@ -163,12 +163,12 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""Functions in which an Exception counts as a failed load, like one in the loader, so the old value may be returned."""
+"""Functions that run the loader and store its value. If an Exception is raised in them, the old value may be returned."""
 
 
 def in_thread(function, *args):
     """
-    Run a function in another thread, check that it does not hang, and return its result.
+    Run a function in another thread and return its result. Check that it does not hang.
     """
     outcome = []
     thread = threading.Thread(target=lambda: outcome.append(function(*args)), daemon=True)
@@ -180,7 +180,7 @@ def in_thread(function, *args):
 
 def check(rig, where):
     """
-    Verify that every key can be loaded in this thread, in another thread and on a loop, and that no load remains.
+    Check that every key can be loaded in this thread, in another thread and on a loop, and that no load remains.
     """
     cache, flights = rig.cache, rig.cache._loads._flights
     rig.join()
@@ -206,7 +206,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Make a call that is interrupted at a line.
+    Make a call, and raise *error* at the given line numbers of its run.
 
     Return the outcome of the call and its number of lines, or None if the call has fewer lines.
     """
@@ -226,9 +226,7 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every call on every cache, with both exceptions.
-
-    The quick set runs only some of these rows.
+    Return every combination of a cache, a call and an exception. The quick set runs only some of them.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:
@@ -242,7 +240,7 @@ def rows():
 @pytest.mark.parametrize(("make", "call", "error"), list(rows()))
 def test_at_every_line(make, call, error, caplog):
     """
-    Whichever line of the cache's code raises, the exception propagates, and every key can be loaded afterwards.
+    If any line of the cache's code raises, the caller gets the exception, and every key can be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     caplog.set_level(logging.CRITICAL, "asyncio")
@@ -263,7 +261,7 @@ def test_at_every_line(make, call, error, caplog):
 @pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
 def test_at_two_lines(make, call, gap, caplog):
     """
-    A second exception, raised during the cleanup after the first exception, does no harm.
+    If a second exception is raised during the clean-up after the first, every key can still be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     number = 0
@@ -278,7 +276,7 @@ def test_at_two_lines(make, call, gap, caplog):
 @pytest.mark.parametrize("make", ["plain", "renewing"])
 def test_real_signals(make, caplog, monkeypatch):
     """
-    25,000 time limits raised by a real timer's signals leave no key that cannot be loaded.
+    A real timer's signals raise 25,000 time limits, and every key can still be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may arrive in a destructor, which cannot raise

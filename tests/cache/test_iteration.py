@@ -36,7 +36,7 @@ def test_changes_in_the_middle(clock):
     """
     An iterator skips entries that are removed or added during the iteration.
 
-    For a replaced value it returns the new value.
+    If a value is replaced, the iterator returns the new value.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})
@@ -53,7 +53,7 @@ def test_changes_in_the_middle(clock):
 
 def test_a_key_that_came_back_is_another_entry(clock):
     """
-    If a key is removed and set again during the iteration, it counts as a new entry, so the iterator skips it.
+    A key that is removed and set again during the iteration counts as a new entry, so the iterator skips it.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({1: 1, 2: 2})
@@ -78,9 +78,7 @@ def test_walks_change_nothing(clock):
 
 def test_an_iterator_outlives_its_names(clock):
     """
-    An iterator keeps its cache alive until the iteration has ended.
-
-    Then the iterator stays exhausted and releases the cache.
+    An iterator keeps its cache alive until the iteration has ended. Afterwards it stays exhausted.
     """
     walk = iter(TTLCache(10, 10.0, timer=clock.monotonic))
     gc.collect()

@@ -39,7 +39,7 @@ def fail():
 
 def test_a_hash_that_raises():
     """
-    An error in `__hash__` reaches the caller, and the cache stays consistent.
+    If a key's `__hash__` raises, the caller gets the error, and the cache stays consistent.
     """
 
     class Bad:
@@ -57,9 +57,9 @@ def test_a_hash_that_raises():
 
 def test_an_eq_that_raises():
     """
-    An error in `__eq__` reaches the caller, and nothing is set, removed or counted.
+    If a key's `__eq__` raises, the caller gets the error, and nothing is set, removed or counted.
 
-    Other keys still work.
+    The cache still works for other keys.
     """
     cache = TTLCache(10, 60.0)
     bad = Key("bad")
@@ -76,9 +76,7 @@ def test_an_eq_that_raises():
 @pytest.mark.parametrize("use", ["get", "set", "pop", "touch", "in"])
 def test_an_eq_that_empties_the_cache(end, use):
     """
-    In any operation, a key's `__eq__` may remove the entry that is being compared.
-
-    The cache stays consistent.
+    If a key's `__eq__` removes the entry that is being compared, the cache stays consistent, in any operation.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -110,9 +108,7 @@ def test_an_eq_that_empties_the_cache(end, use):
 
 def test_an_eq_that_sets_the_same_key():
     """
-    While a key is being set, its `__eq__` sets an equal key.
-
-    The cache has one entry afterwards.
+    If a key's `__eq__` sets an equal key while the key is being set, the cache has one entry afterwards.
     """
     cache = TTLCache(10, 60.0)
     cache[Key("other")] = 0
@@ -130,7 +126,7 @@ def test_an_eq_that_sets_the_same_key():
 
 def test_an_eq_that_collects():
     """
-    A garbage collection during a lookup finds the cache consistent.
+    If a key's `__eq__` runs the garbage collector during a lookup, the collector finds the cache consistent.
     """
     cache = TTLCache(10, 60.0)
     for name in "abc":
@@ -143,7 +139,7 @@ def test_an_eq_that_collects():
 
 def test_finalizers_may_use_the_cache():
     """
-    The finalizer of a value may use the cache, which is consistent then, however the entry left.
+    In whichever way an entry leaves the cache, the finalizer of its value finds the cache consistent, and may use it.
     """
     cache = TTLCache(3, 60.0)
     seen = []
@@ -169,7 +165,7 @@ def test_finalizers_may_use_the_cache():
 
 def test_references_are_dropped_at_once():
     """
-    However an entry leaves, the cache drops its references to the key and the value at once.
+    In whichever way an entry leaves the cache, its key and value are released at once.
     """
 
     class Thing:
@@ -196,7 +192,7 @@ def test_references_are_dropped_at_once():
 
 def test_a_cycle_through_a_cache_is_collected():
     """
-    A reference cycle through a cache (by a value, a callback or getsizeof) is collected.
+    A reference cycle through a cache is collected, whether by a value, a callback or getsizeof.
     """
 
     class Cache(TTLCache):
@@ -220,7 +216,7 @@ def test_a_cycle_through_a_cache_is_collected():
 
 def test_a_cache_without_cycles_ends_with_its_last_reference():
     """
-    A cache is freed with its last reference, without the garbage collector, even if it has a clock.
+    A cache without cycles is freed with its last reference, even if it has a clock.
     """
     gc.disable()
     try:
@@ -236,7 +232,7 @@ def test_a_cache_without_cycles_ends_with_its_last_reference():
 
 def test_storms_of_hostile_keys():
     """
-    Random operations, with keys whose comparisons run further random operations, break no invariant.
+    Random operations break no invariant, even if the comparisons of keys run further random operations.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

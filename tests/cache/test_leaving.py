@@ -1,5 +1,5 @@
 """
-Reports and counts of the entries that leave a cache.
+The entries that leave a cache are reported and counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.testing import ManualClock
 
 class Rig:
     """
-    A cache of at most two entries, its clock, and its reports.
+    A cache of at most two entries, with its clock and the reports that its callback gets.
     """
 
     def __init__(self, *, is_driven):
@@ -36,7 +36,7 @@ def rig(request):
 
 def test_every_reason_is_reported_and_counted(rig):
     """
-    For each reason to leave, the callback is called once with key, value and reason, and the entry is counted.
+    For each reason why an entry leaves, the callback gets key, value and reason once, and the entry is counted.
     """
     cache = rig.cache
     cache.update({"a": 1, "b": 2})
@@ -114,7 +114,7 @@ def test_callbacks_may_use_the_cache(rig):
 
 def test_a_callback_that_raises_is_logged(caplog):
     """
-    An exception in a callback is logged, the operation completes, and the other entries are reported.
+    If a callback raises an Exception, it is logged, the operation completes, and the other entries are reported.
     """
     told = []
 
@@ -132,7 +132,7 @@ def test_a_callback_that_raises_is_logged(caplog):
 
 def test_an_interrupt_in_a_callback_reaches_the_caller():
     """
-    A KeyboardInterrupt in a callback reaches the caller, after every entry was reported.
+    If a callback raises KeyboardInterrupt, the caller gets it, after every entry was reported.
     """
     told = []
 
@@ -149,7 +149,7 @@ def test_an_interrupt_in_a_callback_reaches_the_caller():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    If a TLRU value has already expired when it is set, the callback reports only the value that it replaces.
+    If a value has already expired when it is set, the callback reports only the value that it replaces.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

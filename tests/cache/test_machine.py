@@ -1,7 +1,5 @@
 """
-Random operations on a cache and on a simple model.
-
-The test compares both after each operation.
+Random operations on a cache and on a simple model, which are compared after each operation.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from tickwheel.testing import ManualClock
 
 STEPS = 4000
 LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
-"""Lifetimes in seconds; some of them, powers of 64, are the limits of the wheel's levels."""
+"""Lifetimes in seconds. Some of them are powers of 64, which are the limits of the wheel's levels."""
 
 
 class Model:

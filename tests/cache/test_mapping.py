@@ -1,5 +1,5 @@
 """
-A cache as a mapping: its values, its bound, and the order of use.
+A cache as a mapping: its values, its bound, and its order of use.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_it_is_a_mutable_mapping(make):
 
 def test_a_default_that_is_not_used_is_not_measured(make):
     """
-    `setdefault` of an existing key returns its value, even if the default would be too large for the cache.
+    If a key exists, `setdefault` returns its value, even if the default would be too large for the cache.
     """
     measured = []
     cache = make(10, getsizeof=lambda value: measured.append(value) or value)
@@ -118,9 +118,9 @@ def test_popitem_of_an_empty_cache(make):
 
 def test_sizes_are_bounded(make):
     """
-    With getsizeof, the sum of sizes is bounded.
+    With getsizeof, the sum of all sizes is bounded.
 
-    If a value grows, other values are evicted, and the grown value stays.
+    If a value is replaced by a larger one, other values are evicted, and the larger value stays.
     """
     cache = make(10, getsizeof=len)
     cache.update(a="aaa", b="bbb", c="ccc")
@@ -137,9 +137,7 @@ def test_sizes_are_bounded(make):
 
 class Own(TTLCache):
     """
-    A cache that overrides `popitem`.
-
-    Evictions call the override.
+    A cache that overrides `popitem`, which evictions must call.
     """
 
     def popitem(self):
@@ -149,7 +147,7 @@ class Own(TTLCache):
 @pytest.mark.parametrize("kind", [TTLCache, Own])
 def test_a_value_that_fits_in_alone_stays(kind):
     """
-    Rounding errors of fractional sizes do not accumulate, and never evict the value that was just set.
+    The rounding errors of fractional sizes do not accumulate, and never lead to an eviction of the value just set.
     """
     cache = kind(0.3, 60.0, getsizeof=lambda value: value)
     cache["y"] = cache["z"] = 0.1
@@ -170,9 +168,7 @@ def test_a_value_that_fits_in_alone_stays(kind):
 
 def test_a_bound_of_zero_keeps_nothing(make):
     """
-    A maxsize of 0 is allowed.
-
-    The cache then stores only values of size 0.
+    With a maxsize of 0, a cache stores only values of size 0.
     """
     cache = make(0)
     with pytest.raises(ValueTooLargeError):
@@ -204,9 +200,7 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle stores the remaining lifetimes.
-
-    The time until the pickle is loaded does not count.
+    A pickle stores the remaining lifetimes, and the time until it is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)
@@ -222,9 +216,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy uses the timer of the original cache, even if the timer cannot be hashed.
-
-    So does a copy of the copy.
+    A copy uses the timer of the original cache, even if the timer cannot be hashed. A copy of the copy does, too.
     """
 
     @dataclass
@@ -267,7 +259,7 @@ def test_repr_of_a_cache(make):
 
 def test_memory_is_freed(make):
     """
-    The storage of many entries is freed after they have left.
+    After many entries have left, their storage is freed.
     """
     cache = make(math.inf)
     cache.update((n, None) for n in range(50_000))

@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Run *act* during a call of a cached function, and return the result of the call.
+    Run *act* while a cached function is being called, and return the result of the call.
     """
 
     @cached(cache, key=lambda name: name)
@@ -102,9 +102,7 @@ def take(request):
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_during_a_load_stays(take, write):
     """
-    A value that is set during a load stays in the cache.
-
-    The load returns that value, and is counted.
+    If a key is set during a load of this key, the load stores nothing, returns the new value, and is counted.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, WRITES[write]) == "new"
@@ -115,9 +113,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    If a key is removed during a load, the key has no value after the load.
-
-    This holds even if the key had no value before.
+    If a key is removed during a load of this key, it has no value after the load, even if it had none before.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -145,7 +141,7 @@ def test_other_operations_do_not_affect_a_load(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one entry, a write of any of these keys counts as a write of the entry.
+    If a subclass maps several keys to one entry, a write of any of these keys counts as a write of the others.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -160,9 +156,7 @@ def test_keys_that_a_subclass_makes(take, act):
 
 def test_a_take_after_a_removal_does_not_get_the_older_load():
     """
-    A take that begins after a removal does not wait for an older load, but loads again.
-
-    The older load stores nothing.
+    A take that begins after a removal does not wait for an older load, but loads again. The older load stores nothing.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -185,7 +179,7 @@ def test_a_take_after_a_removal_does_not_get_the_older_load():
 
 def test_no_watch_outlives_its_load():
     """
-    Once a load has ended in any way, the cache no longer tracks changes of its key.
+    Once a load has ended in any way, the cache no longer watches its key for changes.
     """
     cache = TTLCache(10, 60.0)
     take_while(cache, lambda cache: cache.pop("key", None))
@@ -215,7 +209,9 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    While threads change the source, remove keys and take them, no take returns a value removed before the take began.
+    A take never returns a value that was already outdated and removed when the take began.
+
+    Threads change the source, remove keys and take them, all at the same time.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -259,7 +255,7 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
 def test_after_a_failed_load_only_the_current_value_is_returned(is_async):
     """
-    After a failed load, a value that was removed or expired during the load is not returned.
+    After a failed load, a value that was removed or has expired during the load is not returned.
 
     A value that was set during the load is returned.
     """

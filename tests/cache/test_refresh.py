@@ -1,5 +1,5 @@
 """
-Values that are reloaded before their lifetime ends, or returned after it.
+Values that are reloaded before their lifetime ends, or returned after it has ended.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def turns():
 
 def make(clock, **rules):
     """
-    Return a cache whose entries live for ten seconds.
+    Return a cache with these refresh rules, whose entries live for ten seconds.
     """
     return TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(**rules))
 
@@ -76,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    In the last seconds of its lifetime, a value is returned at once, and one background load is started.
+    In the last seconds of its lifetime, a value is returned at once, and one background load starts.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -94,7 +94,7 @@ def test_refresh_ahead(clock, source):
 
 def test_without_refresh_rules_nothing_is_refreshed(clock, source):
     """
-    Without a rule for stale values, the caller itself loads an expired value.
+    Without a rule for stale values, a caller that finds an expired value loads the key itself.
     """
     cache = make(clock, ahead=3.0)
     cache.take("a", source)
@@ -162,9 +162,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_take_returns_stale_values(clock):
     """
-    After the lifetime of a value, only `take` still returns it.
-
-    The value leaves the cache when the extra time is over.
+    After the lifetime of a value, only `take` still returns it. The value leaves the cache when the extra time is over.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -231,9 +229,7 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    At the limit no further background load starts.
-
-    The refused load is counted, and the value is still returned.
+    At the limit, no further background load starts. The value is still returned, and the refused load is counted.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":
@@ -254,7 +250,7 @@ def test_background_loads_are_bounded(clock, source):
 
 def test_refreshing_in_tasks(clock, source):
     """
-    take_async refreshes in a task on its loop, with the same limit.
+    take_async refreshes a value in a task on its loop, and the same limit applies.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
 
@@ -325,7 +321,7 @@ def test_many_are_refreshed_by_one_call(clock):
 
 def test_cached_functions_refresh(clock):
     """
-    The decorator uses the rules of its cache.
+    A function with the decorator `cached` follows the refresh rules of its cache.
     """
     calls = []
 
@@ -343,9 +339,9 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    TLRUCache takes the same rules.
+    A TLRUCache accepts the same refresh rules.
 
-    With `sliding` and lifetimes per entry, each lifetime counts.
+    In a cache with `sliding` and a lifetime for each entry, the rules follow the entry's lifetime.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -388,7 +384,7 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
     """
     If no thread can be started for a background load, the value is still returned.
 
-    The failure is logged and counted, and later takes load the key.
+    The failure is logged and counted, and a later take loads the key.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
     cache.take("a", source)

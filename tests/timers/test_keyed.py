@@ -27,9 +27,7 @@ def test_expires_with_its_value(make_rig):
 
 def test_set_again_moves_and_replaces(make_rig):
     """
-    Setting a pending key moves its timer, to an earlier or later time, and replaces the value.
-
-    The timer fires once.
+    Setting a pending key moves its timer to an earlier or later time, and replaces its value. The timer fires once.
     """
     rig = make_rig()
     for value, delay in ((1, 2), (2, 5), (3, 1), (4, 3)):
@@ -42,9 +40,7 @@ def test_set_again_moves_and_replaces(make_rig):
 
 def test_move_keeps_the_value(make_rig):
     """
-    A move changes only the time.
-
-    For a key that is not pending, it returns False.
+    A move changes only the time of a key. If the key is not pending, the move returns False.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 5)
@@ -59,9 +55,7 @@ def test_move_keeps_the_value(make_rig):
 @pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
 def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
     """
-    Wherever the wheel's pointer is, a key that is moved expires once.
-
-    It expires one delay after the move.
+    Wherever the wheel's pointer is, a key that is moved expires once, one delay after the move.
     """
     rig = make_rig()
     rig.clock.advance(elapsed)
@@ -76,9 +70,7 @@ def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
 
 def test_cancel(make_rig):
     """
-    A cancelled key never expires.
-
-    Only the first cancel returns True.
+    A cancelled key never expires, and only the first cancel returns True.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -91,7 +83,7 @@ def test_cancel(make_rig):
 
 def test_keys_and_timers_side_by_side(make_rig):
     """
-    Keyed and plain timers fire in one common order.
+    Timers with and without keys fire in one common order.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -102,9 +94,7 @@ def test_keys_and_timers_side_by_side(make_rig):
 
 def test_set_again_while_it_expires(make_rig):
     """
-    While `on_expire` runs for a key, `move()` and `cancel()` of this key return False.
-
-    `set()` makes a new timer.
+    While a key expires, `move()` and `cancel()` of this key return False, and `set()` makes a new timer.
     """
     answers = []
 
@@ -122,7 +112,7 @@ def test_set_again_while_it_expires(make_rig):
 
 def test_siblings_in_on_expire(make_rig):
     """
-    While one key expires, a second key with the same deadline can be moved, replaced and cancelled.
+    While `on_expire` runs for one key, a second key with the same deadline can be moved, replaced and cancelled.
     """
 
     def on_expire(key, value):
@@ -141,9 +131,9 @@ def test_siblings_in_on_expire(make_rig):
 
 def test_drain(make_rig):
     """
-    A drain returns keys among the plain timers, in order, with their values and remaining times.
+    A drain returns keys and plain timers together in order, with the values and remaining times of the keys.
 
-    The keys are free afterwards.
+    Afterwards the keys are no longer pending.
     """
     rig = make_rig()
     rig.wheel.set("late", 1, 9)
@@ -162,9 +152,9 @@ def test_drain(make_rig):
 
 def test_drain_to_a_function(make_rig):
     """
-    A function that is passed to drain gets each key and value in order.
+    A function that is passed to `drain` gets each key and value in order.
 
-    If the function sets a key again, the key stays.
+    If the function sets a key again, the key stays pending.
     """
     rig = make_rig()
     got = []
@@ -183,9 +173,7 @@ def test_drain_to_a_function(make_rig):
 
 def test_drain_to_a_function_that_raises(make_rig):
     """
-    If the function raises, it is still called for each key.
-
-    Its errors are raised as a group.
+    If the function that is passed to `drain` raises, it is still called for each key. Its errors are raised as a group.
     """
     rig = make_rig()
     for key in "abc":
@@ -217,9 +205,9 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    A close also returns the keyed timers.
+    `close` returns the keyed timers, too.
 
-    Afterwards `set` raises, and the other methods have no effect.
+    On a closed wheel `set` raises, and the other methods have no effect.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -232,9 +220,7 @@ def test_close(make_rig):
 
 def test_without_on_expire(make_rig):
     """
-    Without `on_expire`, a wheel refuses to set a key.
-
-    The error names the remedy.
+    A wheel without `on_expire` refuses to set a key, and the error names the remedy.
     """
     rig = make_rig(on_expire=None)
     with pytest.raises(TypeError, match="on_expire"):
@@ -263,9 +249,7 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_one_too_many(make_rig):
     """
-    At `max_pending`, a new key is refused and leaves nothing behind.
-
-    A pending key can still be set again.
+    If `max_pending` timers are pending, a new key is refused, and a pending key can still be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -280,9 +264,7 @@ def test_one_too_many(make_rig):
 
 def test_an_error_in_on_expire(make_rig):
     """
-    An error in `on_expire` goes to `on_error`.
-
-    The other keys expire.
+    An error in `on_expire` goes to `on_error`, and the other keys expire.
     """
 
     def on_expire(key, value):
@@ -299,9 +281,9 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    If a key is set or moved before it fires in another thread, that firing does nothing.
+    If a key is set or moved just before another thread fires it, that firing does nothing.
 
-    So the key expires once, and not early.
+    So the key expires once, at its new time.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

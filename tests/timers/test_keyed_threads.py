@@ -63,11 +63,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If `set` is called inside another call of `set`, the inner call counts as the later one.
+    If `set` is called during another call of `set`, the value and the deadline of the inner call stay.
 
-    The inner call is made while the driver is notified.
-
-    The value and the deadline of the inner call stay.
+    The driver makes the inner call when it learns of the outer call's deadline.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -106,7 +104,7 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 @pytest.mark.parametrize("verb", ["drain", "close"])
 def test_a_callback_of_a_close_may_wait_for_other_threads(make_rig, verb):
     """
-    While a drain or close runs the callback of a context, other threads can use the keys.
+    While a drain or a close runs a callback of a context, other threads can use the keys.
 
     The callback can wait for these threads, and can use the keys itself.
     """
@@ -135,9 +133,7 @@ def test_a_callback_of_a_close_may_wait_for_other_threads(make_rig, verb):
 
 def test_a_subclass_keeps_its_own_set():
     """
-    If a subclass overrides `set`, the override is called.
-
-    It can call the method of the base class.
+    If a subclass overrides `set`, its method is called, and it can call `set` of the base class.
     """
 
     class Loud(TimerWheel):
@@ -152,9 +148,7 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_replaced_value_is_released():
     """
-    A pending key refers only to its newest value.
-
-    A cycle from a value to its wheel is collected.
+    A pending key refers only to its newest value. A cycle from this value to the wheel is collected.
     """
 
     class Value:

@@ -17,9 +17,7 @@ from tickwheel.timers import keyed
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
 def test_an_unhashable_key(make_rig, key):
     """
-    For an unhashable key every method raises a TypeError.
-
-    Nothing is left behind.
+    For an unhashable key every method raises a TypeError and changes nothing.
     """
     rig = make_rig()
     for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
@@ -53,7 +51,7 @@ class Moody:
 
 def fail() -> None:
     """
-    Raise an error that no key should raise.
+    Raise the error of a bad key.
     """
     message = "moody"
     raise LookupError(message)
@@ -62,9 +60,7 @@ def fail() -> None:
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises(make_rig, method):
     """
-    If a key raises in set, move, cancel or get, the error propagates.
-
-    No timer is lost or repeated.
+    If the hash or comparison of a key raises in a method, the caller gets the error. No timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -88,7 +84,7 @@ def test_a_key_that_raises(make_rig, method):
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises_as_it_expires(make_rig, method):
     """
-    A key that raises while it expires is still delivered, and the error is reported.
+    If the hash or comparison of a key raises while it expires, the key is still delivered, and the error is reported.
 
     The key can be set again.
     """
@@ -112,7 +108,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
 def test_a_key_that_uses_the_wheel(make_rig, method, verb):
     """
-    If a key uses the wheel while it is hashed or compared, there is no deadlock, and no timer is lost or repeated.
+    If the hash or comparison of a key uses the wheel, there is no deadlock, and no timer is lost or repeated.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -179,7 +175,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    A method with a key is running. A signal handler sets or cancels the same key, at any line.
+    While a method with a key runs, a signal handler may set or cancel the same key between any two lines.
 
     Afterwards the key has at most one timer.
     """

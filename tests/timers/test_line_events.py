@@ -1,5 +1,5 @@
 """
-An exception between any two lines, as from a signal handler, leaves a consistent state.
+If a signal handler raises between any two lines, the state stays consistent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Freeze existing objects so that collections are short.
-
-    One test collects at each line.
+    Freeze existing objects, so that garbage collections are short: one test collects at each line.
     """
     gc.collect()
     gc.freeze()
@@ -51,10 +49,10 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act* and raise at line event *number* of the package's code. Return True if this event exists.
+    Call *act* and raise at line event *number* of the package's code. Return True if there are that many line events.
 
-    When a `with` block is left, its first line is reported again. No signal handler runs there before `__exit__` of the
-    block, so that event does not count.
+    When a `with` block is left, Python reports its first line again. No signal handler can run there before `__exit__`
+    of the block, so that event does not count.
     """
     count, entered = 0, set()
 
@@ -103,7 +101,7 @@ class Rig:
 
     def check(self) -> None:
         """
-        Verify the invariants, and that every timer fires.
+        Check the invariants, and that every timer fires.
         """
         wheel = self.wheel
         wheel.check()
@@ -174,9 +172,7 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    Wherever a method is interrupted, the invariants hold.
-
-    Timers that are set afterwards fire.
+    Wherever a method is interrupted, the invariants hold, and timers that are set afterwards fire.
     """
     VERBS[verb](Rig())  # completes the imports of the method
     number = 0
@@ -191,9 +187,7 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Wherever a turn is interrupted, timers, keys and contexts fire once.
-
-    The wheel continues.
+    Wherever a turn is interrupted, timers, keys and contexts fire once, and the wheel works afterwards.
     """
     number = 0
     while True:
@@ -232,9 +226,7 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    Wherever a turn is interrupted, a series loses no firing.
-
-    The series continues, even after an `Exception`.
+    Wherever a turn is interrupted, a series loses no firing and continues, even after an `Exception`.
     """
     number = 0
     while True:
@@ -262,7 +254,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    If a full pool has refused a firing of a series, the series continues, wherever the turn is interrupted.
+    If a full pool refuses a firing of a series, the series continues, wherever the turn is then interrupted.
     """
 
     class Full:
@@ -289,7 +281,7 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_an_expiry():
     """
-    Wherever the turn is interrupted, keys, deadlines, awaited timers and cached values still expire.
+    Wherever a turn is interrupted, keys, deadlines, awaited timers and cached values still expire.
     """
     number = 0
     while True:
@@ -320,7 +312,7 @@ def test_at_every_line_of_an_expiry():
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "add_shard", "close"])
 def test_at_every_line_of_a_shard(verb):
     """
-    Wherever a method of shards is interrupted, no key is half set.
+    Wherever a method of a sharded wheel is interrupted, each key is either set completely or not set.
     """
     acts = {
         "set": lambda shards: shards.set("new", 1, 1),
@@ -348,7 +340,7 @@ def test_at_every_line_of_a_shard(verb):
 
 def test_at_every_line_of_a_submit():
     """
-    After an interrupted submit, a pool runs further callbacks.
+    If a submit to a pool is interrupted, the pool still runs later callbacks.
     """
 
     class Due:

@@ -12,9 +12,7 @@ from tickwheel.timers import locks
 
 def test_locks_that_are_made_during_a_fork():
     """
-    If threads fork at the same time, and other threads create locks, in each child every lock can be acquired.
-
-    No lock stays held.
+    If several threads fork while others create locks, every lock can be acquired in each child.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

@@ -1,7 +1,5 @@
 """
-A move to a later deadline is written only into the handle of the timer.
-
-The engine finds the new deadline there.
+A move to a later deadline is written only into the timer's handle, where the engine finds it.
 """
 
 from __future__ import annotations
@@ -21,9 +19,7 @@ def nothing() -> None: ...
 
 def test_the_driver_gets_the_moved_deadline() -> None:
     """
-    After moves, `arm()` returns the next deadline.
-
-    The former deadline causes no wake-up.
+    After moves, `arm()` returns the next deadline, and the former deadline causes no wake-up.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -39,9 +35,7 @@ def test_the_driver_gets_the_moved_deadline() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    For the order of timers with equal deadlines, a move counts like setting a timer.
-
-    The timer that was set or moved last fires last.
+    Among timers with equal deadlines, the timer that was set or moved last fires last.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -57,7 +51,7 @@ def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
 
 def test_a_timer_that_is_moved_while_its_batch_fires() -> None:
     """
-    If an earlier callback moves a due timer to a later time, the timer fires once, at its new deadline.
+    If a callback moves a timer of the same batch to a later time, the timer fires once, at its new deadline.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -76,7 +70,7 @@ def test_a_timer_that_is_moved_while_its_batch_fires() -> None:
 
 def test_moved_timers_in_lists_drains_and_closes() -> None:
     """
-    `pending()` and `drain()` return the moved deadlines, in order, with the remaining times.
+    After moves, `pending()` and `drain()` return the new deadlines in order, with the remaining times.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -93,7 +87,7 @@ def test_many_moved_timers_keep_order_and_instants() -> None:
     """
     150,000 timers are moved at random and fire in order.
 
-    These are more handles than the allocator keeps together.
+    The allocator does not keep that many handles in one place.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -118,7 +112,7 @@ def test_many_moved_timers_keep_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    If thousands of engines are made and freed, each timer still finds its own engine.
+    If thousands of engines are made and freed, and reuse each other's numbers, each timer still finds its own engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

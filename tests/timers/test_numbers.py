@@ -1,7 +1,7 @@
 """
-Numbers of all types and byte orders, in all methods.
+All methods accept numbers of all types and byte orders.
 
-A value means the same as in its own library.
+A value means the same as in the library that defines its type.
 """
 
 from __future__ import annotations
@@ -140,9 +140,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock, with one timer, one key and one id.
-
-    It fires only on request.
+    A wheel on a manual clock, with one timer, one key and one id. It fires only on request.
     """
 
     def __init__(self, design: Any) -> None:
@@ -196,7 +194,7 @@ def key_moved(rig: Rig, value: Any) -> float:
 
 def missing_key(rig: Rig, value: Any) -> float:
     """
-    Return the value of a key, even if the key is not pending.
+    Move a key that is not pending, and check that this has no effect. Then move a pending key, and return its deadline.
     """
     assert not rig.wheel.move("none", value)
     return key_moved(rig, value)
@@ -236,7 +234,7 @@ def many_of_objects(rig: Rig, value: Any) -> float:
 
 def moved_by_one(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after a bulk move with one delay for all.
+    Return the deadline after a bulk move that has one delay for all timers.
     """
     assert rig.wheel.move_many(rig.ids, value) == 1
     return rig.earliest()
@@ -244,7 +242,7 @@ def moved_by_one(rig: Rig, value: Any) -> float:
 
 def moved_by_each(rig: Rig, value: Any) -> float:
     """
-    Return the deadline after a bulk move with a delay for each.
+    Return the deadline after a bulk move that has a delay for each timer.
     """
     assert rig.wheel.move_many(rig.ids, [value]) == 1
     return rig.earliest()
@@ -293,7 +291,7 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return how many seconds before the end of an entry a refresh begins.
+    Return how many seconds before an entry expires its refresh begins.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
@@ -364,9 +362,7 @@ def test_each_verb_reads_each_type(rig, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_refuses_by_name(rig, verb):
     """
-    Every method refuses a value that is not a length of time.
-
-    The error names the value, and nothing is changed.
+    Every method refuses a value that is not a length of time. The error names the value, and nothing is changed.
     """
     before = rig.wheel.pending()
     for value, error in REFUSED:
@@ -381,9 +377,7 @@ def test_each_verb_refuses_by_name(rig, verb):
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
 def test_the_gate(value, ns):
     """
-    The conversion functions accept the same types as the arguments for slack and jitter.
-
-    They also accept negative values of these types.
+    The conversion functions accept the same types as the arguments `slack` and `jitter`, and also negative values.
     """
     assert to_ns(value, "value") == to_deadline(value) == ns
     has_negative = not isinstance(value, Index | Floating | np.bool_ | np.unsignedinteger) and value is not True
@@ -399,9 +393,7 @@ def test_the_gate(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number of more than 292 years means "never", whatever its type.
-
-    The same number below zero means that the timer is due now.
+    A number of more than 292 years means "never", whatever its type. The same number below zero means "due now".
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER
@@ -471,9 +463,7 @@ def test_arrays_of_ids(rig, kind, order):
 
 def test_other_buffers(rig):
     """
-    ctypes, array and memoryview declare the types of their elements.
-
-    These types are used.
+    The element types that ctypes, array and memoryview declare are used.
     """
     for values in (
         (ctypes.c_double * 2)(1, 2),
@@ -524,7 +514,7 @@ def test_other_buffers(rig):
 )
 def test_arrays_that_are_refused(rig, values, error, text):
     """
-    An array is refused if it contains anything except lengths of time.
+    An array is refused if any element is not a length of time.
 
     The error names the argument, and nothing is set or moved.
     """

@@ -1,7 +1,5 @@
 """
-Series have a fixed phase and do not drift.
-
-A policy decides about missed firings.
+Series have a fixed phase and do not drift. A policy decides about missed firings.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Rig:
 
     def note(self, *slow: float) -> None:
         """
-        Record the time of the firing. Take as long as the test requests.
+        Record the time of the firing, and then take as long as the test wants.
         """
         self.fired.append(round(self.now(), 6))
         for delay in slow:
@@ -69,9 +67,7 @@ def test_every_interval(make_rig):
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
 def test_the_first(make_rig, first):
     """
-    The first firing can be at another time.
-
-    The phase then counts from that time.
+    A series can have a first firing at any time, and its phase counts from that time.
     """
     rig = make_rig()
     rig.wheel.call_every(2, rig.note, first=first)
@@ -82,7 +78,7 @@ def test_the_first(make_rig, first):
 
 def test_times(make_rig):
     """
-    After its last firing a series is not pending, and cannot be cancelled.
+    A series with `times` is not pending after its last firing, and cannot be cancelled.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, times=3)
@@ -111,7 +107,7 @@ def test_no_drift():
 )
 def test_missed(make_rig, missed, fired, left_out):
     """
-    If a slow callback delays firings, the policy decides whether they are skipped, made up for, or postponed.
+    If a slow callback delays the next firings, the policy decides whether they are skipped, made up for, or postponed.
     """
     rig = make_rig()
     slow = [2.5]
@@ -177,7 +173,7 @@ def test_jitter_longer_than_the_interval(make_rig, missed):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
     """
-    Jitter omits no firing of a cron line either, with any policy for missed firings.
+    Jitter never makes a cron series omit a firing, under any policy for missed firings.
     """
     rig = make_rig()
     series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
@@ -187,9 +183,7 @@ def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
 
 def test_cancel(make_rig):
     """
-    A cancelled series never fires again.
-
-    Only the first cancel returns True.
+    A cancelled series never fires again, and only the first cancel returns True.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note)
@@ -219,9 +213,7 @@ def test_cancel_inside(make_rig):
 
 def test_errors_do_not_end_it(make_rig):
     """
-    If a callback raises, the error is reported.
-
-    The series continues.
+    If a callback of a series raises, the error is reported, and the series continues.
     """
     rig = make_rig()
     rig.wheel.call_every(1, lambda: 1 // 0, times=3)
@@ -231,9 +223,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback raises something that is not an Exception, the turn raises it, too.
-
-    The series continues.
+    If a callback of a series raises something that is not an Exception, the turn raises it, and the series continues.
     """
     rig = make_rig()
 
@@ -251,9 +241,7 @@ def test_an_exit_does_not_end_it(make_rig):
 @pytest.mark.parametrize("end", ["drain", "close"])
 def test_ends_with_its_wheel(make_rig, end):
     """
-    A drain or close returns the user's callback and arguments.
-
-    It cancels the series.
+    A drain or a close cancels a series, and returns the user's callback and arguments.
     """
     rig = make_rig()
     series = rig.wheel.call_every(5, rig.note, 1)
@@ -266,9 +254,7 @@ def test_ends_with_its_wheel(make_rig, end):
 
 def test_drained_inside(make_rig):
     """
-    A drain inside the callback of a series does not return this series.
-
-    The series continues.
+    A drain inside the callback of a series does not return this series, which continues.
     """
     rig = make_rig()
     drained: list[Any] = []
@@ -280,7 +266,7 @@ def test_drained_inside(make_rig):
 
 def test_closed_inside(make_rig):
     """
-    If its callback closes the wheel, a series ends.
+    A series ends if its callback closes the wheel.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.wheel.close)
@@ -292,9 +278,7 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_continue(make_rig):
     """
-    If the wheel has no room for the next firing after the callback of a series, the series ends.
-
-    An error is reported.
+    If a wheel is full when a series sets its next firing, the series ends, and an error is reported.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))
@@ -320,9 +304,7 @@ def test_no_room_to_continue(make_rig):
 )
 def test_bad_input(make_rig, options, error, text):
     """
-    For an invalid interval, number or policy, the error names the argument.
-
-    Nothing is set.
+    For an invalid interval, number or policy, the error names the argument, and nothing is set.
     """
     rig = make_rig()
     interval, others = options["interval"], {name: options[name] for name in options if name != "interval"}
@@ -335,7 +317,7 @@ def test_bad_input(make_rig, options, error, text):
 
 def test_ten_thousand_series(make_rig):
     """
-    Each of ten thousand series in fixed phase fires the right number of times.
+    Each of ten thousand series with a fixed phase fires the right number of times.
     """
     rig = make_rig()
     series = [rig.wheel.call_every(1 + number % 7, int) for number in range(10_000)]
@@ -363,9 +345,7 @@ BEGINS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("begin", BEGINS)
 def test_an_ended_series_releases_its_callback(make_rig, begin):
     """
-    A series that has ended refers neither to its callback nor to the arguments.
-
-    This holds even if its handle is referenced.
+    A series that has ended releases its callback and arguments, even if its handle is still referenced.
     """
     rig = make_rig(max_pending=1)
     cancelled: list[bool] = []

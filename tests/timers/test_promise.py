@@ -1,7 +1,5 @@
 """
-The checker of the promise.
-
-Real runs keep the promise, and each violation is detected.
+The checker of the promise: real runs keep the promise, and each violation is detected.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    Thousands of operations set, move and cancel timers, even in callbacks.
-
-    They keep the promise to the nanosecond.
+    If thousands of operations set, move and cancel timers, also in callbacks, the wheel keeps the promise exactly.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -56,7 +52,7 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    If three other threads use a wheel on a thread, the wheel keeps the promise.
+    A wheel on a thread keeps the promise while three other threads use it.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)
@@ -83,7 +79,7 @@ def test_a_run_on_a_thread():
 
 def test_a_handle_that_is_logged():
     """
-    A logged timer behaves like the timer that it wraps.
+    The logging wrapper of a timer behaves like the timer.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -104,7 +100,7 @@ def test_a_handle_that_is_logged():
 
 def test_a_move_to_now_is_logged_before_it_fires():
     """
-    If a timer fires before the call that moved it has returned, this does not count as early.
+    If a timer fires before the call that moved it returns, the checker does not count it as early.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -159,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken(case):
     """
-    If the promise is broken, the checker reports it in one line, with the timer and the time.
+    If the promise is broken, the checker reports this in one line, with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:
@@ -203,7 +199,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT)
 def test_kept(case):
     """
-    Unusual but correct events are not reported.
+    The checker does not report unusual but correct events.
     """
     events, options = KEPT[case]
     counts = check_promise(events, **options)

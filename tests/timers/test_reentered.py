@@ -1,7 +1,5 @@
 """
-Calls between any two lines of an engine.
-
-A tracer, a signal handler or a finalizer may make such calls.
+Calls that a tracer, a signal handler or a finalizer makes between any two lines of an engine.
 """
 
 from __future__ import annotations
@@ -69,9 +67,7 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    With calls between any two lines, the default wheel loses nothing.
-
-    No call fails.
+    If other calls come between any two lines, the default wheel loses nothing, and no call fails.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))
@@ -92,7 +88,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    If other calls interrupt a check of the invariants, the check finds no fault.
+    If other calls come between the lines of `check`, it finds no fault in the wheel.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -122,7 +118,7 @@ HOOKS = {"settrace": sys.gettrace, "setprofile": sys.getprofile}
 @pytest.mark.parametrize("kind", WHEELS)
 def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
     """
-    If a call on a timer is interrupted by a drain or close of its wheel, the timer still has exactly one outcome.
+    If a drain or close interrupts a call on a timer at any point, the timer still has exactly one outcome.
     """
 
     def call(clock, wheel):
@@ -143,9 +139,9 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
-    If the wheel is closed during the call that sets a timer, the timer is refused, or `close` returns it.
+    If a wheel is closed during the call that sets a timer, the call is refused, or `close` returns the timer.
 
-    The same holds if the timer's callback restarts the timer.
+    The same holds for a timer that its callback restarts.
     """
     known = []
 
@@ -169,9 +165,9 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Interrupt a call by *end* at its first event, at its second event, and so on.
+    Let *end* interrupt a call at its first event, then a new call at its second event, and so on.
 
-    Yield the wheel and the result of *end* each time. *prepare* returns the call, given a clock and a wheel.
+    *prepare* gets a clock and a wheel, and returns the call. Yield the wheel and the result of *end* each time.
     """
     for at in range(100_000):
         clock, ended = ManualClock(), []

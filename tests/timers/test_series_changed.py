@@ -50,7 +50,7 @@ def test_pause_and_resume(rig):
     """
     A paused series does not fire and is not pending.
 
-    After a resume it continues in phase. No firing counts as missed.
+    After a resume it continues in phase, and no firing counts as missed.
     """
     series = rig.every(10)
     rig.clock.advance(10)
@@ -91,9 +91,7 @@ def test_from_inside(rig):
 
 def test_another_interval(rig):
     """
-    A new interval counts from now. It moves the next firing to an earlier or later time.
-
-    A paused series stays paused.
+    A new interval counts from now, and may make the next firing earlier or later. A paused series stays paused.
     """
     series = rig.every(60)
     rig.clock.advance(1)
@@ -114,9 +112,7 @@ def test_another_interval(rig):
 
 def test_a_change_that_is_refused(rig):
     """
-    If the wheel cannot hold a new interval, the change is refused.
-
-    The series continues as before.
+    A new interval that the wheel cannot hold is refused, and the series continues as before.
     """
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=rig.clock)
     series = wheel.call_every(5, rig.fire)
@@ -139,7 +135,7 @@ def test_an_ended_series_stays_ended(rig):
     """
     A series that has ended, was cancelled or was closed can be neither paused nor resumed.
 
-    An invalid interval is refused.
+    An invalid interval is refused for any series.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)
@@ -159,7 +155,7 @@ def test_an_ended_series_stays_ended(rig):
 
 def test_times_is_a_count(rig):
     """
-    `times` must be an integer, because the series would never reach a different number.
+    `times` must be an integer, because a series would never reach another number.
     """
     for times in (1.5, "2", 2.0):
         with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
@@ -189,9 +185,9 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker does nothing if its series was paused since, even if it was then resumed.
+    If a series is paused while a firing waits for a worker, this firing does nothing, even if the series was resumed.
 
-    The same holds if the series got a new interval.
+    The same holds if the series gets a new interval in that time.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -220,7 +216,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun does nothing if its series was resumed since then, or is already firing.
+    A firing that has begun does nothing if its series was resumed since, or is already firing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -244,7 +240,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    If the next firing of a series already waits for a worker when the last call ends, the series continues.
+    A series continues even if its next firing already waits for a worker when the last call ends.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

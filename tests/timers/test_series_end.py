@@ -20,9 +20,7 @@ name = contextvars.ContextVar("name", default="none")
 
 def make(design):
     """
-    Return a clock, a wheel on this clock, and a list.
-
-    Series of the wheel record their times in the list.
+    Return a manual clock, a wheel, and a list to which series of the wheel append their times.
     """
     clock = ManualClock(1_000 * 10**9)
     wheel = TimerWheel(clock=clock, wheel=design and design())
@@ -36,7 +34,7 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    A series may fire at `until`, but never later, whatever else ends or moves the series.
+    A series fires at `until` but never later, even if something else ends or moves the series.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -59,9 +57,7 @@ def test_until(design):
 @pytest.mark.parametrize("until", [0, -1, begin + 0.5])
 def test_until_before_the_first(design, until):
     """
-    An end before the first firing is refused.
-
-    The error has both instants.
+    If `until` is before the first firing, it is refused, and the error has both instants.
     """
     _, wheel, _, note = make(design)
     with pytest.raises(ValueError, match=r"until is .*the first firing is at 1001"):
@@ -74,7 +70,7 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn. This counts as a firing, and keeps the phase.
+    `run_now` fires in the next turn. It counts as a firing and keeps the phase.
 
     On a paused or ended series it does nothing.
     """
@@ -116,7 +112,7 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    If another thread finds a series in the wheel while it is being set, the series already has all parts of a handle.
+    If another thread finds a series while it is being set, the series already has all parts of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)
@@ -152,9 +148,7 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    A callback without its own context runs in the context of the pool.
-
-    No callback changes the context of another callback.
+    A callback without its own context runs in the context of the pool, and does not change the context of others.
     """
     seen, ended = [], threading.Event()
 
@@ -180,9 +174,7 @@ def test_callbacks_of_a_pool_in_its_context():
 @WHEELS
 def test_coroutines_of_a_task_executor_keep_the_context(design):
     """
-    With a TaskExecutor, a coroutine runs in a copy of a context.
-
-    The copied context is the one in which the timer, key or series was set.
+    With a TaskExecutor, a coroutine runs in a copy of the context in which its timer, key or series was set.
     """
 
     async def main():

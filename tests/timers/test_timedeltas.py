@@ -41,9 +41,7 @@ def test_keys():
 
 def test_series():
     """
-    The interval of a series is exact.
-
-    So are its first delay and its jitter.
+    The interval, the first delay and the jitter of a series accept timedeltas without a loss of precision.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -107,9 +105,7 @@ def test_designs_and_queues():
 
 def test_a_clock_moved_by_hand():
     """
-    A timedelta can move a manual clock.
-
-    It can also step the wall clock, in either direction.
+    A timedelta can move a manual clock, and can step its wall clock in either direction.
     """
     clock = ManualClock()
     before, wall = clock.monotonic_ns(), clock.wall_ns()

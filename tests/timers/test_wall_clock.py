@@ -1,7 +1,5 @@
 """
-Series by the wall clock: cron lines and single instants.
-
-The tests make every kind of change to the clock.
+Series by the wall clock, which are cron lines and single instants, under every kind of clock change.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class Rig:
 
     def begin(self, now: datetime) -> None:
         """
-        Set the time of day, and return it in the zone of the test.
+        Set the time of day, and return it in the time zone of the test.
         """
         assert now.tzinfo is not None
         self.zone = now.tzinfo
@@ -55,7 +53,7 @@ class Rig:
 
     def note(self, *_: object) -> None:
         """
-        Record the time of day to the second. Perform the requested act.
+        Record the time of day to the second, and then do what the test wants.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -90,9 +88,7 @@ def test_every_morning(rig):
 
 def test_seconds_and_a_count(rig):
     """
-    A line of six fields begins with the seconds.
-
-    `times` ends the series.
+    In a line of six fields, the first field is the seconds. `times` ends the series.
     """
     series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
     rig.clock.advance(HOUR)
@@ -119,7 +115,7 @@ ZONES = {
 @pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
 def test_daylight_saving(line, tz, start, fired):
     """
-    Gaps, overlaps and the day that Samoa skipped have the same effect as on jobs of a scheduler.
+    Gaps, overlaps and the day that Samoa skipped have the same effect on series as on a scheduler's jobs.
     """
     rig = Rig()
     rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
@@ -141,7 +137,7 @@ def test_the_day_that_never_was_is_skipped():
 
 def test_set_back_before_the_instant(rig):
     """
-    If the clock is set back before the due time, the firing is delayed by the same length.
+    If the clock is set back before the due time, the firing comes later by the same length.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR - 90)
@@ -156,7 +152,7 @@ def test_set_back_over_the_instant(rig):
     """
     If the clock is set back and shows the time of a series again, the series fires again.
 
-    A step of a few milliseconds is the exception.
+    If it was set back by only a few milliseconds, the series does not fire again.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -170,9 +166,7 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    If the clock is corrected by milliseconds during a firing, the series does not fire again.
-
-    This holds even if a check follows at once.
+    If the clock is corrected by milliseconds during a firing, the series does not fire again, even at the next check.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -192,9 +186,9 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    If the clock is set forward past due times, the misfire policy decides whether the series fires for them.
+    If the clock is set past due times, the misfire policy decides what happens within a minute.
 
-    Within a minute it fires once for all of them, or once for each of them, or it does not fire.
+    The series fires once for all of them, once for each of them, or not at all.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -219,7 +213,7 @@ def test_skip_fires_what_is_less_than_a_minute_late(rig):
 
 def test_a_wrong_time_between_two_checks(rig):
     """
-    If the clock is set to a wrong time and then right again between two checks, this has no effect.
+    If the clock shows a wrong time only between two checks, this has no effect.
 
     The wrong time may be earlier or later.
     """
@@ -235,9 +229,9 @@ def test_a_wrong_time_between_two_checks(rig):
 
 def test_a_wrong_time_that_a_check_sees(rig):
     """
-    If the clock is wrong for so long that a check sees the wrong time, a series follows it.
+    If a check sees a wrong time that is later than the due time, the series fires as if it were late.
 
-    A skipped time fires late, and fires again when the clock shows it.
+    Once the clock is corrected, the series fires again at the right time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -250,9 +244,7 @@ def test_a_wrong_time_that_a_check_sees(rig):
 
 def test_never_early_on_a_slow_clock():
     """
-    With a slow wall clock, a series fires when this clock shows the due time.
-
-    It does not fire when the computed time has passed.
+    With a slow wall clock, a series fires only when this clock shows the due time.
     """
 
     class SlowClock(ManualClock):
@@ -272,7 +264,7 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    If a wall clock stops just before the due time, the wheel does not read it continuously.
+    If the wall clock stops just before the due time, the wheel does not read it continuously.
     """
 
     class StuckClock(ManualClock):
@@ -290,7 +282,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    If the time of a check in seconds is rounded down by a nanosecond, the checks still make progress.
+    Checks make progress even if their times in seconds are rounded down by a nanosecond.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -318,7 +310,7 @@ def test_pause_and_resume(rig):
     """
     A paused series does not fire.
 
-    After a resume it continues with the next match. No firing counts as missed.
+    After a resume it continues with the next match, and no firing counts as missed.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -368,9 +360,9 @@ def test_one_instant(rig):
 
 def test_one_instant_follows_the_clock(rig):
     """
-    A series with one instant follows the clock.
+    If the clock is set back, a series with one instant fires later.
 
-    It fires later if the clock is set back, and within a minute if the clock is set past the instant.
+    If the clock is set past the instant, the series fires within a minute.
     """
     rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)
@@ -386,7 +378,7 @@ def test_one_instant_follows_the_clock(rig):
 
 def test_one_instant_paused_over(rig):
     """
-    If a series is paused while its only instant passes, the series ends.
+    A series ends if it is paused while its only instant passes.
     """
     timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     timer.pause()
@@ -415,9 +407,7 @@ def test_one_instant_paused_over(rig):
 )
 def test_instants_that_are_refused(rig, when, error, match):
     """
-    A value that is not an instant is refused.
-
-    The error has the value and the remedy, and nothing is set.
+    A value that is not an instant is refused. The error has the value and the remedy, and nothing is set.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_at_wall(when, print)
@@ -443,9 +433,7 @@ def test_instants_that_are_refused(rig, when, error, match):
 )
 def test_lines_that_are_refused(rig, line, options, error, match):
     """
-    Unreadable lines, and options out of range, are refused.
-
-    The error has the value and the remedy.
+    Unreadable lines, and options out of range, are refused. The error has the value and the remedy.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_cron(line, print, **options)
@@ -454,9 +442,9 @@ def test_lines_that_are_refused(rig, line, options, error, match):
 
 def test_callbacks_that_are_refused(rig):
     """
-    An object that is not callable, and a coroutine function without a loop, are refused.
+    An object that is not callable is refused as a callback, and so is a coroutine function without a loop.
 
-    A closed wheel also refuses the series.
+    A closed wheel refuses any series.
     """
 
     async def work() -> None: ...
@@ -475,9 +463,7 @@ def test_callbacks_that_are_refused(rig):
 
 def test_jitter(rig):
     """
-    Jitter delays each firing by a random time below the maximum.
-
-    It never makes a firing early.
+    Jitter delays each firing by a random time below the maximum, and never makes it early.
     """
     offsets: list[float] = []
     rig.wheel.call_cron("0 * * * *", lambda: offsets.append(rig.now().timestamp() % HOUR), jitter=600)
@@ -489,9 +475,7 @@ def test_jitter(rig):
 
 def test_what_is_shown(rig):
     """
-    Listings, drains and the repr show the time at which a series fires.
-
-    They do not show its next check of the clock.
+    Listings, drains and the repr show when a series fires next, not when it next checks the clock.
     """
     far = rig.wheel.call_cron("0 14 * * *", print, "far")
     near = rig.wheel.call_at_wall(NOON + timedelta(minutes=30), print, "near")

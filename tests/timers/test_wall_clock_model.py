@@ -1,7 +1,5 @@
 """
-Series by the wall clock are compared with a simple model that counts seconds.
-
-During the comparison the clock is set at random.
+Series by the wall clock, compared with a simple model that counts seconds, while the clock is set at random.
 """
 
 from __future__ import annotations
@@ -29,9 +27,7 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A model of the series `*/every * * * *`.
-
-    It checks each second of the wall clock for a due time.
+    A model of the series `*/every * * * *`, which checks at each second whether the series is due.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
@@ -44,7 +40,7 @@ class Model:
 
     def first_after(self, wall: int) -> int:
         """
-        Return the first second after *wall* that the line matches.
+        Return the first second after *wall* at which the series matches.
         """
         wall += 60 - wall % 60
         while datetime.fromtimestamp(wall, self.zone).minute % self.every:
@@ -61,15 +57,13 @@ class Model:
         """
         Return the time of the next check.
 
-        It is the due time by the present clock, or the next whole minute.
+        It is the due time by the present clock, or the next whole minute if that is earlier.
         """
         return min(self.time + max(self.due - self.wall, 0), (self.time // 60 + 1) * 60)
 
     def passed(self, until: int) -> int:
         """
-        Return the number of matches after the due one until *until*.
-
-        The number is at most 100.
+        Return the number of matches from the one after the present due time up to *until*, at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -86,7 +80,7 @@ class Model:
 
     def settle(self) -> None:
         """
-        Check as long as a check is due now.
+        Make all checks that are due now.
         """
         while self.time >= self.look_at:
             if self.wall < self.after:
@@ -109,7 +103,7 @@ def test_beside_the_model(seed):
     """
     However the clock is set, the series fires when the model does.
 
-    It has the same missed count and next time.
+    It has the same next time and the same number of missed firings.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))

@@ -1,7 +1,5 @@
 """
-The engine over any wheel passes the contract suite.
-
-The wheel here is the heap.
+The engine passes the contract suite over any wheel. The wheel here is the heap.
 """
 
 import sys
@@ -28,7 +26,7 @@ class TestWheelEngine(EngineSuite):
 @pytest.mark.parametrize("part", [lambda engine: engine, lambda engine: engine._filing.wheel], ids=["engine", "wheel"])
 def test_the_counts_of_a_drain_that_a_signal_interrupts(part: Callable[[WheelEngine], Any]) -> None:
     """
-    If a drain counts while a signal handler sets and cancels timers, the counts include these timers.
+    If a signal handler sets and cancels timers while a drain counts, the counts include these timers.
     """
     engine = WheelEngine(HeapWheel(), ManualClock())
     engine.call_later(1, print)
