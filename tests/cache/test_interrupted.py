@@ -163,7 +163,7 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""Functions that run the loader and store its value. If an Exception is raised in them, the old value may be returned."""
+"""Functions that run the loader and store its value. If one raises an Exception, the old value may be returned."""
 
 
 def in_thread(function, *args):

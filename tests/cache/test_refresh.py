@@ -406,9 +406,9 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    If the loop refuses a task, take returns the existing value.
+    If the loop refuses a task for a background load, `take_async` returns the existing value.
 
-    If the key has no value, take raises, and a later take loads the key.
+    If the key has no value, `take_async` raises, and a later take loads the key.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"
@@ -431,7 +431,7 @@ def test_a_load_that_no_task_can_run(clock, source, caplog):
 
 def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
     """
-    Background loads of a closed loop do not count towards the limit, so they do not block other loads.
+    Background loads of a closed loop do not count towards the limit, so they do not block further loads.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
 

@@ -33,9 +33,9 @@ def test_rules_that_are_none(rules, error, message):
 
 def test_caches_that_cannot_be_refreshed():
     """
-    Only a Refresh is accepted.
+    A cache accepts only a Refresh as its refresh rules.
 
-    A subclass with its own item methods is refused, because a refresh would bypass these methods.
+    A subclass with its own `__getitem__` and the like is refused, because a refresh would bypass these methods.
     """
 
     class Own(TTLCache):

@@ -20,7 +20,7 @@ def cache():
 
 def in_thread(function, *args):
     """
-    Return a started thread and the list for its outcome.
+    Start a thread that runs a function. Return the thread and a list that gets the outcome.
     """
     outcome = []
 
@@ -135,10 +135,9 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    If a loop ends, its loads are cancelled.
+    If a loop ends, its loads are cancelled, and another thread or loop that waits for a value loads it itself.
 
-    A waiting thread, or a task of another loop, then loads the key itself, even while the cancelled task still cleans
-    up.
+    This holds even while the cancelled task still cleans up.
     """
     begun = threading.Event()
 
@@ -175,9 +174,7 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    A coroutine may call the blocking take while another task of the same loop loads the key.
-
-    The coroutine then loads the key itself.
+    If a coroutine calls the blocking `take` while another task of its loop loads the key, it loads the key itself.
     """
 
     async def main():
@@ -199,9 +196,7 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
-    If a loader runs a loop and takes its own key there, it gets an error.
-
-    Otherwise the take would wait for its own loader.
+    If a loader runs a loop and takes its own key there, it gets an error, because it would wait for itself.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
@@ -209,7 +204,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    While a thread waits for a task's load, the load continues, even if no task of its loop waits for it.
+    While a thread waits for the load of a task, the load continues, even if no task waits for it.
     """
 
     async def main():
@@ -236,7 +231,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is closed without cancelling its tasks, other threads that wait for the values load them themselves.
+    If a loop is closed without cancelling its tasks, other threads that wait for values load these values themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []
@@ -273,9 +268,7 @@ def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypa
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    If a loop is closed while one of its tasks waits for a load, the task ends without an error.
-
-    The key can then be loaded.
+    If a loop is closed while one of its tasks waits for a load, the key can be loaded afterwards.
     """
 
     async def never(_key):

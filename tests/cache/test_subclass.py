@@ -1,5 +1,5 @@
 """
-The parts of a cache that subclasses may change, as with cachetools' classes.
+The parts of a cache that a subclass may change, as with the classes of cachetools.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ class Loading(TTLCache):
 
 def test_only_item_access_calls_missing():
     """
-    `cache[key]` calls `__missing__`.
-
-    `get`, `pop`, `setdefault` and `in` do not call `__missing__`.
+    `cache[key]` calls `__missing__`, but `get`, `pop`, `setdefault` and `in` do not.
     """
     cache = Loading(10, 60.0)
     assert (cache[1], cache.get(2), cache.pop(3, None), 4 in cache, cache.setdefault(5, 0)) == (2, None, None, False, 0)
@@ -37,7 +35,7 @@ def test_only_item_access_calls_missing():
 
 def test_item_methods_of_a_subclass_are_called():
     """
-    get, pop, setdefault and update call the item methods that a subclass overrides.
+    If a subclass overrides `__getitem__` and the like, get, pop, setdefault and update call the overridden methods.
     """
 
     class Lower(TTLCache):
@@ -84,7 +82,7 @@ def test_popitem_of_a_subclass_evicts():
 
 def test_expire_of_a_subclass_is_called_by_every_set():
     """
-    If a subclass overrides `expire`, every call of `set` calls the override, which removes the expired entries.
+    If a subclass overrides `expire`, every call of `set` calls its method, which removes the expired entries.
     """
     seen = []
 
@@ -118,7 +116,7 @@ def test_getsizeof_of_a_subclass():
 
 def test_attributes_travel_with_a_pickle():
     """
-    Attributes and slots of a subclass are pickled and copied, without calling `__init__` again.
+    The attributes and slots of a subclass are pickled and copied, and `__init__` is not called again.
     """
     cache = Named("prices")
     cache["a"] = 1

@@ -1,5 +1,5 @@
 """
-The suite of surroundings, run on every kind of cache.
+The contract suite of caches, run on every kind of cache.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tickwheel.testing.cache_suite import CacheSuite
 
 class TestTTLCache(CacheSuite):
     """
-    The suite of surroundings on a TTLCache with a timer.
+    The contract suite on a TTLCache with a timer.
     """
 
     def make(self, clock, **options):
@@ -29,7 +29,7 @@ class TestDriven(CacheSuite):
 
 class TestAged(CacheSuite):
     """
-    The suite of surroundings on a TTLCache with a maximum age.
+    The contract suite on a TTLCache with a maximum age.
     """
 
     def make(self, clock, **options):

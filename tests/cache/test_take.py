@@ -1,5 +1,5 @@
 """
-`take`: if many callers need a missing key, one of them loads it.
+If many callers take a missing key, one of them loads it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class Crowd:
 
 def test_one_of_many_threads_loads():
     """
-    The loader is called once with the key.
-
-    All threads get the loaded value, which is also stored.
+    The loader is called once with the key. All threads get the loaded value, and it is stored.
     """
     cache = TTLCache(10, 60.0)
     calls, go_on = [], threading.Event()
@@ -86,7 +84,7 @@ def test_an_error_is_raised_in_all_threads():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something that is not an Exception, only the take in its own thread raises it.
+    If a loader raises something that is not an Exception, only the take that called it raises this.
 
     Another waiting thread loads the key.
     """
@@ -112,9 +110,7 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys.
-
-    It may not take the key that it loads, because that take would wait for the loader itself.
+    A loader may take other keys. If it takes the key that it loads, it gets an error, because it would wait for itself.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -125,9 +121,7 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A loaded value that is too large for the cache is returned to all callers.
-
-    It is counted, but not stored.
+    A loaded value that is too large for the cache is returned to all callers, and is counted but not stored.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take("a", lambda _: "long") == "long"
@@ -201,9 +195,9 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    The loader's error is raised in every task as a separate object.
+    The loader's error is raised in every task, as a separate object.
 
-    Nothing is stored, and the next take loads again.
+    Nothing is stored, and the next take loads the key again.
     """
 
     async def main():
@@ -240,7 +234,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    If a waiting task is cancelled, even the task that began the load, the load continues for the other tasks.
+    If a waiting task is cancelled, the load continues for the other tasks, even if this task began the load.
     """
 
     async def main():
@@ -258,9 +252,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_a_load_is_cancelled_with_its_last_waiter():
     """
-    Once the last waiting task was cancelled, the load is cancelled and stores nothing.
-
-    A later caller loads again.
+    Once all waiting tasks were cancelled, the load is cancelled and stores nothing. A later caller loads the key again.
     """
 
     async def main():
@@ -293,7 +285,7 @@ def test_a_load_that_waits_for_itself():
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 def test_an_eager_load_that_waits_for_itself():
     """
-    With eager tasks, too, an async loader that takes its own key gets an error, both before and after its first await.
+    With eager tasks, an async loader that takes its own key also gets an error, before or after its first await.
     """
 
     async def main():
@@ -322,7 +314,7 @@ def test_every_task_gets_the_error_unchanged(make, caplog):
     """
     Every waiting task gets the loader's error, and no task is cancelled.
 
-    This holds for errors that are not Exceptions, and for errors that futures treat specially.
+    This holds even for errors that are not an Exception, and for errors that futures treat specially.
     """
     error = make()
 
@@ -345,7 +337,7 @@ def test_every_task_gets_the_error_unchanged(make, caplog):
 
 def test_a_loader_that_raises_stop_iteration():
     """
-    StopIteration is raised in all waiting threads.
+    If a loader raises StopIteration, it is raised in all waiting threads.
 
     A task gets it as the cause of a RuntimeError, as in any coroutine.
     """

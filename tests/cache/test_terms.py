@@ -1,5 +1,5 @@
 """
-Lifetimes of entries (kept, restarted, limited), and the public names of a cache.
+The lifetimes of entries (kept, restarted, limited), and the public names of a cache.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ def in_a_minute(_key, _value, now):
 @pytest.mark.parametrize("kind", ["ttl", "tlru", "sliding", "driven", "graceful"])
 def test_an_overwrite_may_keep_the_deadline(clock, kind):
     """
-    With `keep_ttl` a new value keeps the old deadline.
-
-    A missing or expired key gets a new lifetime.
+    With `keep_ttl`, a new value keeps the deadline of the old value. A missing or expired key gets a new lifetime.
     """
     left = []
     options = {"on_expire": lambda *entry: left.append(entry), "on_evict": lambda *entry: left.append(entry)}
@@ -64,9 +62,7 @@ def test_keep_ttl_and_ttl_exclude_each_other():
 @pytest.mark.parametrize("is_driven", [False, True])
 def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
     """
-    With `sliding`, an entry expires one ttl after its last use.
-
-    It never lives longer than its maximum age.
+    With `sliding`, an entry expires one ttl after its last use, but never later than its maximum age.
     """
     times = {"clock": clock} if is_driven else {"timer": clock.monotonic}
     cache = TTLCache(10, 60.0, sliding=True, max_age=max_age, **times)
@@ -90,9 +86,7 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    The maximum age counts from the last time that the value was set.
-
-    Setting a value with `keep_ttl` does not restart the maximum age.
+    The maximum age counts from the last time that the value was set without `keep_ttl`.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1
@@ -120,7 +114,7 @@ def test_a_copy_has_what_is_left_of_the_longest_age(copied):
 
 def test_a_long_age_with_grace(clock):
     """
-    With `stale_if_error`, a value may also be returned for some time after its maximum age.
+    With `stale_if_error`, a value may still be returned for some time after its maximum age.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=80.0, refresh=Refresh(stale_if_error=30.0))
     cache["key"] = 1
@@ -161,7 +155,7 @@ def test_retry_after_is_a_short_time(value):
 
 def test_a_short_life_is_not_renewed_at_each_take(clock):
     """
-    If `ahead` is at least as long as the lifetime, a take refreshes the value only in the second half of the lifetime.
+    If `ahead` is as long as the lifetime or longer, a take refreshes the value only in the second half of the lifetime.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, refresh=Refresh(ahead=180.0))
     calls = []
@@ -173,7 +167,7 @@ def test_a_short_life_is_not_renewed_at_each_take(clock):
 
 def test_failed_keys_are_forgotten(clock):
     """
-    Keys whose loads have failed are forgotten after `retry_after`.
+    The cache remembers a failed load only until `retry_after` has passed.
     """
     cache = TTLCache(10_000, 1.0, clock.monotonic, refresh=Refresh(stale_if_error=1e6, retry_after=1.0))
 
@@ -195,6 +189,6 @@ LOADS = {"take", "take_many", "take_async", "take_many_async"}
 @pytest.mark.parametrize(("kind", "own"), [(TTLCache, "ttl"), (TLRUCache, "ttu")])
 def test_the_names_that_a_cache_shows(kind, own):
     """
-    `dir` of a cache omits the internal names of loads and of the alarm.
+    `dir` of a cache has only the public methods and attributes.
     """
     assert {name for name in dir(kind) if not name.startswith("_")} == LOOKUPS | WRITES | LOADS | {"check", own}

@@ -17,7 +17,7 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
 DAY = timedelta(days=1)
 UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
-"""The units of NumPy's times."""
+"""The units of times in NumPy."""
 
 
 def moment(unit, passed):
@@ -53,9 +53,7 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return times of Python, NumPy or pandas in any unit.
-
-    Lifetimes may be seconds or any duration type.
+    A timer may return times of Python, NumPy or pandas in any unit, and lifetimes may be seconds or any duration type.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))
@@ -77,9 +75,7 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may have the timer's type or be infinite.
-
-    For another type, the error names the value.
+    A deadline may have the type that the timer returns, or be infinite. For other types, the error names the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

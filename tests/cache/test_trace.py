@@ -17,9 +17,9 @@ from tickwheel.testing import ManualClock
 
 TRACE = Path(__file__).parents[3] / "shared" / "traces" / "dns_ttl_cache.timers.csv.gz"
 END_S = 365 * 86_400
-"""Seconds to advance at the end, because the longest time to live is 14 days."""
+"""Seconds to advance at the end. They exceed the longest time to live, which is 14 days."""
 COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the span": 4_092, "peak": 555}
-"""Counts that any correct timer system gives. They were computed with a heap and a dict."""
+"""The right counts, which were computed with a heap and a dict."""
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/traces/dns_ttl_cache.timers.csv.gz is not here")
@@ -28,8 +28,8 @@ def test_the_counts_of_a_resolver(is_driven):
     """
     Every name expires exactly as often as expected.
 
-    If a wheel drives the cache, each name expires at the exact microsecond. Otherwise it expires at the next use of the
-    cache.
+    If a wheel drives the cache, each name expires at the exact microsecond. Otherwise it expires when the cache is next
+    used.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}

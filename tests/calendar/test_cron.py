@@ -38,7 +38,7 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_invalid_lines(line):
     """
-    A line that cannot be parsed, or never fires, raises an error, which names the wrong field.
+    A line that cannot be parsed, or that never fires, raises an error that names the wrong field.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse(line)
@@ -70,7 +70,7 @@ def test_unknown_zone(tz):
 )
 def test_a_misspelt_zone(tz, remedy):
     """
-    The error suggests the zone that was probably meant.
+    For a misspelt zone, the error suggests the zone that was probably meant.
     """
     with pytest.raises(RecurrenceError) as caught:
         Cron.parse("0 9 * * *", tz)
@@ -79,9 +79,7 @@ def test_a_misspelt_zone(tz, remedy):
 
 def test_zone_in_the_line():
     """
-    `TZ=` before the fields names the zone.
-
-    If the *tz* argument names another zone, an error is raised.
+    A cron line may begin with `TZ=` and a zone. If the *tz* argument names a different zone, an error is raised.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
     assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")
@@ -120,9 +118,7 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires at the hours that cron's manual gives.
-
-    The test checks every hour of two years.
+    Each alias fires at the hours that cron's manual gives, in every hour of two years.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
@@ -145,7 +141,7 @@ def test_aliases(alias):
 
 def test_dialects_differ_in_starred_day_steps():
     """
-    The dialects differ for `*/5` as the day together with a weekday.
+    If a line has `*/5` as the day and also a weekday, the dialects differ.
 
     With five fields both must match, as in Debian. With six fields one match is enough, as in robfig/cron.
     """
@@ -158,9 +154,7 @@ def test_dialects_differ_in_starred_day_steps():
 
 def test_end_of_time():
     """
-    After the year 9900 there is no next instant.
-
-    The search returns None and raises no error.
+    After the year 9900 there is no next instant. The search returns None and raises no error.
     """
     assert Cron.parse("0 0 * * *").next(253_402_300_799_000) is None
 

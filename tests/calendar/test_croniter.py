@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not SOURCE.exists(), reason="../shared/traces is
 
 def lines():
     """
-    Return the distinct lines, sorted.
+    Return the distinct cron lines of the file, sorted.
     """
     repositories = json.loads(SOURCE.read_text())
     return sorted({cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons})
@@ -29,7 +29,7 @@ def lines():
 
 def ours(line, zone, count):
     """
-    Return our next *count* instants in seconds.
+    Return the next *count* instants of *line* that tickwheel computes, in seconds.
     """
     found, after = [], AFTER * 1000
     cron = Cron.parse(line, zone)
@@ -41,7 +41,7 @@ def ours(line, zone, count):
 
 def theirs(line, zone, count):
     """
-    Return croniter's next *count* instants in seconds.
+    Return the next *count* instants of *line* that croniter computes, in seconds.
     """
     series = croniter(line.replace("?", "*"), datetime.fromtimestamp(AFTER, ZoneInfo(zone)))
     return [int(series.get_next(float)) for _ in range(count)]
@@ -50,7 +50,7 @@ def theirs(line, zone, count):
 @pytest.mark.slow
 def test_utc():
     """
-    Without daylight saving, our times and croniter's agree for 100 firings of every line.
+    In UTC, tickwheel and croniter agree on 100 firings of every line.
     """
     assert [line for line in lines() if ours(line, "UTC", 100) != theirs(line, "UTC", 100)] == []
 
@@ -59,7 +59,7 @@ def test_overlap_is_the_only_difference():
     """
     In an autumn night in New York, croniter fires lines in the repeated hour twice, and tickwheel fires them once.
 
-    There is no other difference.
+    The instants do not differ in any other way.
     """
     zone = ZoneInfo("America/New_York")
     differing = [line for line in lines() if line.split()[1] == "1"]

@@ -1,5 +1,5 @@
 """
-Intervals of days, weeks or months, at a time of day.
+Series with an interval of days, weeks or months, at a time of day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOW = int(datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp() * 1000)
 
 def walls(series, count, after):
     """
-    Return the wall clock times of the first *count* instants of the series after *after*.
+    Return the wall-clock times of the first *count* runs of the series after *after*.
     """
     found = []
     for _ in range(count):
@@ -54,9 +54,7 @@ def walls(series, count, after):
 )
 def test_steps(text, step):
     """
-    Days, weeks, months and years are parsed as steps.
-
-    The text of a step is parsed to the same step again.
+    Days, weeks, months and years are parsed as steps, and the text of a step is parsed to the same step.
     """
     assert Step.of(text) == step
     assert step is None or Step.of(str(step)) == step
@@ -107,9 +105,7 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    In a month that lacks the given day, the run is on the last day.
-
-    In the next month it is on the given day again.
+    In a month that lacks the given day, the run is on the last day, and in the next month on the given day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)
@@ -168,7 +164,7 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
     """
     If the first run falls in a gap, the series still counts its steps from the requested date.
 
-    This holds even if the gap ends on the next day.
+    This holds even if the gap ends on the day after that date.
     """
     start = int(datetime.fromisoformat(day).timestamp() * 1000)
     series = Dates.beginning(start, Step(5, 0), at, zone, gap=None, overlap=None)
@@ -179,9 +175,7 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
 
 def test_policies_of_dates():
     """
-    With "skip", a run in a gap is omitted.
-
-    With "both", a run in an overlap happens twice.
+    With "skip", a run in a gap is omitted. With "both", a run in an overlap takes place twice.
     """
     start = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(1, 0), time(2, 30), "Europe/Berlin", gap=DstGap.SKIP, overlap=DstOverlap.BOTH)

@@ -42,7 +42,7 @@ def months():
 
 def nearest_weekday(day):
     """
-    Return the weekday nearest to *day* in its month, found by checking every day.
+    Return the weekday nearest to *day* in the same month, found by checking every day.
     """
     month = [day + timedelta(offset) for offset in (0, -1, 1, -2, 2)]
     return next(each for each in month if each.month == day.month and each.weekday() < 5)
@@ -51,9 +51,7 @@ def nearest_weekday(day):
 @pytest.mark.parametrize("number", [1, 2, 15, 28, 29, 30, 31])
 def test_nearest_weekday(number):
     """
-    `15W` is the weekday nearest to the 15th in the same month.
-
-    A month without the given day has no run.
+    `15W` is the weekday nearest to the 15th in the same month. A month without the given day has no run.
     """
     expected = [nearest_weekday(first.replace(day=number)) for first, last in months() if number <= last.day]
     assert days(f"0 9 {number}W * *") == expected
@@ -91,9 +89,7 @@ def test_the_same_days_as_croniter(line):
 @pytest.mark.parametrize("weekday", range(8))
 def test_the_last_weekday_is_written_as_quartz_does(weekday):
     """
-    The last Friday is `5L`, as in Quartz.
-
-    `L5`, as in croniter, is refused.
+    The last Friday is `5L`, as in Quartz. `L5`, as in croniter, is refused.
     """
     assert days(f"0 9 * * {weekday}L") == beside_croniter(f"0 9 * * L{weekday}")
     with pytest.raises(RecurrenceError, match=f"its day-of-week field 'L{weekday}' cannot be read"):
@@ -149,7 +145,7 @@ def test_days_in_a_list():
     """
     A field may list special days and plain days, also in lines of six fields.
 
-    If two entries are the same day, the line fires once on that day.
+    If two of its entries mean the same day, the line fires once on that day.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
@@ -158,9 +154,7 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month field also applies to special days.
-
-    If 1 January falls on a weekend, `1W` in January is the Monday after it.
+    The month field also applies to special days. In January, `1W` is a Monday if the 1st is on a weekend.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()

@@ -21,7 +21,7 @@ ZONES = {
     "America/New_York": ("2026-03-08", "2026-11-01"),
     "Pacific/Apia": ("2011-12-30", "2011-04-02"),
 }
-"""For each zone, a day on which its clock is set forward, and one on which it is set back."""
+"""For each zone, a day on which its clock is set forward, and a day on which its clock is set back."""
 STEP = 300
 STEPS = 12 * 54
 
@@ -29,10 +29,10 @@ STEPS = 12 * 54
 @cache
 def clock(zone, start):
     """
-    Return each instant with the wall clock of *zone*.
+    Return the instants from *start* on, with the wall clock of *zone*.
 
-    Each entry has the instant, the hour and minute shown, 1 if they are shown for the second time (the fold), whether
-    they are shown twice, and the minutes of the day that were skipped just before.
+    Each entry has five values: the instant, the hour and minute shown, 1 if they are shown for the second time (the
+    fold), whether they are shown twice, and the minutes of the day that were skipped just before.
     """
     found, before = [], datetime.fromtimestamp(start - STEP, zone)
     for instant in range(start, start + STEPS * STEP, STEP):
@@ -65,7 +65,7 @@ def oracle(line, zone, start, gap, overlap):
 @pytest.mark.parametrize("zone", ZONES)
 def test_policies(zone, overlap, gap):
     """
-    For each pair of policies, the times equal the oracle's, both when the clock is set forward and when it is set back.
+    For each pair of policies, the times equal the oracle's, whether the clock is set forward or back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -86,9 +86,7 @@ def test_policies(zone, overlap, gap):
 @pytest.mark.parametrize("line", ["30 2 * * *", "0,30 1-3 * * *", "*/15 * * * *", "0 */20 1,2 * * *", "15 2 29 3 *"])
 def test_a_policy_that_is_the_usual_one(line):
     """
-    A line whose policies are written out as the defaults equals a line without policies.
-
-    Both have the same times and the same `meaning`.
+    A line that spells out the default policies has the same times and the same `meaning` as a line without policies.
     """
     cron = Cron.parse(line, "Europe/Berlin")
     usual = (DstGap.SKIP, DstOverlap.BOTH) if cron.is_literal else (DstGap.END, DstOverlap.FIRST)
@@ -103,7 +101,7 @@ def test_a_policy_that_is_the_usual_one(line):
 
 def test_another_policy_is_another_meaning():
     """
-    A line with another policy has another `meaning`, so setting it starts a new series.
+    A line with a different policy has a different `meaning`, so setting it starts a new series.
     """
     cron = Cron.parse("30 2 * * *", "Europe/Berlin")
     others = [replace(cron, dst_gap=DstGap.SKIP), replace(cron, dst_overlap=DstOverlap.BOTH)]
@@ -114,7 +112,7 @@ def test_a_line_whose_every_run_is_in_a_gap():
     """
     With "end", a run in a gap takes place when the gap ends.
 
-    With "skip", the next run of the line is in a year in which its time is not in a gap.
+    With "skip", the next run is in a year in which the line's time is not in a gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

@@ -50,7 +50,7 @@ def test_both_forms(text, seconds):
 )
 def test_what_is_refused(text):
     """
-    Any other text is refused, such as a number without a unit, or years and months.
+    Any other text is refused, such as a number without a unit, or a duration in years or months.
 
     The error says what to write.
     """
@@ -62,7 +62,7 @@ def test_what_is_refused(text):
 @given(st.integers(0, 99), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
 def test_the_forms_agree(days, hours, minutes, seconds):
     """
-    Both forms of a duration give the same number of seconds.
+    A number with units and the ISO 8601 form of the same duration give the same number of seconds.
     """
     expected = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     assert from_text(f"{days}d{hours}h{minutes}m{seconds}s") == expected

@@ -83,9 +83,9 @@ def test_the_end_of_an_exclusion_by_a_line(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return the times of *tz* that *exclusion* leaves, and all times.
+    Return the runs of a series that *exclusion* does not exclude, and all its runs.
 
-    The times are in steps of ten minutes, for *hours* from *start*.
+    The series runs every ten minutes in the zone *tz*, for *hours* from *start*.
     """
     series = Cron.parse("*/10 * * * *", tz)
     first = int(datetime.fromisoformat(start).timestamp()) * 1000
@@ -140,9 +140,7 @@ def test_exclusions_around_clock_changes(tz, start, exclusion, is_named):
 
 def test_runs_that_a_gap_moves():
     """
-    A run in a gap takes place when the gap ends.
-
-    It takes place even if an exclusion covers the skipped time.
+    A run in a gap takes place when the gap ends, even if an exclusion covers the skipped time.
     """
     night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
     excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")
@@ -186,9 +184,7 @@ def test_the_text():
 )
 def test_exclusions_that_cannot_be_parsed(text, says):
     """
-    An exclusion that cannot be parsed is refused.
-
-    The error has the value and the accepted forms.
+    An exclusion that cannot be parsed is refused, and the error has the value and the accepted forms.
     """
     with pytest.raises(RecurrenceError) as caught:
         Exclusion.parse(text, "Europe/Berlin")

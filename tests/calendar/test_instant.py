@@ -26,9 +26,7 @@ class NoOffset(tzinfo):
 
 def test_to_the_microsecond():
     """
-    A datetime in any zone is exact to the microsecond.
-
-    It is never read as earlier than its own timestamp.
+    A datetime in any zone is exact to the microsecond, and is never read as earlier than its own timestamp.
     """
     berlin = ZoneInfo("Europe/Berlin")
     when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)
@@ -56,9 +54,7 @@ def test_a_zone_without_an_offset():
 
 def test_iso_text():
     """
-    ISO text is read as the same instant as its datetime.
-
-    Text without an offset is refused.
+    ISO text is read as the same instant as the datetime that it represents. Text without an offset is refused.
     """
     when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     assert instant("2030-01-01T09:00:00+01:00") == instant(when)

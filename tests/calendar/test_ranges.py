@@ -54,7 +54,7 @@ def test_a_range_that_runs_backwards(wrapped, spelled):
     """
     A range that runs backwards continues at the beginning of its field.
 
-    It has the same times as a line that lists all its values.
+    Such a line has the same times as a line that lists all values of the range.
     """
     first, second = Cron.parse(wrapped), Cron.parse(spelled)
     assert first.meaning == second.meaning
@@ -84,9 +84,7 @@ def test_a_range_that_cannot_be_read(line):
 
 def test_both_days():
     """
-    With `both`, a day has to match both day fields of the line.
-
-    The expected days come from an oracle that checks each day.
+    With `both`, a day has to match both day fields, and the runs equal those of an oracle that checks each day.
     """
     draw = random.Random(50)
     for _ in range(40):
@@ -113,7 +111,7 @@ def test_both_days():
 )
 def test_the_first_day_that_matches_both(line, day):
     """
-    With `both`, a weekday can also restrict Quartz's special days.
+    With `both`, a weekday can also restrict the special days of Quartz.
     """
     assert runs(Cron.parse(line, day_match=DayMatch.BOTH), 1)[0].date().isoformat() == day
 

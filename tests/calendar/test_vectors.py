@@ -1,5 +1,5 @@
 """
-The 62 vectors of robfig/cron and the 978 real lines of the shared traces.
+The 62 test vectors of robfig/cron, and the 978 real lines of the shared traces.
 """
 
 import csv
@@ -28,9 +28,7 @@ def vectors():
 
 def instant(text):
     """
-    Parse an instant in one of the file's two notations.
-
-    The weekday's name is ignored, because it is wrong in one row.
+    Parse an instant in one of the file's two notations, without the weekday, which is wrong in one row.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():
@@ -42,7 +40,7 @@ def instant(text):
 
 def zone_of(row):
     """
-    Return the zone of a row whose line does not name one.
+    Return the zone of a row whose cron line names no zone.
     """
     named = re.match(r"TZ=(\S+) ", row["from"])
     return named[1] if named else "Asia/Kolkata" if "+0530" in row["from"] else "UTC"
@@ -52,7 +50,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    Each line has the next time that robfig/cron gives, or is refused if robfig/cron gives none.
+    The next time of each line is the one that robfig/cron gives. If robfig/cron gives none, the line is refused.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):
@@ -65,7 +63,7 @@ def test_vector(row):
 @needs_traces
 def test_every_vector_is_run():
     """
-    The file holds 62 vectors.
+    The file has 62 vectors, and the tests run them all.
     """
     assert len(vectors()) == 62
 
@@ -73,7 +71,7 @@ def test_every_vector_is_run():
 @needs_traces
 def test_real_lines():
     """
-    All 978 lines that people wrote for their workflows are accepted and have a next time.
+    All 978 cron lines that people have written for their workflows are accepted, and have a next time.
     """
     repositories = json.loads((TRACES / "github_workflow_crons_2021.json").read_text())
     lines = [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]

@@ -1,5 +1,5 @@
 """
-Clock changes in difficult zones: local times that are skipped (gaps), and times that come twice (overlaps).
+Clock changes in difficult zones: local times that are skipped (gaps), and local times that come twice (overlaps).
 """
 
 import itertools
@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 def walls(line, tz, start, count):
     """
-    Return the next *count* firings after the local time *start*, as wall-clock texts with offsets.
+    Return the next *count* firings of *line* after the local time *start*, as wall-clock texts with offsets.
     """
     zone = ZoneInfo(tz)
     after = int(datetime.fromisoformat(start).replace(tzinfo=zone).timestamp()) * 1000
@@ -33,9 +33,7 @@ def walls(line, tz, start, count):
 
 def test_gap_once_a_day():
     """
-    A nightly job whose time falls in a gap fires when the gap ends.
-
-    On the next night it fires at its own time.
+    A nightly job whose time falls in a gap fires when the gap ends, and on the next night at its own time.
     """
     found = walls("30 2 * * *", "Europe/Berlin", "2025-03-29T12:00", 2)
     assert found == ["03-30 03:00+0200", "03-31 02:30+0200"]
@@ -82,9 +80,7 @@ def test_midnight_in_a_gap():
 
 def test_a_day_that_never_was():
     """
-    Samoa skipped 30 December 2011.
-
-    The noon job of that day fires when 31 December begins, and again at noon.
+    Samoa skipped 30 December 2011. The noon job of that day fires when 31 December begins, and again at noon.
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
@@ -179,9 +175,7 @@ except RecurrenceError as error:
 
 def test_without_a_database_of_zones():
     """
-    Without a zone database, UTC works and intervals need no zone.
-
-    For another zone the error says what to install.
+    Without a zone database, UTC works, and intervals need no zone. For another zone, the error says what to install.
     """
     command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
     answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
 """
-Points at which an owner can kill itself.
+Points of its work at which an owner can kill itself.
 
 A kill at a random time would rarely hit these points.
 """
@@ -22,7 +22,7 @@ class Fate:
     """
     Kills this process when it passes *point* (one of `POINTS`) for the *times*-th time.
 
-    If *point* is "", the process never kills itself.
+    If *point* is "", this never happens.
     """
 
     def __init__(self, point: str, times: int) -> None:
@@ -31,7 +31,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Record that the process passes *point*. Kill the process if this is the chosen time.
+        Record that the process passes *point*, and kill the process if this is the chosen time.
         """
         if point == self._point:
             self._times -= 1
@@ -40,9 +40,7 @@ class Fate:
 
     def watch(self, store: Store) -> None:
         """
-        Wrap `apply` of *store*.
-
-        The process then passes a point before and after each commit.
+        Wrap `apply` of *store*, so that the process passes a point before and after each commit.
         """
         apply = store.apply
 

@@ -1,22 +1,23 @@
 """
-The crash proof: jobs are set by a client while the process that fires them is killed with SIGKILL, again and again.
+The crash proof: a client sets jobs while the process that fires them is repeatedly killed with SIGKILL.
 
     python tests/crash/kill9.py [--jobs 300] [--seconds 15] [--seed N] [--every 1 3] [--keep DIR]
         [--store sqlite | redis | URL] [--kill owner | server | both] [--named]
 
-Three kinds of process work on one store: a SQLite file, a redis-server that is started here and syncs each answer, or
-whatever a URL names:
+The store is a SQLite file, a redis-server that is started here and syncs before each answer, or the store of a URL.
+Several processes use it:
 
-* this one sets the jobs, one after the other, and notes which were acknowledged;
-* the owner fires them; its handler appends a line with the fire id to a file before it returns, and a hook appends one
-  when the store has acknowledged the settle;
-* whenever the owner has lived for its random time, this one kills it and starts the next, which has the same host and
-  process id, as in a container that is restarted in place; with `--kill server` or
-  `both` the redis-server, too. With `--named` the owner kills itself, too, at a point of its work (`fate.py`).
+* This process sets the jobs one after another, and records which of them were acknowledged.
+* The owner fires the jobs. Its handler appends the fire id to a file. A hook appends it to another file when the store
+  has acknowledged the settle.
+* With `--kill server` or `both`, the redis-server is killed and restarted, too.
 
-At the end the owner may live until nothing is pending. Then every acknowledged job must have fired; a job may have
-fired twice only if its first firing was not settled, and no firing may be early. It prints one line; the exit code is 0
-if all that held.
+Each owner is killed after a random time, or with `--named` at a chosen point of its work (`fate.py`). The next owner
+has the same host name and process id, as in a container that is restarted in place. The last owner lives until no job
+is pending.
+
+Then every acknowledged job must have fired. A job may have fired twice only if its first firing was not settled. No
+firing may be early. The program prints one line, and the exit code is 0 if all this is true.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ Maximum number of seconds in which the last owner may fire the remaining jobs. O
 
 
 RETRY = RetryPolicy(attempts=50)
-"""A retry policy with enough attempts for a job that happens to run at each kill, so that it does not die."""
+"""A retry policy with enough attempts for a job that is running at each kill."""
 
 LEASE_S = 1
-"""Seconds for which a killed owner keeps its shards, if it holds them by a lease and not by a lock."""
+"""Length of a lease in seconds: a killed owner keeps its shards that long, if the store uses leases."""
 
 
 def url_of(folder: Path, store: str) -> str:
     """
-    Return the store's URL.
+    Return the URL of the kind of store *store*. If *store* is a URL, return it unchanged.
     """
     if store == "sqlite":
         return f"sqlite:///{folder / 'jobs.db'}"
@@ -80,7 +81,7 @@ def append(path: Path, line: str) -> None:
 
 def start(scheduler: Scheduler) -> None:
     """
-    Start *scheduler* as soon as the lock of the killed owner is free, and the server answers.
+    Start *scheduler* as soon as the server answers and the killed owner's lock is free.
     """
     while True:
         try:
@@ -116,7 +117,7 @@ def own(folder: Path, url: str, fate: Fate) -> None:
 @dataclass
 class Victim:
     """
-    A process that is killed again and again.
+    A process that is repeatedly killed and started again.
     """
 
     command: list[str]
@@ -130,7 +131,7 @@ class Victim:
 
     def tend(self) -> None:
         """
-        Start an owner if none is running, and kill an owner whose time is over.
+        Start a process if none is running. Kill the process if its time is over.
         """
         if self.process is None:
             self.start()
@@ -141,9 +142,7 @@ class Victim:
 
     def start(self) -> None:
         """
-        Start an owner with a random lifetime.
-
-        If it has a fate, it kills itself at a random point.
+        Start the process with a random lifetime. With a fate, it also kills itself at a random point of its work.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)
@@ -162,7 +161,7 @@ class Victim:
 @dataclass
 class Outcome:
     """
-    The outcome, read from the files.
+    The outcome of the proof, read from the files of the processes.
     """
 
     acknowledged: int
@@ -189,7 +188,7 @@ class Outcome:
 
 def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
     """
-    Yield each firing of a generation that came after the settle of an earlier firing was acknowledged.
+    Yield the fire id of each firing that began after an earlier firing of its generation was settled.
     """
     ended: set[str] = set()
     for fire_id in order:

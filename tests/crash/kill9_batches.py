@@ -1,17 +1,21 @@
 """
-The crash proof for batches: one process sets and fires jobs in bulk, and is killed with SIGKILL again and again.
+The crash proof for batches: a node sets and fires jobs in bulk, and is repeatedly killed with SIGKILL.
 
     python tests/crash/kill9_batches.py --kills 100 [--store sqlite | postgres | URL] [--every 0.05 1] [--seed N]
 
-The node sets batches of up to a thousand jobs as fast as it can: most are due at once, so that their claims may be part
-of the commit that sets them, some within half a second, of which it cancels some in bulk. It appends the keys of
-answered writes to files. Its handler appends a line for each call; in every second life a hook appends the acknowledged
-ends, as jobs may take another path then. A killed node is followed by a new one with the same name, as in a container
-that is restarted in place. The last one sets nothing and lives until nothing is pending.
+The node sets batches of up to a thousand jobs as fast as it can. Most jobs are due at once, so that one commit may set
+and claim them. Some are due within half a second, and some of these are cancelled in bulk. The node appends the keys of
+answered writes to files, and its handler appends a line for each call. In every second life of the node an event hook
+appends the acknowledged settles, because jobs may then take another path through the engine. Each killed node is
+followed by a node with the same name, as in a container that is restarted in place. The last node sets nothing, and
+lives until no job is pending.
 
-Then each acknowledged job must have fired or been cancelled (else it is lost), none before its due time (else it is
-early); and no fire id may have been used twice, no job have fired twice in one life of the node, after its end was
-acknowledged, or although its cancel was (else it is doubled). It prints one line; the exit code is 0 if all that held.
+The following faults are counted. The program prints one line, and the exit code is 0 if there are none:
+
+    lost      an acknowledged job has neither fired nor been cancelled
+    early     a job fired before its due time
+    doubled   a fire id was used twice, or a job fired twice in one life of the node
+              or a job fired after its settle, or although its cancel, was acknowledged
 """
 
 from __future__ import annotations
@@ -42,14 +46,15 @@ SIZES = (1, 10, 200, 1_000)
 CALLERS = 2
 SOON_S = 0.5
 AHEAD_MAX = 4_000
-"""Number of jobs that a node sets before they fire, so that the last node can fire the rest in a short time."""
+"""Maximum number of jobs that are set and have not fired yet, so that the last node can soon fire the rest."""
 FILES = ("set", "asked", "cancelled", "kept", "fired", "settled", "owners")
 """
-The files, which have a line for each job, and for each start of a node. Asked: a cancel was sent; kept: its answer was
-that the job was not cancelled.
+The files. Most of them have a line for each job, and "owners" has a line for each start of a node.
+
+"asked" has the jobs for which a cancel was sent. "kept" has the jobs that could not be cancelled.
 """
 END = "."
-"""The end of each line. A line that was cut off by a kill does not have it."""
+"""The end of each complete line, which a line that a kill has cut off does not have."""
 
 
 class Log:
@@ -62,21 +67,21 @@ class Log:
 
     def add(self, lines: Iterable[str]) -> None:
         """
-        Append *lines*, on lines of their own even if the last line in the file was cut off.
+        Append *lines*, each on its own line, even if a kill has cut off the last line of the file.
         """
         os.write(self._descriptor, "".join(f"\n{line}{END}" for line in lines).encode())
 
 
 def lines_of(path: Path) -> list[list[str]]:
     """
-    Return the words of each whole line.
+    Return the complete lines of *path*, each split into words.
     """
     return [line[: -len(END)].split() for line in path.read_text().splitlines() if line.endswith(END)]
 
 
 class Room:
     """
-    Number of jobs that may still be set, counted by all threads.
+    Limits the jobs that are set and have not fired yet to `AHEAD_MAX`. All threads share it.
     """
 
     def __init__(self) -> None:
@@ -85,7 +90,7 @@ class Room:
 
     def take(self, jobs: int) -> None:
         """
-        Wait until there is room, and take it for *jobs*.
+        Wait until there is room for more jobs, and count *jobs* as set.
         """
         while self._last[0] - self._last[1] > AHEAD_MAX:
             time.sleep(0.002)  # no signal says that jobs have ended
@@ -94,7 +99,7 @@ class Room:
 
     def give(self) -> None:
         """
-        Return the place of a job.
+        Count one job as fired.
         """
         self._last[1] = next(self._ended)
 
@@ -151,7 +156,7 @@ def _set_all(scheduler: Scheduler, logs: dict[str, Log], room: Room, name: str, 
 @dataclass
 class Result:
     """
-    The outcome, read from the files.
+    The outcome of the proof, read from the files.
 
     Attributes:
         acknowledged: Number of jobs whose set request was answered.
@@ -228,7 +233,7 @@ def closing_client(url: str) -> Iterator[Scheduler]:
 
 def prove(folder: Path, url: str, kills: int, every: tuple[float, float], seed: int) -> Result:
     """
-    Kill that number of nodes, each at a random time after its start, let the last one fire the rest, and judge.
+    Kill *kills* nodes, each at a random time after its start. Let a last node fire the rest, and return the outcome.
     """
     dice = random.Random(seed)
     for name in FILES:

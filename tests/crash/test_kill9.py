@@ -33,7 +33,7 @@ def test_nothing_is_lost(run_proof, capsys, every, where):
     """
     Every acknowledged job fires, and no settled job fires again.
 
-    In the test, the owner or the server is killed about every second.
+    This holds although the owner or the server is killed about once a second.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")
@@ -44,7 +44,7 @@ def test_nothing_is_lost(run_proof, capsys, every, where):
 @pytest.mark.slow
 def test_nothing_is_lost_on_postgres(run_proof, capsys, postgres_url):
     """
-    No job is lost on PostgreSQL.
+    No job is lost if the owner of a PostgreSQL store is killed repeatedly.
     """
     kill(run_proof, capsys, ("1.0", "1.4"), ("--store", f"{postgres_url}&lease_s=1"))
 
@@ -54,7 +54,7 @@ def test_nothing_is_lost_on_postgres(run_proof, capsys, postgres_url):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_nothing_is_lost_in_batches(run_proof, capsys, store):
     """
-    If a node is killed in the middle of bulk sets, claims and ends, each acknowledged job has one outcome.
+    If a node is killed during bulk sets, claims and settles, each acknowledged job has exactly one outcome.
     """
     if store == "postgres":
         pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
@@ -68,7 +68,7 @@ def test_nothing_is_lost_in_batches(run_proof, capsys, store):
 
 def test_each_kind_of_fault_in_batches_is_found(tmp_path, monkeypatch):
     """
-    The judge of the proof finds lost, early and doubled jobs, and forgives only lines that a kill cut off.
+    The proof finds lost, early and doubled jobs in the files, and ignores only lines that a kill has cut off.
     """
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from kill9_batches import FILES, Log, Result  # noqa: PLC0415 - a program of this folder

@@ -1,7 +1,5 @@
 """
-A node is killed while one lane has more jobs than all nodes have room for.
-
-The other node continues all lanes.
+If a node is killed while one lane has more jobs than all nodes have room for, the other node continues all lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ sys.stdin.read()
 
 class Seen:
     """
-    Waits until all wanted payloads have been seen.
+    A handler that removes each payload from the wanted ones, and sets `is_done` when none is left.
     """
 
     def __init__(self, wanted):
@@ -48,7 +46,7 @@ class Seen:
 
     def __call__(self, payload):
         """
-        Note that a job ran.
+        Record that a job with this payload has run.
         """
         with self._lock:
             self.left.discard(payload)
@@ -61,9 +59,9 @@ class Seen:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_takeover_beside_a_crowd(request, kind, tmp_path):
     """
-    While the jobs of the large lane hang, the other node runs the jobs of the other lanes.
+    While the jobs of a full lane hang, the node that takes over runs the jobs of the other lanes.
 
-    Then it runs the large lane.
+    When the hanging jobs continue, they end, too.
     """
     if kind == "sqlite":
         url = f"sqlite:///{tmp_path / 'jobs.db'}"

@@ -26,9 +26,9 @@ while scheduler.stats()["pending"] or scheduler.stats()["running"]:
 @pytest.mark.realtime
 def test_poison_is_parked(tmp_path):
     """
-    A job crashes its process as often as it has attempts.
+    If a job crashes its process at each attempt, it becomes a dead letter after its last attempt.
 
-    After that, the job is a dead letter with the reason, and the next process survives.
+    The dead letter has the reason, and the next process survives.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     client = Scheduler(url)

@@ -1,8 +1,8 @@
 """
-A program that runs under gevent in another process, and prints its results.
+A program that tests tickwheel under gevent, run in another process.
 
-The first argument is "before" or "after": tickwheel is imported before or after gevent patches the process. With the
-URL of a store or a service, the program tests connections to that server. With "failover" after the URL, the program
+The first argument says whether tickwheel is imported "before" or "after" gevent patches the process. If the URL of a
+store or a service follows, the program tests connections to that server. If "failover" follows the URL, the program
 sets jobs while the server's primary is lost.
 """
 
@@ -54,9 +54,7 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Call *start* with a callback.
-
-    Return True if the callback is called outside the hub's thread. Other greenlets must run during the wait.
+    Return True if *start* calls its callback outside the hub's thread, and other greenlets run in the meantime.
     """
     called, threads, turns = Event(), [], []
     watcher = gevent.get_hub().loop.async_()
@@ -115,9 +113,7 @@ def context(call):
 
 def closed(call):
     """
-    Check the end of a wheel's `with` block.
-
-    The end of the block must wait for a callback that itself waits for another greenlet.
+    Check that the end of a `with` block waits for a running callback, which itself waits for a greenlet.
     """
     begun, may_end = Event(), []
 
@@ -152,7 +148,7 @@ def scheduler(call):
 
 def loads(call):
     """
-    Check that if several greenlets take one key, one greenlet loads the value and the others wait.
+    Check that if several greenlets take one key, one of them loads the value and the others wait.
     """
     cache = TTLCache(9, 60.0)
 
@@ -169,7 +165,7 @@ def loads(call):
 
 def lock(call):
     """
-    Check that a greenlet waits for a lock that a sleeping greenlet holds, whenever the lock was made.
+    Check that a greenlet waits for a lock that a sleeping greenlet holds, even if it was made before the patch.
     """
 
     def hold():
@@ -185,7 +181,7 @@ def lock(call):
 
 def timer(call):
     """
-    Check that a timeout set by a system thread ends, while the thread waits in native code.
+    Check that a timer fires that a system thread has set before it blocks in native code.
     """
 
     def work():
@@ -223,9 +219,7 @@ def dropped(call):
 
 def server(call):
     """
-    Check that greenlets and threads can use one store or service.
-
-    Leases must be renewed, and waits must end.
+    Check that greenlets and threads can use one store or service, that leases are renewed, and that waits end.
     """
     scheduler = Scheduler(sys.argv[2])
     scheduler.handler("h")(call)
@@ -241,9 +235,7 @@ def server(call):
 
 def failover(call):
     """
-    Let greenlets set jobs while the primary is lost.
-
-    Check that every acknowledged job fires.
+    Let greenlets set jobs while the primary is lost. Check that every acknowledged job fires.
     """
 
     def note(key):

@@ -45,9 +45,7 @@ print(sorted({{"TimerWheel", "with_timeout"}} - names("import tickwheel\\ntickwh
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_handle_is_a_timer(design):
     """
-    The handle of any engine is an instance of `Timer`.
-
-    A series, a key or a number is not.
+    The handle of any engine is an instance of `Timer`. A series, a key or a number is not.
     """
     wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
     assert isinstance(wheel.call_later(1, print), Timer)
@@ -75,7 +73,7 @@ def test_other_zones():
 
 def test_parts_of_a_wheel():
     """
-    If a class is passed in place of an object, or the object lacks the method, the error names the argument.
+    If a part of a wheel is a class instead of an object, or lacks a method, the error names the argument.
     """
     for name, part in (
         ("executor", PoolExecutor),
@@ -91,7 +89,7 @@ def test_parts_of_a_wheel():
 
 def test_a_wheel_in_place_of_a_context():
     """
-    If a wheel is passed to a function of contexts, the error names the function that makes a context from a wheel.
+    If a wheel is passed where a context is expected, the error names the function that makes a context from a wheel.
     """
     wheel = TimerWheel(clock=ManualClock())
     for call in (
@@ -107,7 +105,7 @@ def test_a_wheel_in_place_of_a_context():
 
 def test_outside_of_trio():
     """
-    Outside trio, the error says where the wheel has to be made.
+    If a wheel for trio is made outside of trio, the error says where to make it.
     """
     with pytest.raises(RuntimeError, match=r"no trio is running: make the wheel inside of what trio\.run\(\) runs"):
         TimerWheel.trio()
@@ -115,7 +113,7 @@ def test_outside_of_trio():
 
 def test_generics_at_run_time():
     """
-    The classes accept type parameters, also as base classes and in calls.
+    The classes accept type parameters at run time, also as base classes and in calls.
     """
 
     class Own(TimerWheel[str, int]):

@@ -95,7 +95,7 @@ def test_fires_in_the_loops_thread(run):
 
 def test_no_loop():
     """
-    If no loop is running, the error names the remedy.
+    If no loop is running, `TimerWheel.asyncio` raises an error that names the remedy.
     """
     with pytest.raises(RuntimeError, match="inside a coroutine"):
         TimerWheel.asyncio()
@@ -104,9 +104,7 @@ def test_no_loop():
 @pytest.mark.parametrize("run", LOOPS)
 def test_one_handle_for_many_timers(run):
     """
-    Ten thousand timers that are set in one turn of the loop cost one wake-up.
-
-    An idle wheel costs none.
+    Ten thousand timers that are set in one turn of the loop cost one wake-up. An idle wheel costs none.
     """
 
     async def scenario() -> None:
@@ -124,9 +122,7 @@ def test_one_handle_for_many_timers(run):
 
 def test_one_handle_in_the_loop():
     """
-    However often the earliest deadline changes, the wheel has one active handle in the loop.
-
-    After its close it has none.
+    However often the earliest deadline changes, a wheel has one active handle in the loop. A closed wheel has none.
     """
 
     async def scenario() -> None:
@@ -148,7 +144,7 @@ def test_errors_go_to_the_loop(run):
     """
     Without `on_error`, an error goes to the loop's exception handler, with the timer.
 
-    With `on_error`, it goes only there.
+    With `on_error`, it goes only to `on_error`.
     """
 
     async def scenario() -> None:
@@ -172,7 +168,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    SystemExit and KeyboardInterrupt leave the loop's run, as from timers of the loop itself.
+    If a callback raises SystemExit or KeyboardInterrupt, the loop's run raises it, as with timers of the loop itself.
 
     Other timers are not lost.
     """
@@ -197,7 +193,7 @@ def test_an_exit_leaves_the_loop(kind):
 
 def test_on_a_loop_that_is_not_running():
     """
-    A wheel made for a given loop accepts timers before the loop runs.
+    A wheel that is made for a given loop accepts timers before the loop runs.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -209,9 +205,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    If the loop is closed, the attempt to set a timer is refused and closes the wheel.
-
-    So no timer waits for a closed loop.
+    If the loop is closed, setting a timer is refused and closes the wheel, so no timer waits for a closed loop.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -240,7 +234,7 @@ def test_closed_after_its_loop():
 
 def test_closed_from_another_thread():
     """
-    If a wheel is closed in another thread, it leaves no active handle in its loop.
+    A wheel that is closed in another thread leaves no active handle in its loop.
     """
 
     async def scenario() -> None:
@@ -258,9 +252,9 @@ def test_closed_from_another_thread():
 @pytest.mark.parametrize("run", LOOPS)
 def test_the_context_of_a_callback(run):
     """
-    A callback runs in the context in which its timer was set, or in the given context.
+    A callback runs in the context in which its timer was set, or in the context that was passed.
 
-    Bulk callbacks run in the wheel's context.
+    Callbacks of bulk timers run in the wheel's context.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
@@ -284,9 +278,7 @@ def test_the_context_of_a_callback(run):
 @pytest.mark.parametrize("run", LOOPS)
 def test_many_due_timers_let_other_callbacks_run(run):
     """
-    Many due timers fire in order, in several turns of the loop.
-
-    Other callbacks of the loop run between these turns.
+    Many due timers fire in order in several turns of the loop, and other callbacks run between these turns.
     """
 
     async def scenario() -> None:
@@ -311,9 +303,7 @@ def test_many_due_timers_let_other_callbacks_run(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock, timers fire in the call that moves the clock.
-
-    Errors still go to the loop.
+    With a manual clock, timers fire in the call that moves the clock, and errors still go to the loop.
     """
 
     async def scenario() -> None:
@@ -346,7 +336,7 @@ def test_one_driver_one_wheel():
 
 def test_collected_with_its_loop():
     """
-    Once its loop was collected, a wheel and the objects of its timers can be collected, too.
+    Once its loop was collected, a wheel can be collected with the objects of its timers.
     """
 
     class Thing:

@@ -27,7 +27,7 @@ for module in ("uvloop", "rloop"):
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_closed_loop_accepts_nothing(name, armed, other):
     """
-    On a closed loop a timer is refused, whatever its deadline, and in every thread.
+    On a closed loop a timer is refused in every thread, whatever its deadline.
     """
     loop = LOOPS[name]()
 
@@ -54,9 +54,7 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 @pytest.mark.parametrize("name", LOOPS)
 def test_wake_ups_of_a_loop_that_is_checked(name):
     """
-    A thousand timers that are set in one turn cost a few wake-ups at most.
-
-    This holds even if each call has to check that the loop is open.
+    A thousand timers that are set in one turn cost only a few wake-ups, even if each call checks that the loop is open.
     """
 
     async def scenario():
@@ -80,7 +78,7 @@ def test_wake_ups_of_a_loop_that_is_checked(name):
 @pytest.mark.parametrize("armed", [0.05, 100])
 def test_a_run_of_trio_that_is_over(armed):
     """
-    After trio's run has ended, a timer is refused, whatever its deadline.
+    After the end of trio's run, a timer is refused, whatever its deadline.
     """
 
     async def scenario():

@@ -25,9 +25,7 @@ class CoarseClock(MonotonicClock):
 
 def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyncio.Event) -> list[float]:
     """
-    Set timers for instants between the ticks.
-
-    Return a list that gets their lateness on the coarse clock.
+    Set timers that are due between two ticks of the clock. Return a list that gets their lateness on that clock.
     """
     chance = random.Random(15_625)
     lateness: list[float] = []
@@ -48,9 +46,7 @@ def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyn
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_thread_is_never_early(design):
     """
-    On a thread, no timer fires before the coarse clock has reached its deadline.
-
-    A tick costs few wake-ups.
+    On a thread, no timer fires before the coarse clock has reached its deadline, and a tick costs few wake-ups.
     """
     clock, done = CoarseClock(), threading.Event()
     wheel = TimerWheel(clock=clock, wheel=None if design is None else design())

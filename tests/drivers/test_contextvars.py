@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("is_firing", [False, True])
 def test_a_key_expires_in_the_context_of_its_last_set(make_wheel, is_firing):
     """
-    `on_expire` runs in the context of the last call of `set`, even if that call was during the expiry.
+    `on_expire` runs in the context of the last call of `set` for the key, even if the key was expiring then.
 
     A move does not change the context.
     """

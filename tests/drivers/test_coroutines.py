@@ -1,7 +1,5 @@
 """
-Coroutine functions as callbacks.
-
-On every event loop they are awaited. Without an event loop they are refused at once.
+Coroutine functions as callbacks. An event loop awaits them. Without an event loop they are refused at once.
 """
 
 from __future__ import annotations
@@ -100,9 +98,7 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_to_give_a_callback(maker, kind, design):
     """
-    A callback runs with its arguments, in whichever way it was given.
-
-    The coroutine of a coroutine function runs to its end.
+    However a callback is passed, it gets its arguments, and the coroutine of a coroutine function runs to its end.
     """
 
     async def scenario() -> None:
@@ -129,9 +125,9 @@ def test_every_way_to_give_a_callback(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    Shards report expiries, and forget the shards of expired keys.
+    A sharded wheel with a TaskExecutor calls plain and async callbacks for expired keys.
 
-    Shards on threads refuse coroutine functions.
+    Without a TaskExecutor it refuses coroutine functions.
     """
 
     async def scenario() -> None:
@@ -151,9 +147,7 @@ def test_shards(kind, design):
 @pytest.mark.parametrize("maker", THREADED)
 def test_threads_refuse_coroutine_functions(maker, design):
     """
-    Without an event loop, a coroutine function is refused when it is passed.
-
-    The error names the remedy.
+    Without an event loop, a coroutine function is refused when it is passed, and the error names the remedy.
     """
 
     class Fetcher:
@@ -175,9 +169,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    If a plain function returns a coroutine and no event loop can run it, the coroutine is closed.
-
-    An error is reported.
+    If a plain function returns a coroutine, and no event loop can run it, it is closed, and an error is reported.
     """
     ended: list[str] = []
 
@@ -226,7 +218,7 @@ def test_on_the_loop_of_the_caller(design):
 @pytest.mark.parametrize("where", ["on the loop", "in a thread"])
 def test_tasks_end_with_the_wheel(where, design):
     """
-    Closing the wheel of an event loop cancels the tasks of its callbacks, in any thread.
+    If a wheel on an event loop is closed in any thread, the tasks of its callbacks are cancelled.
 
     The task that closes the wheel is not cancelled.
     """
@@ -265,9 +257,9 @@ def test_tasks_end_with_the_wheel(where, design):
 
 def test_errors_of_tasks_are_reported(design):
     """
-    An error of a task goes to `on_error` with the timer, or to the loop's exception handler.
+    If a task raises, `on_error` or the loop's exception handler gets the error with the timer.
 
-    A cancellation is not reported.
+    A cancelled task is not reported.
     """
 
     async def scenario() -> None:
@@ -301,7 +293,7 @@ def test_a_series_waits_for_its_coroutine(design):
     """
     A series of coroutines never runs twice at once.
 
-    The series continues if a coroutine raises or is cancelled before it begins.
+    If a coroutine raises, or is cancelled before it begins, the series continues.
     """
 
     async def scenario() -> None:
@@ -349,7 +341,7 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    If a pool makes a coroutine for a loop that has been closed, the coroutine is closed and reported.
+    If a pool makes a coroutine for a loop that is closed, the coroutine is closed and reported.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

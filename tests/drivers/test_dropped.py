@@ -1,7 +1,7 @@
 """
-A wheel with pending timers is no longer referenced.
+Wheels that are no longer referenced while timers are pending.
 
-It warns, fires its timers, and releases timers that can never end.
+Such a wheel warns, fires its timers, and releases timers that can never end.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_timers_that_can_never_end_are_released(design):
     """
-    An unreferenced wheel warns.
-
-    Timers and keys that never fire, and endless series, are freed with their objects. The wheel's thread ends.
+    An unreferenced wheel warns, and frees timers and keys that never fire, and endless series. Its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -62,7 +60,7 @@ def test_timers_that_can_never_end_are_released(design):
 
 def test_timers_with_a_deadline_fire(design):
     """
-    An unreferenced wheel fires all timers that have a deadline, and also a series that ends.
+    An unreferenced wheel fires all timers that have a deadline, and all firings of a series that ends.
 
     Then its thread ends.
     """
@@ -83,9 +81,7 @@ def test_timers_with_a_deadline_fire(design):
 
 def test_on_a_loop(design):
     """
-    An unreferenced wheel on an event loop frees its endless series.
-
-    The loop does not refer to the wheel.
+    An unreferenced wheel on an event loop frees its endless series, and the loop does not refer to the wheel.
     """
 
     async def scenario() -> None:
@@ -110,9 +106,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    With a manual clock, the timers of an unreferenced wheel stay pending.
-
-    Its loop does not wake for them.
+    With a manual clock, the timers of an unreferenced wheel stay pending, and its loop does not wake for them.
     """
 
     async def scenario() -> None:
@@ -135,9 +129,7 @@ def test_on_a_loop_by_hand(design, recwarn):
 
 def test_a_wheel_whose_on_error_is_a_method(design):
     """
-    If the wheel's `on_error` is a method of an object, this object is freed, too.
-
-    Until then, the method gets the errors.
+    If `on_error` is a method of an object, it gets the errors, and the object is freed with the unreferenced wheel.
     """
 
     class Owner:
@@ -162,9 +154,7 @@ def test_a_wheel_whose_on_error_is_a_method(design):
 
 def test_shards(design):
     """
-    The shards of an unreferenced sharded wheel fire their timers.
-
-    Then their threads end.
+    An unreferenced sharded wheel fires its timers, and then its threads end.
     """
     before = threads()
     expired, done = [], threading.Event()

@@ -1,5 +1,5 @@
 """
-Executors: in which thread and in which order callbacks run, and full queues.
+Executors: the threads and the order in which callbacks run, and full queues.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ PATIENCE_S = 20.0
 
 class Rig:
     """
-    A wheel on a manual clock.
-
-    An executor runs the callbacks of the wheel.
+    A wheel on a manual clock, whose callbacks run in an executor.
     """
 
     def __init__(self, executor: Any, make_wheel: Callable[[], Any]) -> None:
@@ -56,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
 
 def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], None]]:
     """
-    Return a list, a signal that the list has *count* items, and a function that appends an item.
+    Return a list, an event that is set when the list has *count* items, and a function that appends an item.
     """
     got: list[int] = []
     signal = threading.Event()
@@ -71,9 +69,7 @@ def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], No
 
 def test_in_workers(make_rig):
     """
-    Callbacks of timers, keys and series run in workers, with their arguments.
-
-    None of them runs in the driver's thread.
+    Callbacks of timers, keys and series run in workers with their arguments, and never in the driver's thread.
     """
     with PoolExecutor(workers=3, name="mine") as pool:
         rig = make_rig(pool)
@@ -128,9 +124,9 @@ def test_a_slow_callback_delays_no_other(make_rig):
 
 def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
     """
-    Block the only worker of a pool, with *waiting* callbacks in the queue.
+    Block the only worker of *pool*, and put *waiting* callbacks into the queue.
 
-    Return a function that releases the worker, and the list of calls.
+    Return an event that releases the worker, and the list of calls.
     """
     begun, may_end = threading.Event(), threading.Event()
     ran: list[int] = []
@@ -151,9 +147,7 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    With "reject", a full pool does not call any further callback.
-
-    `on_error` gets an error that names the limit.
+    With "reject", a full pool does not run a further callback, and `on_error` gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -172,7 +166,7 @@ def test_full_and_rejected(make_rig):
 
 def test_full_and_run_by_the_caller(make_rig):
     """
-    With "run", a full pool calls each further callback in the driver's thread.
+    With "run", a full pool runs each further callback in the driver's thread.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
         rig = make_rig(pool)
@@ -188,9 +182,7 @@ def test_full_and_run_by_the_caller(make_rig):
 
 def test_full_and_blocked(make_rig):
     """
-    With "block", a full pool blocks the driver until there is room.
-
-    No callback is lost.
+    With "block", a full pool blocks the driver until there is room, and no callback is lost.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
         rig = make_rig(pool)
@@ -208,7 +200,7 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    If a pool is closed while a driver waits for room in it, the driver gets an error and continues.
+    If a pool is closed while a driver waits for room in it, the driver gets an error, and continues.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -227,9 +219,7 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    While a move of a manual clock waits for room in a pool, callbacks in the pool may close and make wheels.
-
-    They may also set the wall clock.
+    While a driver waits for room in a pool, a callback in this pool may close or make a wheel, or set the wall clock.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -267,9 +257,7 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
 
 def test_close_calls_waiting_callbacks(make_rig):
     """
-    A closed pool still calls its waiting callbacks.
-
-    It refuses further callbacks, and may be closed again.
+    A closed pool still runs its waiting callbacks. It refuses further callbacks, and may be closed again.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -286,7 +274,7 @@ def test_close_calls_waiting_callbacks(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An Exception in a worker goes to `on_error`. Any other BaseException goes to `threading.excepthook`.
+    If a callback in a worker raises an Exception, `on_error` gets it. Other exceptions go to `threading.excepthook`.
 
     The worker continues.
     """
@@ -311,9 +299,7 @@ def test_errors_in_workers(make_rig, monkeypatch):
 
 def test_restarted_in_a_worker(make_rig):
     """
-    If a callback restarts its timer in a worker, the callback is called again.
-
-    A timer that is moved before its call runs once.
+    If a timer is restarted while it waits for a worker, its callback runs once, at the new deadline.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -333,7 +319,7 @@ def test_restarted_in_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    If a timer is due again, and waits for a worker, while its call still runs, the callback is called again each time.
+    If a timer is due again while its callback still runs, the callback is called again for each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -396,7 +382,7 @@ def test_a_series_never_runs_twice_at_once(make_rig):
 
 def test_slow_callbacks_are_reported(make_rig):
     """
-    If a callback takes longer than `slow_s`, every executor reports the timer and the duration of the call.
+    If a callback takes longer than `slow_s`, every executor reports the timer and the length of the call.
     """
     for make in (InlineExecutor, lambda slow_s, on_slow: PoolExecutor(1, slow_s=slow_s, on_slow=on_slow)):
         told: list[tuple[Any, float]] = []
@@ -438,7 +424,7 @@ def test_slow_callbacks_are_logged(make_rig, caplog):
 )
 def test_bad_options(options, error, text):
     """
-    If a number of workers, a queue or a policy is invalid, the error names the argument.
+    For an invalid number of workers, queue or policy, the error names the argument.
     """
     with pytest.raises(error, match=text):
         PoolExecutor(**options)
@@ -446,7 +432,7 @@ def test_bad_options(options, error, text):
 
 def test_an_unreferenced_pool_ends():
     """
-    An unreferenced pool ends its workers.
+    A pool that is no longer referenced ends its workers.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel(clock=ManualClock(), executor=PoolExecutor(workers=2))
@@ -463,9 +449,7 @@ def test_an_unreferenced_pool_ends():
 
 def test_one_pool_for_two_wheels():
     """
-    A pool can serve several wheels.
-
-    Closing one wheel leaves the pool open.
+    One pool can serve several wheels, and closing a wheel leaves the pool open.
     """
     with PoolExecutor(workers=1) as pool:
         first, second = (TimerWheel(executor=pool) for _ in range(2))
@@ -482,7 +466,7 @@ def test_one_pool_for_two_wheels():
 
 def test_one_of_many_moves_is_refused():
     """
-    If one of several moves is refused, the timers that were moved before it fire at their new times.
+    If one of many moves is refused, the timers before it are already moved, and fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

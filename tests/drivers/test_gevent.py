@@ -46,9 +46,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
-    Timers, keys, pools, caches, contexts and jobs fire outside the hub's thread.
-
-    The hub runs while greenlets wait for them.
+    Timers, keys, pools, caches, contexts and jobs fire outside the hub's thread, and the hub runs in the meantime.
     """
     done = run(str(HERE / "gevent_app.py"), order)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")
@@ -94,9 +92,7 @@ def app(environ, start_response):
 )
 def test_gunicorn(tmp_path, preload):
     """
-    A wheel fires in a worker of `gunicorn -k gevent`.
-
-    The application imports tickwheel, or the master imports it before gevent patches the worker.
+    A wheel fires in a worker of `gunicorn -k gevent`, whether the worker or the master imports tickwheel.
     """
     (tmp_path / "application.py").write_text(GUNICORN)
     (tmp_path / "gunicorn.conf.py").write_text(preload + "\n")
@@ -145,7 +141,7 @@ def begin(**_):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_celery(tmp_path, order):
     """
-    A wheel fires in a task of `celery -P gevent`, whether it was imported before or after the patch.
+    A wheel fires in a task of `celery -P gevent`, whether tickwheel was imported before or after the patch.
     """
     (tmp_path / "application.py").write_text(CELERY)
     start = "from celery.__main__ import main; import sys; sys.argv = {!r}; main()".format(

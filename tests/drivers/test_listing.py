@@ -1,7 +1,5 @@
 """
-The list of a wheel's pending timers, in order.
-
-It has the user's own callbacks, arguments and handles.
+The list of a wheel's pending timers, in order, with the user's own callbacks, arguments and handles.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_everything_is_listed(wheel):
     """
-    The list has plain, keyed and periodic timers, deadlines, and timers of contexts.
+    The list contains plain, keyed and periodic timers, deadlines of contexts, and timers of contexts.
 
     It shows the user's arguments and handles.
     """
@@ -45,9 +43,7 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    Keys are listed by deadline up to the limit.
-
-    A moved key is listed at its new place, even if the wheel also has timers without keys.
+    Keys are listed by deadline up to the limit. A moved key is listed at its new place, also among timers without keys.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)
@@ -81,9 +77,7 @@ def test_shards():
 
 def test_an_instant_before_all_that_the_zone_can_show(wheel):
     """
-    An instant before the first instant that the zone can show is due at once, like any past instant.
-
-    It can be listed.
+    A datetime that is too early to be shown in its zone is due at once, like any past time, and can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

@@ -57,9 +57,7 @@ class TestPolled(DriverSuite):
 
 def test_fire_due_by_hand():
     """
-    Without a manual clock no timer fires until `fire_due` is called.
-
-    `fire_due` returns the number of fired timers.
+    Without a manual clock, no timer fires until `fire_due` is called, which returns the number of fired timers.
     """
     wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
     fired: list[int] = []
@@ -95,9 +93,9 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    If a callback raises something that is not an Exception, `advance` raises it, too.
+    If a callback raises something that is not an Exception, `advance` raises it.
 
-    The other timers fire in the next `advance`.
+    The next `advance` fires the other timers.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

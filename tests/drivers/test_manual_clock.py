@@ -1,5 +1,5 @@
 """
-The manual clock moves only on request. It stops at each deadline, and fires attached engines.
+A manual clock moves only on request, stops at each deadline, and fires the engines that are attached to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 
 def test_it_is_a_clock():
     """
-    A manual clock satisfies the protocols of a clock and of a clock that can be stepped.
+    A manual clock satisfies two protocols: the protocol of a clock, and that of a clock that can be stepped.
     """
     assert isinstance(ManualClock(), Clock)
     assert isinstance(ManualClock(), SteppedClock)
@@ -23,9 +23,7 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    A manual clock starts at a random time.
-
-    Its repr shows this time, so that another clock can start at the same time.
+    A manual clock starts at a random time. Its repr shows this time, so that another clock can start there.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20
@@ -45,9 +43,7 @@ def test_no_start(start):
 
 def test_invalid_wall_times():
     """
-    A wall start that is not an integer is refused.
-
-    Wall times and steps outside 0 to 292 years are refused, too.
+    A start of the wall clock that is not an integer is refused. Wall times outside 0 to 292 years are refused, too.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
@@ -70,7 +66,7 @@ def test_invalid_wall_times():
 @pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
 def test_invalid_moves(move, delay):
     """
-    Time moves neither back nor beyond the maximum.
+    A move to an earlier time, or beyond the maximum, is refused.
     """
     clock = ManualClock()
     before = clock.monotonic_ns()
@@ -81,9 +77,9 @@ def test_invalid_moves(move, delay):
 
 def test_advance_stops_at_each_deadline():
     """
-    While time advances, each timer sees exactly its own deadline, on all wheels.
+    While `advance` moves the time, each timer on every wheel sees exactly its own deadline.
 
-    Timers that callbacks set fire, too.
+    Timers that callbacks set fire, too, if they are due in that time.
     """
     clock = ManualClock()
     wheels = [TimerWheel(clock=clock) for _ in range(2)]
@@ -106,9 +102,7 @@ def test_advance_stops_at_each_deadline():
 
 def test_jump_goes_in_one_step():
     """
-    After a jump all due timers fire.
-
-    All of them see the time after the jump.
+    After a jump all due timers fire, and see the time after the jump.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -122,7 +116,7 @@ def test_jump_goes_in_one_step():
 
 def test_jump_to_next():
     """
-    `jump_to_next` moves to the next deadline, fires the timers, and returns the seconds.
+    `jump_to_next` moves the clock to the next deadline, fires the timers, and returns the seconds moved.
 
     Without a pending timer it does nothing.
     """
@@ -160,9 +154,7 @@ def test_time_passes_inside_a_callback():
 
 def test_the_wall_is_set_apart():
     """
-    The wall clock moves with the clock.
-
-    It can also be set, or stepped forward or back, without an effect on timers.
+    The wall clock moves with the clock. It can also be set or stepped, and this has no effect on timers.
     """
     clock = ManualClock(wall=1_000)
     wheel = TimerWheel(clock=clock)
@@ -182,9 +174,7 @@ def test_the_wall_is_set_apart():
 
 def test_a_timer_without_end():
     """
-    A timer that keeps setting itself with no delay leads to an error.
-
-    Otherwise the test would hang.
+    If a timer keeps setting itself with no delay, an error is raised, because the test would hang.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -199,7 +189,7 @@ def test_a_timer_without_end():
 
 def test_a_burst_has_an_end():
     """
-    If a series makes up for more firings than the limit of turns, this does not count as an endless loop.
+    A series may make up for more firings than the limit of turns, without being taken for an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -211,7 +201,7 @@ def test_a_burst_has_an_end():
 
 def test_a_burst_that_falls_further_behind():
     """
-    If the callback of a series takes longer than the interval, this counts as an endless loop, although time moves on.
+    If the callback of a series takes longer than the interval, this is an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -222,7 +212,7 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    If a timer keeps setting itself at past instants, even at alternating ones, this counts as an endless loop.
+    If a timer keeps setting itself at past times, even at alternating ones, this is an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -239,9 +229,7 @@ def test_timers_without_end_in_the_past():
 
 def test_attached_once_detached_for_good():
     """
-    A second attach has no effect. A closed wheel is detached.
-
-    Detaching a wheel that is not attached is allowed.
+    Attaching a wheel twice has no effect, and closing it detaches it. A wheel that is not attached can be detached.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -257,7 +245,7 @@ def test_attached_once_detached_for_good():
 
 def test_moved_by_two_threads():
     """
-    If two threads move the time, one of them waits for the other, and both moves count.
+    If two threads move the clock, one waits for the other, and both moves count.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

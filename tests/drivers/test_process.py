@@ -42,9 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    The interpreter ends at once and quietly while timers are pending.
-
-    Some of them are keyed, and one never fires.
+    The interpreter ends at once and quietly while timers are pending, some of them with keys, and one without end.
     """
     expect(
         """
@@ -105,7 +103,7 @@ def test_the_end_with_a_callback_that_blocks(kind, block):
 
 def test_a_wheel_that_is_set_at_the_end(kind):
     """
-    A timer that an exit handler sets does not fire, hang or warn.
+    A timer that is set in an exit handler does not fire, and causes neither a hang nor a warning.
     """
     expect(
         """
@@ -126,7 +124,7 @@ def test_a_wheel_that_is_set_at_the_end(kind):
 
 def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
-    Ctrl-C is raised in the main thread, not in the timers' thread.
+    While the main thread waits, Ctrl-C is raised there, and not in the thread of the timers.
     """
     expect(
         """
@@ -167,7 +165,7 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A child starts with an empty wheel, and its copies of the timers are cancelled. It can fire new timers.
+    A forked child starts with an empty wheel and can fire new timers. Its copies of the parent's timers are cancelled.
 
     The parent's timers fire in the parent.
     """
@@ -206,7 +204,7 @@ print(wheel.get("key"))
 @needs_fork
 def test_a_child_keeps_no_keys(kind):
     """
-    The keys and values of the parent are freed in the child, even if several wheels share them.
+    In a forked child, the parent's keys and values are freed, even if several wheels share them.
     """
     expect(
         FORK
@@ -239,7 +237,7 @@ os._exit(0)
 @needs_fork
 def test_a_fork_amid_everything(kind):
     """
-    If a child is forked while other threads set, cancel and fire timers, the child never deadlocks.
+    A child that is forked while other threads set, cancel and fire timers never deadlocks.
     """
     expect(
         FORK
@@ -272,7 +270,7 @@ is_over = True
 @needs_fork
 def test_a_fork_amid_first_uses(kind):
     """
-    If a child is forked while other threads use a feature for the first time, the child never deadlocks.
+    A child that is forked while other threads use a feature for the first time never deadlocks.
     """
     expect(
         FORK
@@ -301,9 +299,9 @@ for _ in range(100):
 @needs_fork
 def test_a_fork_in_a_callback(kind):
     """
-    A child is forked inside a callback.
+    If a callback forks, the child completes the callback and finds the wheel closed.
 
-    The child completes the callback and finds the wheel closed. In the parent, the batch continues.
+    In the parent, the rest of the batch fires.
     """
     expect(
         FORK
@@ -330,7 +328,7 @@ print("end")
 @needs_fork
 def test_a_fork_in_a_worker(kind):
     """
-    If a child is forked inside a callback in a pool, it does not run the callbacks that waited in the pool.
+    If a callback in a pool forks, the child does not run the callbacks that waited in the pool.
 
     The child runs only callbacks of a new wheel.
     """
@@ -375,9 +373,7 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    A child has a separate waiter (the object that waits for the clock).
-
-    So the waits of child and parent do not affect each other.
+    After a fork, the child waits for the clock separately, so the waits of child and parent do not affect each other.
     """
     expect(
         FORK
@@ -402,9 +398,9 @@ print("end")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
-    While the interpreter ends and imports fail, all methods still work in a finalizer.
+    While the interpreter ends and imports fail, a finalizer can use all methods of a wheel.
 
-    Bad arguments raise the usual errors.
+    Bad arguments still raise the usual errors.
     """
     expect(
         f"""

@@ -1,7 +1,5 @@
 """
-If an executor refuses a timer, the callback is not called.
-
-Later timers are not affected.
+If an executor refuses a timer, the callback is not called, and later timers are not affected.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Rig:
 
     def refusals(self) -> int:
         """
-        Return the number of refused firings. Check that there are no other errors.
+        Return the number of refused firings, and check that there are no other errors.
         """
         assert all(isinstance(error, ExecutorFullError) for error in self.errors)
         return len(self.errors)
@@ -74,9 +72,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_a_series_continues(rig: Rig) -> None:
     """
-    A series omits refused firings and counts them as missed.
-
-    It fires in phase once the executor accepts it again.
+    If an executor refuses firings of a series, the series counts them as missed, and continues in phase.
     """
     wheel, fired = rig.wheel(), []
     series = wheel.call_every(1.0, fired.append, 1, times=2)
@@ -106,7 +102,7 @@ def test_a_key_is_forgotten(rig: Rig) -> None:
 
 def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
     """
-    The shards forget a key whose expiry was refused.
+    A sharded wheel forgets a key whose expiry was refused.
     """
     sharded = ShardedWheel(2, make_wheel=rig.make_wheel, **rig.options)
     for key in range(10):
@@ -129,7 +125,7 @@ def test_a_deadline_needs_no_executor(rig: Rig) -> None:
 
 def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
     """
-    A context forgets its timer if the executor refuses it.
+    If a timer of a context is refused, the context releases it.
     """
     context = with_cancel(background(rig.wheel()))
     before = context.ending.waiting
@@ -142,9 +138,7 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
 
 def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
     """
-    An error in the hash of a key is reported in addition to the refusal.
-
-    Other keys are not affected.
+    If the hash of a refused key raises, both the error and the refusal are reported. Other keys are not affected.
     """
 
     class Key:
@@ -167,9 +161,9 @@ def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
 
 def test_series_by_the_wall_clock(rig):
     """
-    If a check of the wall clock is refused, no firing is missed.
+    A series by the wall clock counts a refused firing as missed, and continues.
 
-    If a firing is refused, it is missed, and the series continues.
+    If only a check of the wall clock is refused, nothing is missed.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

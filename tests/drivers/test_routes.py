@@ -34,7 +34,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    A new shard takes an equal share of keys from each other shard. No key moves between the old shards.
+    A new shard takes an equal share of keys from each other shard, and no key moves between the other shards.
 
     The keys are evenly distributed.
     """
@@ -50,7 +50,7 @@ def test_jump_hash_moves_little():
 
 def test_the_hash_is_the_same_in_every_process():
     """
-    Text, bytes and integers have the same hash in another process with another hash seed.
+    Texts, bytes and integers have the same hash in another process with a different hash seed.
     """
     script = """
 from tickwheel.drivers._key_shard import stable_hash

@@ -1,7 +1,7 @@
 """
-Shards.
+A sharded wheel. Each key is in one shard, and its events are in order.
 
-Each key is in one shard, and its events are in order, even if shards are added, hot or blocked.
+This holds even if shards are added, or a shard is hot or blocked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE_S = 30.0
 
 class Rig:
     """
-    Shards on a manual clock, and the keys that have expired.
+    A sharded wheel on a manual clock, and the keys that have expired.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], shards: int = 4, **options: Any) -> None:
@@ -56,7 +56,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_each_key_expires_once(make_rig):
     """
-    A thousand keys in several shards expire once each, on time, and with their last value.
+    A thousand keys in several shards expire once each, on time, and with the value that was set last.
     """
     rig = make_rig(5)
     for number in range(1_000):
@@ -96,7 +96,7 @@ def test_a_shard_is_added(make_rig):
     """
     A new shard gets its share of the keys that are set from then on.
 
-    A pending key expires in its old shard, or moves when it is set again.
+    A key that is pending in another shard expires there, or moves when it is set again.
     """
     rig = make_rig(3)
     for number in range(600):
@@ -119,9 +119,7 @@ def test_a_shard_is_added(make_rig):
 
 def test_set_while_it_expires(make_rig):
     """
-    A key that is set again while it expires stays on its shard until its next expiry.
-
-    Then it moves to its home shard.
+    A key that is set while it expires stays on its shard until its next expiry, and then moves to its home shard.
     """
     where: list[int] = []
 
@@ -145,9 +143,9 @@ def test_set_while_it_expires(make_rig):
 
 def test_drain_and_close(make_rig):
     """
-    Drain and close return the keys of all shards, ordered by deadline.
+    `drain` and `close` return the keys of all shards, ordered by deadline.
 
-    Keys that are set by the function passed to drain stay pending.
+    Keys that are set by the function passed to `drain` stay pending.
     """
     rig = make_rig()
     for number in range(50):
@@ -168,9 +166,7 @@ def test_drain_and_close(make_rig):
 
 def test_bad_input(make_rig):
     """
-    For an invalid delay, key, share or number of shards, the error names it.
-
-    Nothing is left behind.
+    An invalid delay, key, share or number of shards is refused, the error names it, and nothing is changed.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -198,7 +194,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    If its home shard is full, a key stays on its present shard, with its value and deadline.
+    If its home shard is full, a key that is set again stays on its present shard, with its value and deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -217,14 +213,12 @@ def test_no_room_at_home(make_rig):
 
 def test_a_key_that_raises_is_delivered(make_rig):
     """
-    If the hash of an expiring key raises, the key is still delivered.
-
-    The error is reported.
+    If the hash of an expiring key raises, the key is still delivered, and the error is reported.
     """
 
     class Moody:
         """
-        A key whose hash starts to raise.
+        A key whose hash raises once the test enables this.
         """
 
         is_broken = False
@@ -245,7 +239,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
-    A key with most of the operations gets a separate wheel. It moves back when it is no longer hot.
+    A key that gets most of the operations moves to a wheel of its own, and moves back when it is no longer hot.
 
     Nothing is lost.
     """
@@ -271,7 +265,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_key_that_cannot_move_back(make_rig):
     """
-    If a hot key cannot move back, because its home shard is full, its wheel is closed when the key expires.
+    If a hot key cannot move back, because its home shard is full, its own wheel is closed when the key expires.
 
     Until then it counts towards `hot_max`.
     """
@@ -304,14 +298,12 @@ def test_the_number_of_hot_wheels_is_limited(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    A key that is set during a drain, by a finalizer or by a key's hash, stays pending.
-
-    The drain returns the earlier keys.
+    If a finalizer or a key's hash sets a key during a drain, this key stays pending, and the drain returns the others.
     """
 
     class Busy:
         """
-        A key whose hash sets another key, if enabled.
+        A key whose hash sets another key once the test enables this.
         """
 
         is_asked = False
@@ -344,7 +336,9 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 @pytest.mark.parametrize("changes_its_shard", [False, True])
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
-    If a key becomes due while it moves to another shard, it expires once: at its new time if it has one, otherwise now.
+    If a key becomes due while `move` moves it to another shard, it expires exactly once.
+
+    It expires at the new time if `move` returns True, and at the old time otherwise.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -361,7 +355,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    If a hot key becomes due while it moves back, it expires once.
+    If a hot key becomes due while it moves back to its home shard, it expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -376,7 +370,7 @@ def test_a_key_that_expires_while_it_cools(make_rig):
 
 def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
     """
-    Let *delay* seconds pass before each cancel on *shard*, as if another thread came first.
+    Before each cancel on *shard*, let *delay* seconds pass, as if another thread came first.
     """
     cancel = shard.cancel
 
@@ -391,7 +385,7 @@ def test_a_blocked_shard_holds_up_no_other():
     """
     While a callback blocks one shard, keys of other shards expire.
 
-    Keys of the blocked shard can be set and cancelled.
+    Keys of the blocked shard can still be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -420,12 +414,12 @@ def test_a_blocked_shard_holds_up_no_other():
 
 class Load:
     """
-    Four threads set and cancel their own keys. A fifth thread adds shards as the first thread progresses.
+    The load of four threads that set and cancel their own keys, and of a fifth thread that adds shards.
 
     Attributes:
-        expired: The versions of each key that have expired.
+        expired: By key, the versions that have expired.
         early: The keys that expired early.
-        last: The last version of each key that was not cancelled afterwards.
+        last: By key, the last version if it was not cancelled afterwards.
     """
 
     def __init__(self) -> None:
@@ -439,7 +433,7 @@ class Load:
 
     def run(self) -> None:
         """
-        Release the threads. Wait until no key is pending or expiring.
+        Run the threads, and wait until no key is pending or expiring. Then close the wheel.
         """
         workers = [threading.Thread(target=self._work, args=(number,)) for number in range(4)]
         growing = threading.Thread(target=self._grow)

@@ -21,9 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    Each await of a timer returns True if the timer fired, and False if it was cancelled.
-
-    This holds even after the timer's end.
+    Each await of a timer returns True if the timer fired, and False if it was cancelled, even long afterwards.
     """
 
     async def main():
@@ -53,7 +51,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    Ticks are in phase and never early, and there are as many as requested.
+    The ticks of `every` are in phase and never early, and there are as many as requested.
 
     Closing the wheel ends the loop.
     """
@@ -80,9 +78,7 @@ def test_every(run, make):
 
 def test_every_skips_missed_ticks():
     """
-    If the body is slow, the loop skips ticks and counts the skipped ones.
-
-    `until` ends the loop.
+    If the body of an `every` loop is slow, ticks are skipped and counted. `until` ends the loop.
     """
 
     async def main():
@@ -110,7 +106,7 @@ def test_every_skips_missed_ticks():
 
 def test_a_sleep_under_a_full_pool():
     """
-    A sleep works even if the pool is full, because the sleep needs no worker.
+    A sleep ends even if the pool is full, because it needs no worker.
     """
 
     async def main():
@@ -126,7 +122,7 @@ def test_a_sleep_under_a_full_pool():
 
 def test_invalid_intervals():
     """
-    The call itself checks its arguments. It does not wait for the first tick.
+    The call of `every` checks its arguments at once, and not only at the first tick.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (

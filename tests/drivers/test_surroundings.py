@@ -1,5 +1,5 @@
 """
-The contract suite of drivers, on loops and clocks of other libraries.
+The contract suite of drivers, run on loops and clocks of other libraries.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tickwheel.clock import MonotonicClock
 from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
 
 LONG_S = 7_200.0
-"""Seconds that are much longer than any test waits by a real clock."""
+"""A time in seconds that is much longer than any test may really wait."""
 
 
 class OwnTime(asyncio.SelectorEventLoop):
     """
-    A loop with a simulated time, which jumps to the next timer when the loop is idle.
+    A loop with simulated time. When the loop is idle, its time jumps to the next timer.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class TestOwnTime(OnLoop):
 
 class TestTaskGroup(OnLoop):
     """
-    The contract suite in a child of a TaskGroup, on our loop.
+    The contract suite in a child task of a TaskGroup, on the loop of the tests.
     """
 
     pytestmark = pytest.mark.realtime
@@ -126,7 +126,7 @@ class TestMockClock(DriverSuite):
 
 def test_a_timer_precedes_a_later_timeout_of_its_loop():
     """
-    If the loop has its own time, a timer fires before a later timeout of the loop, with few wake-ups.
+    On a loop with its own time, a timer fires before a later timeout of the loop, with few wake-ups.
     """
 
     async def main() -> None:
@@ -149,7 +149,7 @@ def test_a_timer_precedes_a_later_timeout_of_its_loop():
 @pytest.mark.parametrize("where", ["object", "class"])
 def test_a_patched_time_is_followed(make, where, monkeypatch):
     """
-    If a test has replaced `time` of a loop or of its class, a wheel on that loop uses the replacement.
+    If a test has replaced the method `time` of a loop or of its class, a wheel on that loop uses the replacement.
     """
     now = [50.0]
 
@@ -174,7 +174,7 @@ def test_a_patched_time_is_followed(make, where, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_loop_on_the_systems_clock():
     """
-    If the time of a loop is the system's clock, the wheel reads this clock without calling Python.
+    If a loop uses the system's clock, the wheel reads this clock without calling Python.
     """
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_a_loop_on_the_systems_clock():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    If a cancellation comes while a block waits for its coroutines, it propagates once the coroutines have ended.
+    If a task is cancelled while its `async with` block waits for coroutines, it ends once the coroutines have ended.
     """
 
     async def main() -> None:
@@ -239,7 +239,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_closed_loop_takes_no_timers():
     """
-    Every closed loop refuses the next timer, even if the loop does not report its close.
+    A closed loop refuses the next timer, even if this kind of loop does not report that it is closed.
     """
 
     async def make() -> TimerWheel:

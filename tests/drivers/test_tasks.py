@@ -15,9 +15,7 @@ PATIENCE_S = 20.0
 
 def test_tasks():
     """
-    The coroutine of a coroutine function becomes a task.
-
-    A plain callback is called on the loop.
+    A coroutine function as a callback becomes a task. A plain callback is called on the loop.
     """
 
     async def scenario() -> None:
@@ -41,7 +39,7 @@ def test_tasks():
 
 def test_tasks_from_a_thread():
     """
-    With a thread driver the callbacks are passed to the loop.
+    With a thread driver, a TaskExecutor passes the callbacks to the loop.
     """
 
     async def scenario() -> None:

@@ -45,7 +45,7 @@ class TestThreadOnBootTime(TestThread):
 
 class SlowClock(MonotonicClock):
     """
-    A clock of an unknown type. It runs at half speed.
+    A clock of an unknown type, which runs at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -65,9 +65,7 @@ def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
 
 def test_no_thread_before_the_first_timer():
     """
-    The thread starts with the first timer that can fire.
-
-    It is a daemon with a name, and ends with `close`.
+    The thread starts with the first timer that can fire. It is a daemon with a name, and ends with `close`.
     """
     wheel = TimerWheel(driver=ThreadDriver("my timers"))
     never = wheel.call_later(float("inf"), print)
@@ -86,9 +84,7 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up.
-
-    An idle wheel costs no wake-up, and neither do timers that are not due yet.
+    A timer that starts the thread costs one wake-up. An idle wheel, or a timer that is not yet due, costs none.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
@@ -109,7 +105,7 @@ def test_one_wakeup_for_one_timer():
 @pytest.mark.realtime
 def test_no_wakeup_for_later_timers():
     """
-    Setting and cancelling ten thousand timers after the next deadline does not wake the thread.
+    If ten thousand timers are set after the next deadline and cancelled, the thread does not wake up.
     """
     wheel = TimerWheel()
     wheel.call_later(3_000, print)
@@ -126,9 +122,7 @@ def test_no_wakeup_for_later_timers():
 
 def test_an_abandoned_wheel_ends_its_thread():
     """
-    The thread of an unreferenced wheel ends once no timer is pending.
-
-    The engine is then freed.
+    The thread of an unreferenced wheel ends once no timer is pending, and the engine is then freed.
     """
     before = set(threading.enumerate())
     wheel = TimerWheel()
@@ -148,9 +142,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    If a callback raises something that is not an Exception, the exception goes to `threading.excepthook`.
-
-    The thread continues.
+    If a callback raises something that is not an Exception, `threading.excepthook` gets it, and the thread continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -168,9 +160,7 @@ def test_an_exit_ends_the_callback_only(monkeypatch, kind):
 
 def test_a_hook_that_raises(monkeypatch, capsys):
     """
-    If the excepthook itself raises, Python's own hook is called.
-
-    The thread continues.
+    If `threading.excepthook` itself raises, Python's original hook is called, and the thread continues.
     """
 
     def hook(_: threading.ExceptHookArgs) -> None:
@@ -190,14 +180,12 @@ def test_a_hook_that_raises(monkeypatch, capsys):
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_clock_that_raises(monkeypatch, design):
     """
-    If the clock raises, the thread reports the error.
-
-    All timers still fire.
+    If the clock raises, the thread reports the error, and all timers still fire.
     """
 
     class Moody(MonotonicClock):
         """
-        A clock that raises once in the thread, if enabled.
+        A clock that raises once in the thread, when the test enables this.
         """
 
         is_bad = False
@@ -238,7 +226,7 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    If a callback is running when a `with` block of its wheel is left, the block waits until the callback has ended.
+    When a `with` block of a wheel is left while a callback is running, it waits until the callback has ended.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -295,9 +283,7 @@ def test_a_blocked_callback_blocks_no_other_thread():
 
 def test_a_manual_clock_is_refused():
     """
-    A thread driver refuses a manual clock, because a thread cannot wait on it.
-
-    The error names the remedy.
+    A thread driver refuses a manual clock, on which a thread cannot wait. The error names the remedy.
     """
     with pytest.raises(ValueError, match="leave the driver out"):
         TimerWheel(clock=ManualClock(), driver=ThreadDriver())
@@ -305,9 +291,7 @@ def test_a_manual_clock_is_refused():
 
 def test_no_thread_to_be_had(monkeypatch):
     """
-    If no thread can be started, the caller gets the error.
-
-    The next call tries again, and no timer is lost.
+    If no thread can be started, the caller gets the error. The next call tries again, and no timer is lost.
     """
     errors, ticks, keys = [], [], []
     wheel = TimerWheel(on_error=lambda error, _: errors.append(error), on_expire=lambda key, _: keys.append(key))
@@ -333,7 +317,7 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_timer_may_fire_before_its_set_returns():
     """
-    If threads switch often and one sets thousands of timers without a delay, each timer fires once.
+    If thousands of timers are set without a delay, and threads switch often, each timer fires once.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

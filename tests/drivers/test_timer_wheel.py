@@ -1,5 +1,5 @@
 """
-TimerWheel itself: its methods, its subclasses, and the arguments that it refuses.
+The methods and subclasses of TimerWheel, and the arguments that it refuses.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def test_the_native_wheel_is_the_default():
 
 def test_the_hot_verbs_are_the_engines_own():
     """
-    `call_later` and `call_at` of a wheel are methods of its engine.
-
-    They have the docstrings and signatures of the class.
+    `call_later` and `call_at` of a wheel are methods of its engine, with the docstrings and signatures of TimerWheel.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert type(wheel.call_later.__self__) is Engine
@@ -45,7 +43,7 @@ def test_the_hot_verbs_are_the_engines_own():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_the_class_level_verbs_work(make):
     """
-    `call_later` and `call_at` can also be called on the class, with the wheel as an argument.
+    `TimerWheel.call_later` and `TimerWheel.call_at` can be called with the wheel as the first argument.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=make())
@@ -58,9 +56,7 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    If a subclass overrides call_later, the override is called, and may call the base method.
-
-    The other methods stay fast.
+    If a subclass overrides `call_later`, its method is called, and may call the base method. Other methods stay fast.
     """
 
     class Counting(TimerWheel):
@@ -93,9 +89,7 @@ def test_a_subclass_with_its_own_init():
 
 def test_repr_and_truth():
     """
-    The repr shows the number of pending timers.
-
-    A wheel is always true.
+    The repr shows the number of pending timers, and a wheel is always true.
     """
     wheel = TimerWheel(clock=ManualClock())
     assert (len(wheel), bool(wheel), repr(wheel)) == (0, True, "<TimerWheel 0 pending>")
@@ -107,7 +101,7 @@ def test_repr_and_truth():
 
 def test_it_cannot_be_pickled_or_copied():
     """
-    Pickling or copying a wheel raises an error that names its class.
+    Pickling or copying a wheel raises an error that names the class of the wheel.
     """
     wheel = TimerWheel(clock=ManualClock())
     for make in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -117,9 +111,7 @@ def test_it_cannot_be_pickled_or_copied():
 
 def test_time_is_the_clocks():
     """
-    `time()` returns the seconds of the wheel's clock.
-
-    `when()` is a time on this clock.
+    `time()` of a wheel returns the seconds of its clock, and `when()` of a timer is a time of that clock.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -142,9 +134,7 @@ def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
 
 def test_max_pending():
     """
-    If `max_pending` timers are pending, a further timer is refused.
-
-    A cancel makes room.
+    If `max_pending` timers are pending, a further timer is refused, until one is cancelled.
     """
     wheel = TimerWheel(clock=ManualClock(), max_pending=1)
     timer = wheel.call_later(1, print)
@@ -169,9 +159,7 @@ def test_max_pending():
 )
 def test_invalid_parts_of_a_wheel(options, error, message):
     """
-    Invalid parts of a wheel are refused when the wheel is made, not when the parts are first used.
-
-    The error names the part.
+    Invalid parts of a wheel are refused when the wheel is made, and the error names the part.
     """
     with pytest.raises(error, match=message):
         TimerWheel(**options)
@@ -181,7 +169,7 @@ def test_a_design_belongs_to_one_wheel():
     """
     A design (the data structure of a wheel) is refused if another wheel uses it, or if it has entries.
 
-    The design is accepted once that wheel is freed.
+    It is accepted once the other wheel is freed.
     """
     clock, design, fired = ManualClock(), HeapWheel(), []
     wheel = TimerWheel(wheel=design, clock=clock)
@@ -204,9 +192,7 @@ def test_a_design_belongs_to_one_wheel():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """
-    A limit is any integer from 0 on.
-
-    For any other value, the error names the argument.
+    A limit may be any integer from 0 on. For any other value, the error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     wheel.call_later(0, int)
@@ -222,9 +208,7 @@ def test_a_limit_is_a_number(make):
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_context_is_a_context(make):
     """
-    A value that is not a context is refused when it is passed, not when the timer fires.
-
-    The error names the argument.
+    If a value is passed as a context and is not one, the call refuses it at once, and the error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
@@ -235,9 +219,7 @@ def test_a_context_is_a_context(make):
 
 def test_a_wheel_in_a_cycle_is_collected():
     """
-    A wheel may be in a reference cycle with its callbacks, keys and handles.
-
-    It is collected with its timers.
+    A wheel in a reference cycle with its callbacks, keys and handles is collected with its timers.
     """
 
     def cycle() -> weakref.ref[TimerWheel]:
@@ -256,14 +238,12 @@ def test_a_wheel_in_a_cycle_is_collected():
 
 def test_a_wheel_of_limited_span():
     """
-    A delay that is longer than the design can hold is refused.
-
-    Nothing is set.
+    A delay that is longer than the design can hold is refused, and nothing is set.
     """
 
     class Short(HeapWheel):
         """
-        A design that refuses delays above an hour, like a single ring.
+        A design that refuses delays of more than an hour, as a single ring does.
         """
 
         latest = 0
@@ -322,9 +302,7 @@ def test_many_moves_on_a_wheel_of_limited_span():
 @pytest.mark.parametrize("offset", [0.0, 0.003, 0.0999, 0.7])
 def test_slack_stays_within_a_limited_span(slack, offset):
     """
-    A delay that the design can hold is accepted with any slack.
-
-    Only a delay that is itself too long is refused.
+    A delay that the design can hold is accepted with any slack. Only a delay that is itself too long is refused.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
@@ -346,9 +324,7 @@ def test_slack_stays_within_a_limited_span(slack, offset):
 @pytest.mark.parametrize("interval", [0.05, 0.3, 0.899, 0.9])
 def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, missed):
     """
-    A series fires with any jitter if the design can hold its interval.
-
-    A series with a cron line fires with any jitter, too.
+    If the design can hold the interval of a series, the series fires with any jitter. A cron series does, too.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

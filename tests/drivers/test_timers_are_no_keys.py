@@ -1,7 +1,5 @@
 """
-A timer without a key never counts as a key.
-
-The keyed methods refuse it, and name the right method.
+A timer without a key never counts as a key. The keyed methods refuse it, and name the right method.
 """
 
 from __future__ import annotations
@@ -48,9 +46,7 @@ HANDLES: dict[str, Any] = {
 @pytest.mark.parametrize("design", ["native", "heap"])
 def test_a_handle(make, verb, make_handle, design):
     """
-    Each keyed method of each wheel refuses handles of each kind, pending or ended.
-
-    The handle may be from any wheel.
+    Each keyed method of each wheel refuses handles of any kind, pending or ended, even of another wheel.
     """
     clock = ManualClock()
     wheel, other = make(clock), WHEELS[design](clock)
@@ -64,9 +60,9 @@ def test_a_handle(make, verb, make_handle, design):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "without on_expire")])
 def test_an_id(make):
     """
-    `cancel` and `move` refuse the id of a pending bulk timer.
+    `cancel` and `move` refuse a number that is the id of a pending bulk timer.
 
-    Once this timer has ended, the id is a key again.
+    Once this timer has ended, they take the number for a key, which is not pending.
     """
     wheel = make(ManualClock())
     ids = wheel.call_later_many([1.0, 2.0], print)
@@ -81,9 +77,9 @@ def test_an_id(make):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "sharded")])
 def test_numbers_stay_keys(make):
     """
-    An integer counts as a key even if it is also the id of a timer.
+    A wheel accepts any integer as a key, even the id of a timer without a key.
 
-    If no such key is pending, it is not found.
+    If no such key is pending, `cancel` returns False.
     """
     wheel = make(ManualClock())
     keys = [0, 1, -1, 2**70, True]

@@ -1,7 +1,5 @@
 """
-The trio driver passes the contract suite.
-
-`TimerWheel.anyio()` works on both back ends.
+The trio driver passes the contract suite, and `TimerWheel.anyio()` works with asyncio and with trio.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ def test_anyio(backend):
     """
     With asyncio and with trio, callbacks and coroutines run in the context in which they were set.
 
-    Another thread can also set timers.
+    Another thread can set timers, too.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -98,9 +96,9 @@ def test_neither_is_running():
 
 def test_errors_and_the_end():
     """
-    An error in a coroutine goes to `on_error`.
+    An error in a coroutine goes to `on_error`, and closing the wheel cancels running coroutines.
 
-    Closing the wheel cancels running coroutines. After trio's run, further timers are refused.
+    After the end of trio's run, further timers are refused.
     """
     errors: list[type] = []
     ended: list[str] = []
@@ -137,9 +135,7 @@ def test_errors_and_the_end():
 
 def test_dropped():
     """
-    An unreferenced wheel warns and fires its timers.
-
-    Then its task ends.
+    An unreferenced wheel warns and fires its timers, and then its task ends.
     """
 
     async def main() -> None:

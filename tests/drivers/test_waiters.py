@@ -1,5 +1,5 @@
 """
-Waiters wait for a time or a wake-up, and no wake-up is lost.
+A waiter waits for a time or a wake-up, and loses no wake-up.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ CLOCKS = [MonotonicClock, BootClock, OtherClock]
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_until_a_time(clock):
     """
-    A wait ends when the clock reaches the requested time, and not before.
-
-    It returns False if it was not woken.
+    A wait ends when the clock reaches the requested time, and not before. It returns False if it was not woken.
     """
     waiter = new_waiter(clock)
     for delay_ns in (1, 1_000, 100_000, 5_000_000):
@@ -46,9 +44,7 @@ def test_until_a_time(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_a_token_is_kept(clock):
     """
-    A wake-up before the wait ends the wait at once.
-
-    A thousand wake-ups count as one.
+    A wake-up that comes before a wait ends the wait at once. A thousand such wake-ups count as one.
     """
     waiter = new_waiter(clock)
     for _ in range(1_000):
@@ -62,9 +58,7 @@ def test_a_token_is_kept(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_woken_by_another_thread(clock):
     """
-    A thread that waits for an hour, or without a limit, can be woken.
-
-    In a thousand rounds no wake-up is lost.
+    A thread that waits for an hour, or without a limit, can be woken. In a thousand rounds no wake-up is lost.
     """
     waiter, answers = new_waiter(clock), new_waiter(MonotonicClock())
     rounds = 1_000
@@ -86,7 +80,7 @@ def test_woken_by_another_thread(clock):
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_boot_clock_waits_in_boot_time():
     """
-    The wait of a BootClock uses a kernel timer on CLOCK_BOOTTIME, which also runs during suspend.
+    A BootClock waits on a kernel timer of CLOCK_BOOTTIME, which runs even while the machine is suspended.
     """
     waiter = new_waiter(BootClock())
     assert isinstance(waiter, BootWaiter)
@@ -97,11 +91,9 @@ def test_a_boot_clock_waits_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    Waking a waiter after its end has no effect.
+    Waking a waiter after its end has no effect. Objects that are collected together with a waiter may do so.
 
-    An object that is collected together with the waiter may do so.
-
-    If a file has the descriptor number that the waiter had, nothing is written to this file.
+    If the waiter's file descriptor now belongs to another file, nothing is written to that file.
     """
     waiter = BootWaiter()
     token = waiter._token
@@ -116,7 +108,7 @@ def test_a_wake_up_after_the_end(tmp_path):
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_boot_waiters_give_their_files_back():
     """
-    A waiter that is freed closes its two files.
+    A waiter that is freed closes its two file descriptors.
     """
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(10):

@@ -53,7 +53,7 @@ class Rig:
 
     def note(self, *_: object) -> None:
         """
-        Record the time of day to the second, and then do what the test wants.
+        Record the time of day to the second, and then call the function that the test has set.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -186,7 +186,7 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    If the clock is set past due times, the misfire policy decides what happens within a minute.
+    If the clock is set past due times, the misfire policy decides how the series makes up for them within a minute.
 
     The series fires once for all of them, once for each of them, or not at all.
     """

@@ -31,9 +31,7 @@ DESIGNS: dict[str, Callable[[float], Any]] = {
 @pytest.fixture(params=DESIGNS)
 def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return a function that makes a wheel of one design.
-
-    The wheel has small rings and a given tick, in seconds.
+    Return a function that makes a wheel of one design with small rings. The function takes the tick in seconds.
     """
     return DESIGNS[request.param]
 
@@ -41,9 +39,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
 @pytest.fixture(params=[name for name in DESIGNS if name != "native"])
 def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return a function that makes a wheel of a design written in Python.
-
-    The work of such a wheel can be counted in lines.
+    Return a function that makes a wheel of one design written in Python, whose work can be counted in lines.
     """
     return DESIGNS[request.param]
 

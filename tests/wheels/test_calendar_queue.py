@@ -1,7 +1,5 @@
 """
-The calendar queue passes the contract suite of wheels.
-
-The queue adapts its pages to the pending entries.
+The calendar queue passes the contract suite of wheels, and adapts its pages to the pending entries.
 """
 
 import random
@@ -27,7 +25,7 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    If ten thousand deadlines are spread evenly over a span of any length, each page holds fewer than fifty of them.
+    If ten thousand deadlines are spread evenly over a span of any length, each page has fewer than fifty of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -40,7 +38,7 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is far denser than the other three quarters, one page holds all of that quarter.
+    If a quarter of the deadlines is far denser than the others, one page has this whole quarter.
 
     This is the weak point of the design.
     """
@@ -55,7 +53,7 @@ def test_skew_crowds_a_page() -> None:
 
 def test_shrinks_again() -> None:
     """
-    A calendar queue that becomes empty releases its days.
+    A calendar queue that becomes nearly empty reduces the number of its pages.
     """
     wheel = CalendarWheel()
     ids = [wheel.insert(number * 1_000, None) for number in range(10_000)]

@@ -8,7 +8,7 @@ from tickwheel.wheels.cascading import CascadingWheel
 
 class TestCascadingWheel(WheelSuite):
     """
-    The contract suite on ticks of ten milliseconds.
+    The contract suite on a cascading wheel with ticks of ten milliseconds.
     """
 
     def make_wheel(self, start: int) -> CascadingWheel:
@@ -19,7 +19,7 @@ class TestCascadingWheel(WheelSuite):
 
 class TestSmallCascadingWheel(WheelSuite):
     """
-    The contract suite on ticks of seven nanoseconds, whose counter wraps twice a minute.
+    The contract suite on a cascading wheel with ticks of seven nanoseconds, whose counter wraps twice a minute.
     """
 
     def make_wheel(self, start: int) -> CascadingWheel:

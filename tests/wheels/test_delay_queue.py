@@ -23,9 +23,7 @@ PATIENCE_S = 30
 
 class WatchedClock(ManualClock):
     """
-    A manual clock that counts its readings.
-
-    So a test can see that a thread waits.
+    A manual clock that counts its readings, so that a test can see that a thread waits.
     """
 
     def __init__(self) -> None:
@@ -34,7 +32,7 @@ class WatchedClock(ManualClock):
 
     def monotonic_ns(self) -> int:
         """
-        Count, and return the time.
+        Count the reading, and return the time.
         """
         self.reads.release()
         return super().monotonic_ns()
@@ -42,7 +40,7 @@ class WatchedClock(ManualClock):
 
 def in_thread(call: Callable[[], Any]) -> Future[Any]:
     """
-    Run *call* in a daemon thread.
+    Run *call* in a daemon thread, and return a future of its result.
     """
     future: Future[Any] = Future()
 
@@ -58,9 +56,9 @@ def in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 def test_order() -> None:
     """
-    Items come in order of deadlines.
+    Items come in the order of their deadlines.
 
-    If items have equal deadlines, the item that was offered first comes first.
+    If several items have the same deadline, the item that was offered first comes first.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -98,9 +96,7 @@ def test_delays_that_have_passed() -> None:
 
 def test_bad_delays() -> None:
     """
-    NaN, and objects that are not numbers, are refused.
-
-    They leave nothing in the queue.
+    NaN and objects that are not numbers are refused as delays, and leave nothing in the queue.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(InvalidDelayError):
@@ -114,9 +110,7 @@ def test_bad_delays() -> None:
 
 def test_cancel() -> None:
     """
-    A cancelled item is not taken.
-
-    A second cancel returns False.
+    A cancelled item is not taken, and a second cancel returns False.
     """
     queue: DelayQueue[str] = DelayQueue(ManualClock())
     tea = queue.offer("tea", 0)
@@ -128,9 +122,7 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns each item with the seconds until it is due.
-
-    Later calls raise an error. A second close is allowed.
+    Close returns each item with the seconds until it is due. Later calls raise an error, but a second close is allowed.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -146,9 +138,7 @@ def test_close() -> None:
 
 def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
     """
-    A thread waits for an item an hour away.
-
-    If an item arrives that is due now, the thread takes it.
+    A thread that waits for an item an hour away takes an item that arrives and is due now.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -175,9 +165,7 @@ def test_a_taker_of_an_empty_queue_is_woken() -> None:
 
 def test_takers_follow_the_leader() -> None:
     """
-    If several threads wait, each takes one item when that item is due.
-
-    No thread stays asleep.
+    If several threads wait, each takes one item when it is due, and no thread stays asleep.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -193,7 +181,7 @@ def test_takers_follow_the_leader() -> None:
 
 def test_waiting_takers_learn_of_the_close() -> None:
     """
-    A close ends the wait of the leading thread and of all followers.
+    If the queue is closed, all waiting threads end their wait, whether they wait for an item or for another thread.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -213,7 +201,7 @@ def test_take_with_a_timeout() -> None:
     """
     A take that times out raises Empty, whether or not items are pending.
 
-    Another waiting thread becomes the leader.
+    Another waiting thread then takes the next item.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):
@@ -229,9 +217,7 @@ def test_take_with_a_timeout() -> None:
 @pytest.mark.realtime
 def test_many_threads() -> None:
     """
-    Four threads offer items, and four other threads take them.
-
-    Each item is taken once, and none early.
+    If four threads offer items and four others take them, each item is taken once, and none is taken early.
     """
     queue: DelayQueue[tuple[int, int]] = DelayQueue()
     clock = MonotonicClock()

@@ -1,8 +1,8 @@
 """
-Known faults of other timer systems.
+Known faults of other timer systems, which the wheels of tickwheel must not have.
 
-Each test shows that our wheels do not have one of these faults. Garbage collection is off during the tests, because
-finalizers and the collector's callbacks, such as those of hypothesis, would run.
+Garbage collection is off during the tests, because it would run other Python code: finalizers, and the callbacks of
+libraries such as hypothesis.
 """
 
 import gc
@@ -38,10 +38,9 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def lines_run(call: Callable[[], object]) -> int:
     """
-    Return the number of lines of Python that *call* runs.
+    Return the number of lines of Python that *call* runs, which measures its work without a clock.
 
-    This measures its work without a clock. Garbage collection is off during the call, because otherwise finalizers and
-    the collector's callbacks would run.
+    Garbage collection is off during the call, because it would run other lines.
     """
     count = 0
 
@@ -64,7 +63,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    If a garbage collection runs Python code, this does not count as work of the call that triggered it.
+    If a call triggers a garbage collection that runs Python code, these lines do not count as work of the call.
     """
 
     def called(*_: object) -> None:
@@ -90,7 +89,9 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    If a deadline is one whole turn of a level ahead, in the slot of now, it is neither lost nor early (tokio #8334).
+    If a deadline is one whole turn of a level ahead, and so in the present slot, it is neither lost nor early.
+
+    (This is tokio #8334.)
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -112,9 +113,7 @@ def test_tokio_hangs_after_12_days(design: Any) -> None:
 
 def test_delays_about_the_span() -> None:
     """
-    Delays up to the span fit and are on time.
-
-    Longer delays are refused, and the message has the span.
+    Delays up to the span are accepted and end on time. Longer delays are refused, and the message has the span.
     """
     for start in (0, 1, SECOND - 1, SECOND, 5 * SECOND + 7):
         wheel = SingleWheel(tick=1, slots=8)
@@ -130,9 +129,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one or more turns, plus or minus a nanosecond, fire on time.
-
-    So does the longest possible delay.
+    Delays of one or more turns, plus or minus a nanosecond, end on time. The longest possible delay does, too.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -151,9 +148,7 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    If an entry cascades into the current tick, it expires in this tick.
-
-    It comes before entries of the tick that were inserted later.
+    If an entry cascades into the current tick, it expires in this tick, before entries that were inserted later.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)
@@ -180,9 +175,7 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    A wake-up that is too early delivers nothing.
-
-    The same time is due again.
+    If a wheel is polled too early, it delivers nothing, and its next expiration stays the same.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -193,7 +186,7 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    If an item is offered just before a thread in `take` sleeps, the thread sees it (tokio #6682, RussellLuo #5).
+    If an item is offered just before a thread in `take` sleeps, the thread takes it (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -216,9 +209,7 @@ def test_a_wake_up_before_parking_is_not_lost() -> None:
 @pytest.mark.parametrize("gone", [(0,), (4,), (9,), (0, 9), tuple(range(1, 9)), tuple(range(10))])
 def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) -> None:
     """
-    Due entries that were not delivered yet can be cancelled.
-
-    The test cancels the first entry, a middle entry and the last entry.
+    A due entry that was not delivered yet can be cancelled, whether it is the first, a middle or the last entry.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]
@@ -231,7 +222,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_have_no_effect(make: Make) -> None:
     """
-    The id of an entry that no longer exists does not affect the entry that has taken its place.
+    The id of an entry that no longer exists has no effect on the entry that uses its place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
@@ -246,9 +237,7 @@ def test_stale_handles_have_no_effect(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    However an entry ends, the pending count falls by one.
-
-    A refused insert does not change the count (netty #14959).
+    However an entry ends, the pending count falls by one. A refused insert does not change it (netty #14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]
@@ -267,7 +256,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    If a delivery stops in the middle of a slot, the next delivery has the other entries of the slot, in order.
+    If a delivery stops in the middle of a slot, the next delivery has the remaining entries of the slot, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -303,7 +292,7 @@ def test_agrona_delivers_one_tick_a_poll(make: Make) -> None:
 
 def test_nexus_polls_the_whole_population(make_python: Make) -> None:
     """
-    A poll with nothing due runs the same number of lines of Python with 50,000 pending entries as with 50 (nexus #667).
+    A poll with nothing due runs as many lines of Python with 50,000 pending entries as with 50 (nexus #667).
     """
     costs = []
     for population in (50, 50_000):
@@ -319,7 +308,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
 
 def test_the_cost_of_a_crowded_slot_is_spread_over_deliveries(make_python: Make) -> None:
     """
-    Once a slot of 20,000 entries is sorted, the cost of a delivery is proportional to the number of entries delivered.
+    Once a slot of 20,000 entries is sorted, the cost of a delivery depends only on the number of entries delivered.
     """
     wheel = make_python(1)
     for number in range(20_000):

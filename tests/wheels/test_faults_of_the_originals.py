@@ -1,7 +1,5 @@
 """
-Known faults of published wheels.
-
-Each test shows that our wheels do not have one of these faults.
+Known faults of published wheels, which the wheels of tickwheel must not have.
 """
 
 from collections.abc import Callable
@@ -24,9 +22,7 @@ def payloads(expired: list[Any]) -> list[Any]:
 
 def test_russellluo_fires_891_ms_early(make: Make) -> None:
     """
-    With a tick of 1 s, a delay of 1.5 s does not end early.
-
-    This holds for each millisecond of a tick at which the delay may begin.
+    With a tick of 1 s, a delay of 1.5 s does not end early, at whichever millisecond of a tick it begins.
     """
     for start_ms in range(0, 1_000, 13):
         wheel = make(1)
@@ -42,7 +38,7 @@ def test_russellluo_deadlocks_on_reinsert() -> None:
     """
     The entries of a coarse slot are inserted again only after the slot was removed.
 
-    So an entry for the same slot causes no endless loop (#53).
+    So an entry that belongs in the same slot causes no endless loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
@@ -54,9 +50,7 @@ def test_russellluo_deadlocks_on_reinsert() -> None:
 
 def test_russellluo_second_stop_panics(make: Make) -> None:
     """
-    A wheel may be drained twice.
-
-    Timers that are set afterwards fire.
+    A wheel may be drained twice, and timers that are set afterwards fire.
     """
     wheel = make(1)
     wheel.insert(SECOND, "drained")
@@ -70,7 +64,7 @@ def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
     If a timer is set and moved at any position of the pointer, it fires once, at its new deadline.
 
-    (In go-zero, 26 % of such timers do not.)
+    (In go-zero, 26 % of such timers fail to do so.)
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):
@@ -101,7 +95,7 @@ def test_go_zero_short_move_fires_twice(make: Make) -> None:
 
 def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
     """
-    Timers that are set after a drain, in the slots that were just drained, are kept.
+    Timers that are set after a drain, in the slots that were just drained, fire.
     """
     wheel = make(1)
     for tick in range(1, 10):
@@ -117,7 +111,7 @@ def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
 @pytest.mark.parametrize("start", [0, 1, 255, 256, 2**26, 2**32 - 1, 2**32])
 def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay: int) -> None:
     """
-    A delay near the range of the counter does not count as a short delay.
+    A delay that is nearly as long as the range of the counter does not count as a short delay.
     """
     wheel = CascadingWheel(tick=1e-9)
     wheel.advance(start)
@@ -130,9 +124,7 @@ def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay:
 
 def test_skynet_counter_wraps_in_use() -> None:
     """
-    Timers that were set before the counter wraps around fire on time afterwards.
-
-    They fire tick by tick across the wrap.
+    Timers that were set before the counter wraps around fire at the right ticks before and after the wrap.
     """
     wheel = CascadingWheel(tick=1e-9)
     start = 2**32 - 300
@@ -145,9 +137,7 @@ def test_skynet_counter_wraps_in_use() -> None:
 
 def test_skynet_wakes_up_when_idle(make: Make) -> None:
     """
-    An empty wheel needs no wake-up.
-
-    A wheel with one far deadline needs exactly one wake-up.
+    An empty wheel needs no wake-up, and a wheel with one far deadline needs exactly one.
     """
     wheel = make(0.01)
     assert wheel.next_expiration() is None
@@ -159,9 +149,7 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
 
 def test_skynet_clock_stepped_back(make: Make) -> None:
     """
-    If the clock steps back, no timer fires early.
-
-    All timers fire on time.
+    If the clock steps back, no timer fires early, and all timers fire on time.
     """
     wheel = make(1)
     wheel.advance(20 * SECOND)
@@ -173,9 +161,7 @@ def test_skynet_clock_stepped_back(make: Make) -> None:
 
 def test_article_inserts_before_deciding() -> None:
     """
-    A delay longer than the span is refused.
-
-    It leaves nothing that could fire early.
+    A delay longer than the span is refused, and leaves nothing that could fire early.
     """
     wheel = SingleWheel(tick=1, slots=8)
     with pytest.raises(SpanExceededError):
@@ -186,7 +172,7 @@ def test_article_inserts_before_deciding() -> None:
 
 def test_article_takes_long_delays_modulo_the_ring(make_ticked: Make) -> None:
     """
-    A delay of many turns waits for all of them.
+    A delay of many turns ends only after all of them.
     """
     wheel = make_ticked(1)
     for turns in (1, 2, 3, 100, 10_000):
@@ -210,7 +196,7 @@ def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
 
 def test_circle_wheels_lose_a_tick_to_floats(make_ticked: Make) -> None:
     """
-    A delay that is a multiple of a tenth of a second is never a tick early.
+    A delay that is a multiple of a tenth of a second never ends a tick early.
 
     (In floats, 0.3 / 0.1 is 2.9999999999999996.)
     """

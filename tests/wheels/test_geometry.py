@@ -63,9 +63,7 @@ def test_slots_that_are_refused(design: Any) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_a_tick_is_converted_once(design: Any) -> None:
     """
-    A tick in seconds is stored in whole nanoseconds, rounded up.
-
-    `abilities` shows this number of nanoseconds.
+    A tick in seconds is stored in whole nanoseconds, rounded up, and `abilities` shows this number.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -75,9 +73,7 @@ def test_a_tick_is_converted_once(design: Any) -> None:
 
 def test_only_single_has_a_span() -> None:
     """
-    The single ring holds delays up to one tick less than its size.
-
-    The other designs hold any delay.
+    The single ring accepts delays up to one tick less than its size. The other designs accept any delay.
     """
     assert SingleWheel(tick=0.5, slots=8).abilities.span_ns == 3_500_000_000
     assert SingleWheel(tick=1e9, slots=10**4).abilities.span_ns == 2**63 - 1
@@ -86,7 +82,7 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    With `start`, in seconds, the wheel begins at that time instead of zero.
+    If `start` (in seconds) is given, the wheel begins at that time and not at zero.
 
     So near deadlines need only one level.
     """
@@ -100,9 +96,7 @@ def test_start_of_the_hierarchical_wheel() -> None:
 
 def test_wheels_are_made_on_demand() -> None:
     """
-    Each level multiplies the longest delay by the number of slots.
-
-    A level is made when a delay first needs it.
+    Each level multiplies the longest delay by the number of slots, and is made when a delay first needs it.
     """
     wheel = HierarchicalWheel(tick=1e-9, slots=10)
     for delay, levels in [(9, 1), (10, 2), (99, 2), (100, 3), (999, 3), (1_000, 4)]:
@@ -131,16 +125,14 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is in the finest ring for which its tick and the counter agree in all higher bits.
+    An entry is in the finest ring for which all higher bits of its tick and of the counter are equal.
     """
     assert _level_for(tick, pointer) == level
 
 
 def test_index_for() -> None:
     """
-    The number of a slot in a ring is a group of adjacent bits of the tick.
-
-    All groups together are the 32 bits of the counter.
+    The slot number of a tick in a ring is a group of adjacent bits of the tick. Together the groups are all 32 bits.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]
@@ -182,9 +174,7 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, in an existing slot.
-
-    Entries with the deadline NEVER are not counted.
+    The view of the rings counts every entry once, in an existing slot, except entries with the deadline NEVER.
     """
     wheel = make()
     wheel.advance(1_000)

@@ -13,9 +13,7 @@ class TestHeap(WheelSuite):
 
     def make_wheel(self, start: int) -> HeapWheel:
         """
-        Return a heap.
-
-        *start* is ignored, because a heap has no pointer.
+        Return a heap. It ignores *start*, because a heap has no pointer.
         """
         wheel = HeapWheel()
         wheel.advance(start)

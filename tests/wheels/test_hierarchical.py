@@ -19,9 +19,7 @@ class TestHierarchicalWheel(WheelSuite):
 
 class TestSmallHierarchicalWheel(WheelSuite):
     """
-    The contract suite on levels of two slots each.
-
-    There are about sixty such levels.
+    The contract suite on levels of two slots each, of which there are about sixty.
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:

@@ -1,7 +1,5 @@
 """
-Random operations.
-
-Our designs agree with the model, and faulty wheels are detected.
+Random operations: the designs agree with the model, and faulty wheels are detected.
 """
 
 import random
@@ -20,7 +18,7 @@ from tickwheel.wheels.heap import HeapWheel
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_short_run_of_each_design(name: str) -> None:
     """
-    A design agrees with the model after each of a few thousand operations of a new seed.
+    A design agrees with the model after each of a few thousand random operations, with a new seed in each run.
     """
     seed = random.randrange(2**32)
     for make_wheel in DESIGNS[name]:
@@ -32,9 +30,7 @@ def test_a_short_run_of_each_design(name: str) -> None:
 
 def test_a_seed_repeats_its_run() -> None:
     """
-    A seed gives the same operations each time.
-
-    A different seed gives different operations.
+    A seed gives the same operations each time, and a different seed gives different operations.
     """
     (make_wheel,) = DESIGNS["heap"]
     first, again, other = (run_machine(make_wheel, seed, 5_000, check_every=50) for seed in (11, 11, 12))
@@ -44,9 +40,7 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command prints the seed and the number of operations.
-
-    The command also prints that no operation diverged.
+    The command prints the seed and the number of operations, and that no operation diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -68,9 +62,7 @@ def test_the_command_plays_programs_of_callbacks_too(
     wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The command can also run an engine, which is given by its name.
-
-    It detects that an engine over a faulty wheel diverges.
+    The command can also run an engine, given by its name, and detects that an engine over a faulty wheel diverges.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -81,19 +73,19 @@ def test_the_command_plays_programs_of_callbacks_too(
 
 class EarlyWheel(HeapWheel):
     """
-    Delivers each entry a nanosecond early.
+    A faulty wheel that delivers each entry a nanosecond early.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
         """
-        Advance a little too far.
+        Advance to a nanosecond after *now*.
         """
         return super().advance(min(now + 1, 2**63 - 1), limit)
 
 
 class ForgetfulWheel(HeapWheel):
     """
-    Loses entries that are moved to a deadline that is a multiple of 64.
+    A faulty wheel that loses entries if they are moved to a deadline that is a multiple of 64.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -105,7 +97,7 @@ class ForgetfulWheel(HeapWheel):
 
 class DoublingWheel(HeapWheel):
     """
-    Delivers the last entry of a limited delivery a second time.
+    A faulty wheel that delivers the last entry of a limited delivery a second time.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -120,9 +112,7 @@ class DoublingWheel(HeapWheel):
 
 class UnstableWheel(HeapWheel):
     """
-    Orders equal deadlines by the first arrival of each entry.
-
-    It ignores moves.
+    A faulty wheel that orders equal deadlines by the time of the insert, even if an entry was moved later.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -138,9 +128,7 @@ class UnstableWheel(HeapWheel):
 
 class SleepyWheel(HeapWheel):
     """
-    Rounds its next expiration up to a multiple of 64.
-
-    So an entry is reported too late.
+    A faulty wheel that rounds its next expiration up to a multiple of 64, so that entries are late.
     """
 
     def next_expiration(self) -> int | None:
@@ -150,7 +138,7 @@ class SleepyWheel(HeapWheel):
 
 class HoardingWheel(HeapWheel):
     """
-    Keeps a reference to the last cancelled payload.
+    A faulty wheel that keeps a reference to the last cancelled payload.
     """
 
     def cancel(self, id: int) -> bool:
@@ -160,7 +148,7 @@ class HoardingWheel(HeapWheel):
 
 class LenientWheel(HeapWheel):
     """
-    Accepts True as a nanosecond.
+    A faulty wheel that accepts True as a number of nanoseconds.
     """
 
     def insert(self, deadline: int, payload: Any) -> int:
@@ -169,7 +157,7 @@ class LenientWheel(HeapWheel):
 
 class MiscountingWheel(HeapWheel):
     """
-    Counts a cancel even if it does not know the id of the entry.
+    A faulty wheel that counts a cancel even if the id is unknown.
     """
 
     def cancel(self, id: int) -> bool:
@@ -185,9 +173,7 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
     """
-    A faulty wheel is detected within a few thousand operations.
-
-    The reduced case still shows the fault.
+    A faulty wheel is detected within a few thousand operations, and the reduced program still shows the fault.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
@@ -202,9 +188,9 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
-    An operation that refers to the number of an omitted insert does nothing.
+    If a reduced program omits an insert, operations on that insert do nothing.
 
-    This holds even if another entry has this number as its id.
+    They do not affect another entry that has the number of this insert as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

@@ -19,9 +19,7 @@ class TestRoundsWheel(WheelSuite):
 
 class TestSmallRoundsWheel(WheelSuite):
     """
-    The contract suite on the smallest ring.
-
-    Almost every delay takes several rounds.
+    The contract suite on the smallest ring, in which almost every delay takes several rounds.
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:

@@ -19,9 +19,7 @@ class TestSingleWheel(WheelSuite):
 
 class TestSmallSingleWheel(WheelSuite):
     """
-    The contract suite on a ring of 63 nanoseconds.
-
-    This is the shortest span that the suite allows.
+    The contract suite on a ring of 63 nanoseconds, which is the shortest span that the suite allows.
     """
 
     def make_wheel(self, start: int) -> SingleWheel:

@@ -1,5 +1,5 @@
 """
-The engine and the drivers on each design.
+The engine and the drivers, tested on each design of a wheel.
 """
 
 import asyncio
@@ -35,9 +35,7 @@ class TestNativeUnderEngine(EngineSuite):
 
 class TestRoundsUnderEngine(EngineSuite):
     """
-    The engine's contract suite over a ring of rounds.
-
-    With a tick of a nanosecond the ring is exact.
+    The engine's contract suite over a ring of rounds. Its tick is a nanosecond, so it is exact.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -65,9 +63,7 @@ class TestCascadingUnderEngine(EngineSuite):
 @pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_manual_clock(name: str) -> None:
     """
-    Timers fire in order, never early and less than a tick late.
-
-    This holds even after the wheel was idle for long.
+    Timers fire in order, never early and less than a tick late, even after the wheel was idle for long.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=DEFAULT[name](), clock=clock)
@@ -90,9 +86,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day accepts a delay of its span.
-
-    It refuses a longer delay, and does not store it.
+    A ring that was idle for a day accepts a delay of its span. It refuses a longer delay, and does not store it.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
@@ -113,7 +107,7 @@ def test_a_span_counts_from_now() -> None:
 @pytest.mark.parametrize("name", DEFAULT)
 def test_on_a_thread(name: str) -> None:
     """
-    All timers that this thread sets fire on the driver's thread, in order of deadlines.
+    Timers that are set in this thread fire on the driver's thread, in the order of their deadlines.
     """
     wheel = TimerWheel(wheel=DEFAULT[name]())
     done = threading.Event()
