@@ -179,7 +179,7 @@ def test_special_days_of_a_month():
         ("0 9 * * L", "its day-of-week field 'L' cannot be read"),
     ],
 )
-def test_what_is_refused(line, said):
+def test_days_that_are_refused(line, said):
     """
     A day that exists in no month, or that cannot be parsed, is refused, and the error names the field.
     """

@@ -48,7 +48,7 @@ def test_both_forms(text, seconds):
         *("P", "PT", "P1DT", "P1Y", "P1M", "PT1D", "pt5s", "PT5S5S", "P1D2W"),
     ],
 )
-def test_what_is_refused(text):
+def test_texts_that_are_refused(text):
     """
     Any other text is refused, such as a number without a unit, or a duration in years or months.
 

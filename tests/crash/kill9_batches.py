@@ -10,7 +10,7 @@ appends the acknowledged settles, because jobs may then take another path throug
 followed by a node with the same name, as in a container that is restarted in place. The last node sets nothing, and
 lives until no job is pending.
 
-The following faults are counted. The program prints one line, and the exit code is 0 if there are none:
+The program counts the following faults and prints one line. The exit code is 0 if it finds no fault:
 
     lost      an acknowledged job has neither fired nor been cancelled
     early     a job fired before its due time

@@ -57,7 +57,7 @@ class Seen:
 @pytest.mark.slow
 @pytest.mark.realtime
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
-def test_takeover_beside_a_crowd(request, kind, tmp_path):
+def test_other_lanes_run_while_a_full_lane_hangs(request, kind, tmp_path):
     """
     While the jobs of a full lane hang, the node that takes over runs the jobs of the other lanes.
 

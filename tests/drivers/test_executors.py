@@ -297,7 +297,7 @@ def test_errors_in_workers(make_rig, monkeypatch):
     assert got == [1]
 
 
-def test_restarted_in_a_worker(make_rig):
+def test_restarted_while_it_waits_for_a_worker(make_rig):
     """
     If a timer is restarted while it waits for a worker, its callback runs once, at the new deadline.
     """

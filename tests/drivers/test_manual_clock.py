@@ -152,7 +152,7 @@ def test_time_passes_inside_a_callback():
     assert round(clock.monotonic() - start, 6) == 4
 
 
-def test_the_wall_is_set_apart():
+def test_the_wall_clock_can_be_set_separately():
     """
     The wall clock moves with the clock. It can also be set or stepped, and this has no effect on timers.
     """
@@ -172,7 +172,7 @@ def test_the_wall_is_set_apart():
     assert (clock.wall_ns(), fired) == (47 * 10**9, [1])
 
 
-def test_a_timer_without_end():
+def test_a_timer_that_keeps_setting_itself_is_an_error():
     """
     If a timer keeps setting itself with no delay, an error is raised, because the test would hang.
     """
@@ -187,7 +187,7 @@ def test_a_timer_without_end():
         clock.advance(1)
 
 
-def test_a_burst_has_an_end():
+def test_a_finite_burst_is_not_an_endless_loop():
     """
     A series may make up for more firings than the limit of turns, without being taken for an endless loop.
     """
@@ -227,7 +227,7 @@ def test_timers_without_end_in_the_past():
         clock.advance(1)
 
 
-def test_attached_once_detached_for_good():
+def test_attaching_twice_and_detaching():
     """
     Attaching a wheel twice has no effect, and closing it detaches it. A wheel that is not attached can be detached.
     """

@@ -122,7 +122,7 @@ def test_time_is_the_clocks():
 
 
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
-def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
+def test_a_frozen_monotonic_clock_is_ignored(make_wheel):
     """
     If a library freezes Python's clocks, `time()` of a wheel and the wheel's timers both ignore this.
     """

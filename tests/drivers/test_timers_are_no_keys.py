@@ -44,7 +44,7 @@ HANDLES: dict[str, Any] = {
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 @pytest.mark.parametrize("make_handle", HANDLES.values(), ids=HANDLES)
 @pytest.mark.parametrize("design", ["native", "heap"])
-def test_a_handle(make, verb, make_handle, design):
+def test_keyed_methods_refuse_handles(make, verb, make_handle, design):
     """
     Each keyed method of each wheel refuses handles of any kind, pending or ended, even of another wheel.
     """
@@ -58,7 +58,7 @@ def test_a_handle(make, verb, make_handle, design):
 
 
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "without on_expire")])
-def test_an_id(make):
+def test_keyed_methods_refuse_ids(make):
     """
     `cancel` and `move` refuse a number that is the id of a pending bulk timer.
 

@@ -84,7 +84,7 @@ def changed(events, index, event):
     return (*events[:index], event, *events[index + 1 :])
 
 
-def test_good(events):
+def test_a_good_history_has_no_violation(events):
     """
     The good history, from which all other histories are derived, has no violation.
     """

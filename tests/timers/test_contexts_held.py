@@ -75,7 +75,7 @@ def test_cancelled_timers_are_forgotten(design):
     assert context.ending.waiting == len(context.ending._kept) == 0
 
 
-def test_waits_keep_their_context_alive():
+def test_unreferenced_contexts_call_their_callbacks():
     """
     If a context is no longer referenced, its end still calls its `on_end` callbacks once, and cancels its timers.
 
@@ -99,7 +99,7 @@ def test_waits_keep_their_context_alive():
     assert len(wheel) == 0
 
 
-def test_a_child_known_by_its_cancel_alone():
+def test_the_cancel_method_alone_cancels_its_context():
     """
     If only the `cancel` method of a context is referenced, calling it still cancels the context and its descendants.
     """

@@ -247,7 +247,7 @@ def test_a_bad_delay(make_rig, delay):
     assert rig.advance(1) == [("a", "old")]
 
 
-def test_one_too_many(make_rig):
+def test_a_new_key_at_the_limit_is_refused(make_rig):
     """
     If `max_pending` timers are pending, a new key is refused, and a pending key can still be set again.
     """

@@ -375,7 +375,7 @@ def test_each_verb_refuses_by_name(rig, verb):
 
 
 @pytest.mark.parametrize(("value", "ns"), VALUES, ids=[f"{type(value).__name__}-{ns}" for value, ns in VALUES])
-def test_the_gate(value, ns):
+def test_conversion_functions_accept_the_same_types(value, ns):
     """
     The conversion functions accept the same types as the arguments `slack` and `jitter`, and also negative values.
     """

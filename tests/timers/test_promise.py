@@ -153,7 +153,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken(case):
+def test_a_broken_promise_is_reported(case):
     """
     If the promise is broken, the checker reports this in one line, with the timer and the time.
     """
@@ -197,7 +197,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_kept(case):
+def test_unusual_events_are_not_reported(case):
     """
     The checker does not report unusual but correct events.
     """

@@ -473,7 +473,7 @@ def test_jitter(rig):
     assert max(offsets) - min(offsets) > 300
 
 
-def test_what_is_shown(rig):
+def test_listings_show_the_next_firing(rig):
     """
     Listings, drains and the repr show when a series fires next, not when it next checks the clock.
     """

@@ -51,7 +51,7 @@ def test_skew_crowds_a_page() -> None:
     assert [entry.deadline for entry in wheel.advance(10**8 + 999)] == [10**8 + number for number in range(1_000)]
 
 
-def test_shrinks_again() -> None:
+def test_an_emptied_queue_has_fewer_pages() -> None:
     """
     A calendar queue that becomes nearly empty reduces the number of its pages.
     """
