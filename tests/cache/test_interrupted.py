@@ -105,7 +105,7 @@ def by_function(clock):
 
 class ByItems(TTLCache):
     """
-    A subclass that overrides the item methods.
+    A subclass that overrides `__getitem__` and the like.
     """
 
     def __setitem__(self, key, value):

@@ -84,7 +84,7 @@ def test_an_error_is_raised_in_all_threads():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something that is not an Exception, only the take that called it raises this.
+    If a loader raises something that is not an Exception, only the take that called the loader raises it.
 
     Another waiting thread loads the key.
     """

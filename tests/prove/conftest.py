@@ -1,7 +1,5 @@
 """
-The proofs are programs.
-
-The tests import them.
+Lets the tests of this folder import the proofs, which are programs.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ HOURLY = ("*/15 * * * *", "0 * * * *")
 
 def real_lines() -> list[str]:
     """
-    Return all lines of the file, including repeated ones.
+    Return all cron lines of the trace file, including repeated ones.
     """
     repositories = json.loads(SOURCE.read_text())
     return [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]
@@ -112,7 +112,7 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
     Return the faults that daily and hourly lines have around *change*, a clock change of the zone.
 
-    Faults are an omitted day, a double firing, or a wrong step.
+    Faults are an omitted day, a double firing, or a wrong interval.
     """
     found: list[str] = []
     noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)

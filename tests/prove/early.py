@@ -29,7 +29,7 @@ PATIENCE_S = 300.0
 
 def prove(url: str, jobs: int, seed: int) -> tuple[int, float]:
     """
-    Fire *jobs*. Return the number of jobs that fired early, and the smallest lateness in ms.
+    Fire *jobs* jobs. Return the number of jobs that fired early, and the smallest lateness in ms.
     """
     dice = random.Random(seed)
     early: list[str] = []

@@ -428,7 +428,7 @@ def lends_nothing() -> Any:
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    After a takeover, the scan of a full lane starts at a wrong position, behind jobs that are waiting.
+    After a takeover, the scan of a full lane starts at a wrong position, so that it misses waiting jobs.
 
     The other ways to find the jobs of that lane are disabled: nothing is swept, and the lane is never scanned from the
     beginning.
@@ -449,7 +449,7 @@ def looks_past_a_lane() -> Any:
     """
     A full lane is never scanned from the beginning, only from its scan position.
 
-    This alone loses no job. It shows whether the scan position is right.
+    This loses jobs only if the scan position is wrong.
     """
     look = OverdueSweeper.sweep
 

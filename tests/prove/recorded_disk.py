@@ -49,7 +49,7 @@ class Step:
 @dataclass(slots=True)
 class RecordedDisk:
     """
-    The recorded steps, and the contents of the disk after a power cut behind any of the steps.
+    The recorded steps, and the contents of the disk after a power cut that follows any of the steps.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -76,7 +76,7 @@ class RecordedDisk:
 
     def after_cut(self, count: int, dice: random.Random) -> dict[str, bytes]:
         """
-        Return the files as they may be after a power cut behind the first *count* steps.
+        Return the files as they may be after a power cut that follows the first *count* steps.
 
         All synced data exists. Of the other data, any part may be missing, down to single sectors.
         """

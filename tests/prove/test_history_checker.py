@@ -207,7 +207,7 @@ def test_a_refused_set_that_took_effect(events):
 
 def test_wrong_answer_of_the_store(events):
     """
-    If the store's answer to a write differs from the model's answer, it is reported.
+    If the store's answer to a write differs from the model's answer, this is reported.
     """
     index = place(events, Committed, is_write(Set, Outcome.CREATED))
     commit = events[index]

@@ -356,7 +356,7 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A context with a deadline needs a wheel: an argument, or the wheel of its root.
+    A context with a deadline needs a wheel: the wheel that is passed, or the wheel of its root.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)
@@ -370,7 +370,7 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    If a child is on another wheel than its parent, its deadline is a time of the child's wheel.
+    If a child uses a different wheel from its parent, its deadline is a time of the child's wheel.
 
     The child gets at most the remaining time of the parent.
     """

@@ -291,7 +291,7 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return how many seconds before an entry expires its refresh begins.
+    Return how long before its expiry an entry is refreshed, in seconds.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
@@ -533,7 +533,7 @@ def test_arrays_that_are_refused(rig, values, error, text):
 )
 def test_ids_that_are_refused(rig, names):
     """
-    A value that is not an id raises a TypeError that names it.
+    A value that is not an id is refused with a TypeError that names the value.
     """
     for verb in (rig.wheel.cancel_many, lambda names: rig.wheel.move_many(names, 1)):
         with pytest.raises(TypeError, match="is not a timer"):

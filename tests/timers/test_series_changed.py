@@ -185,7 +185,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    If a series is paused while a firing waits for a worker, this firing does nothing, even if the series was resumed.
+    If a series is paused while a firing waits for a worker, this firing does nothing, even after a resume.
 
     The same holds if the series gets a new interval in that time.
     """

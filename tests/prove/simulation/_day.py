@@ -90,7 +90,9 @@ FROM_AFAR: Final = "afar/"
 HERD: Final = 220
 """Number of hanging jobs in a burst. One node may not run that many at a time."""
 _CROWDED: Final = (16, 10)
-"""A period in days, and a day of it. On this day of each period, many callers request the same jobs on a cluster."""
+"""The length of a period in days, and the day of each period on which many callers request the same jobs.
+
+These days use a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -238,14 +240,14 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
     Return requests for a burst of jobs on a bad line, several requests for each job.
 
-    Only few days have such a burst. The jobs wait for workers. The first requests for a job change nothing, but each of
-    them withdraws the claimed attempt. The attempt is then claimed again under the same number.
+    Such a day checks that an attempt is withdrawn only once, however many requests there are. The jobs wait for
+    workers. The first requests for a job change nothing, but they withdraw its claimed attempt. The attempt is then
+    claimed again under the same number. On the bad line, the write that ends a withdrawal may be repeated late. If the
+    attempt were withdrawn twice, this late write would end the new claim. The last caller could then cancel the job,
+    and it would still start.
 
-    The days check that many requests withdraw an attempt only once. Otherwise the acknowledgement of the first
-    withdrawal, repeated late on the bad line, would end the attempt that was claimed since. The store would then take
-    the job as pending and cancel it for the last caller, and the job would still start.
-
-    The requests are drawn from a random source of their own, so that the other days stay the same.
+    Only few days have such a burst. The requests are drawn from a random source of their own, so that the other days
+    stay the same.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -574,7 +576,9 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
 
 def server_steps(seed: int, broken: Sequence[Break]) -> Iterator[Break]:
     """
-    Yield the steps of the server's clock on the day of *seed*. At most steps, leases of dead nodes are still valid.
+    Yield the steps of the server's clock on the day of *seed*.
+
+    Most of them come while leases of dead nodes are still valid.
     """
     dice = random.Random(seed)
     for each in broken:

@@ -62,25 +62,25 @@ _SCOPE: Final = "scope "
 _EMPTIED_EACH: Final = 16
 """Period in days: on one day of each period the tables are emptied."""
 _SERVER_STEPS: Final = (8, 4)
-"""A period in days, and a day of it. On this day of each period the server's clock is set, on a cluster."""
+"""The length of a period in days, and the day of each period on which the clock of a cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""A period in days, and two days of it. On these days workers pull, and callers change recurring jobs."""
+"""The length of a period in days, and the days of each on which workers pull and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""A period in days, and days of it. On these days clocks run up to a tenth faster or slower, and statements hang."""
+"""The length of a period in days, and the days of each period on which statements hang and clock rates differ.
+
+Each clock then runs up to a tenth faster or slower."""
 _LACKS: Final = (32, (22, 26, 30))
-"""A period in days, and days of it. On these days nodes lack a target, a zone or a kind of rule."""
+"""The length of a period in days, and the days of each on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
 """
-A period in days, and days of it. On these days lanes have far more jobs than there is room for.
+The length of a period in days, and the days of each period on which lanes have far more jobs than room.
 
 On a cluster a node is killed at that time.
 """
 _HANGING: Final = 0.05
 """Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
-"""Timeout in seconds for stopping a node, longer than any job takes.
-
-While one node stops, another may begin a job that waited for that node's handler."""
+"""Timeout in seconds for stopping a node. It is longer than any job takes."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000

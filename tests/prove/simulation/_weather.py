@@ -13,7 +13,7 @@ __all__ = ["LATE_NS", "Weather"]
 LATE_NS: Final = 150 * 10**9
 """Maximum wait of a job in a calm period: its notification may be lost (60 s), and its key may be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time after the end of a fault that is not calm yet: a lease expires, a node returns, and notifications are lost."""
+"""Time that must pass after a fault before a calm period begins: leases expire, and nodes return."""
 _UNNOTICED_NS: Final = 45 * 10**9
 """
 Time in which nodes may not know of a step of the server's clock. They notice it at a lease renewal, every 20 s.
@@ -61,7 +61,7 @@ class Weather:
         """
         Return True if the store's clock showed *due_at* or later at some time after *since*.
 
-        If the clock was then set, this also counts until the nodes have noticed the step.
+        If the clock was then stepped, its former time continues to count until the nodes have noticed the step.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
