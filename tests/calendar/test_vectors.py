@@ -63,7 +63,7 @@ def test_vector(row):
 @needs_traces
 def test_every_vector_is_run():
     """
-    The file has 62 vectors, and the tests run them all.
+    The vector file has 62 vectors.
     """
     assert len(vectors()) == 62
 

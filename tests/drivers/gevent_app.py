@@ -181,7 +181,7 @@ def lock(call):
 
 def timer(call):
     """
-    Check that a timer fires that a system thread has set before it blocks in native code.
+    Check that if a system thread sets a timer and then blocks in native code, the timer fires.
     """
 
     def work():

@@ -319,7 +319,7 @@ def test_restarted_while_it_waits_for_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    If a timer is due again while its callback still runs, the callback is called again for each time.
+    If a timer is due again while its callback still runs, the callback is called once more each time.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)

@@ -43,7 +43,9 @@ def test_no_start(start):
 
 def test_invalid_wall_times():
     """
-    A start of the wall clock that is not an integer is refused. Wall times outside 0 to 292 years are refused, too.
+    A start that is not an integer number of nanoseconds is refused.
+
+    Wall times outside 0 to 292 years, and infinite steps of the wall clock, are refused, too.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):

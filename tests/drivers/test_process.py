@@ -42,7 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    The interpreter ends at once and quietly while timers are pending, some of them with keys, and one without end.
+    The interpreter ends at once and quietly while timers are pending. Some of them have keys, and one never fires.
     """
     expect(
         """

@@ -200,7 +200,7 @@ def test_a_loop_on_the_systems_clock():
 
 def test_a_cancelled_block_ends_with_its_coroutines():
     """
-    If a task is cancelled while its `async with` block waits for coroutines, it ends once the coroutines have ended.
+    If a task is cancelled while its `async with` block waits for coroutines, the task ends after the coroutines.
     """
 
     async def main() -> None:

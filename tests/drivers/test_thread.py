@@ -105,7 +105,7 @@ def test_one_wakeup_for_one_timer():
 @pytest.mark.realtime
 def test_no_wakeup_for_later_timers():
     """
-    If ten thousand timers are set after the next deadline and cancelled, the thread does not wake up.
+    If ten thousand timers with later deadlines are set and cancelled, the thread does not wake up.
     """
     wheel = TimerWheel()
     wheel.call_later(3_000, print)
@@ -226,7 +226,7 @@ def test_errors_are_logged(caplog):
 
 def test_leaving_a_with_block_waits_for_the_callback():
     """
-    When a `with` block of a wheel is left while a callback is running, it waits until the callback has ended.
+    When a `with` block of a wheel is left while a callback is running, the block waits until the callback has ended.
     """
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 

@@ -208,7 +208,7 @@ def test_a_limit_is_a_number(make):
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_context_is_a_context(make):
     """
-    If a value is passed as a context and is not one, the call refuses it at once, and the error names the argument.
+    A value that is not a context is refused as soon as it is passed as one, and the error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
@@ -277,7 +277,7 @@ def test_a_wheel_of_limited_span():
 
 def test_many_moves_on_a_wheel_of_limited_span():
     """
-    If one of many moves is longer than the design can hold, no timer is moved.
+    If one of many moves has a delay that the design cannot hold, no timer is moved.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

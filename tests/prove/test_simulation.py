@@ -17,7 +17,7 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""Distances of the tried seeds from the first seed: for a frequent fault, a rare one, and one that needs a whole day."""
+"""Distances of the tried seeds from the first: for a frequent fault, a rare one, and one that needs a whole day."""
 HOURS_MAX = 5
 """Maximum number of short days that are tried before the longer days."""
 CROWDED = 10

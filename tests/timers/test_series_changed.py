@@ -216,7 +216,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that has begun does nothing if its series was resumed since, or is already firing.
+    If a worker is late with a firing, it does nothing if the series was resumed since, or fires in another worker.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
