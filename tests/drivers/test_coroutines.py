@@ -169,7 +169,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    If no event loop can run the coroutine that a plain function returns, it is closed, and an error is reported.
+    A coroutine that a plain function returns, and that no event loop can run, is closed, and an error is reported.
     """
     ended: list[str] = []
 

@@ -33,7 +33,7 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    If a running job is asked to stop, the store records the present time as its expiry.
+    Fault: if a running job is asked to stop, the store records the present time as its expiry.
 
     A later clock step can then shift or undo the expiry.
     """
@@ -51,14 +51,14 @@ def stops_until_the_clock_is_set() -> Any:
 
 def trusts_ends_of_a_later_clock() -> Any:
     """
-    An owner trusts the stored end of its lease, even if the server's clock was set back in the meantime.
+    Fault: an owner trusts the stored end of its lease, even if the server's clock was set back in the meantime.
     """
     return mock.patch.object(Cluster, "_cut_leases")
 
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    After the engine has rewritten a due time, it ignores all later records of the same generation for a while.
+    Fault: after the engine has rewritten a due time, it ignores all later records of the same generation for a while.
 
     It wrongly ignores even the record of a retry.
     """
@@ -71,7 +71,7 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    The engine does not compare its clocks, so it does not notice a clock step.
+    Fault: the engine does not compare its clocks, so it does not notice a clock step.
 
     Staged jobs keep the order that they had before the step.
     """
@@ -90,21 +90,21 @@ def sees_no_step() -> Any:
 
 def follows_the_wall_clock() -> Any:
     """
-    Jobs that count elapsed time keep their old due times after a clock step.
+    Fault: jobs that count elapsed time keep their old due times after a clock step.
     """
     return mock.patch.object(RelativeJobs, "base", return_value=None)
 
 
 def knows_clocks_a_thousandth_apart() -> Any:
     """
-    The engine wrongly assumes that clock rates differ by at most 0.1 %.
+    Fault: the engine wrongly assumes that clock rates differ by at most 0.1 %.
     """
     return mock.patch.object(_storeclock, "_SLEW", 1e-3)
 
 
 def counts_delays_by_its_own_clock() -> Any:
     """
-    A process that sets jobs computes their due times from its own estimate of the store's time.
+    Fault: a process that sets jobs computes their due times from its own estimate of the store's time.
 
     This estimate is a day old.
     """
@@ -117,7 +117,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    If a clock runs a tenth faster or slower, the engine mistakes this for a clock step at each renewal.
+    Fault: if a clock runs a tenth faster or slower, the engine mistakes this for a clock step at each renewal.
     """
     sample = _storeclock.StoreClock.sample
 

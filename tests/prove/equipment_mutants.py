@@ -18,13 +18,13 @@ _HUNG_S = 1_000.0
 
 def ends_what_it_cannot_read() -> Any:
     """
-    If a run ends while its rule cannot be read, the whole series ends.
+    Fault: if a run ends while its rule cannot be read, the whole series ends.
     """
     return mock.patch.object(_verdict, "is_readable", return_value=True)
 
 
 def waits_for_a_statement_that_hangs() -> Any:
     """
-    Calls have no deadline, so a hanging statement holds its thread for good.
+    Fault: calls have no deadline, so a hanging statement holds its thread for good.
     """
     return mock.patch.object(SimulatedStore, "_hangs_s", return_value=_HUNG_S)

@@ -66,14 +66,14 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def settles_without_epoch() -> Any:
     """
-    The store accepts begin and settle operations with any epoch.
+    Fault: the store accepts begin and settle operations with any epoch.
     """
     return mock.patch.object(Table, "is_fenced", return_value=False)
 
 
 def cursor_from_now() -> Any:
     """
-    After each read, the prefetcher moves its scan position to the end of the horizon and a second further.
+    Fault: after each read, the prefetcher moves its scan position to the end of the horizon and a second further.
 
     So it misses jobs that are set later for an earlier time. Overdue jobs are not swept.
     """
@@ -90,7 +90,7 @@ def cursor_from_now() -> Any:
 
 def knows_itself_by_host_and_pid() -> Any:
     """
-    An owner's name consists only of host and process id.
+    Fault: an owner's name consists only of host and process id.
 
     After a restart in place the name is the same as before.
     """
@@ -99,7 +99,7 @@ def knows_itself_by_host_and_pid() -> Any:
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Each attempt to start uses a new owner name.
+    Fault: each attempt to start uses a new owner name.
 
     If the answer that granted a lease was lost, the lease seems to belong to another owner.
     """
@@ -114,7 +114,7 @@ def is_somebody_else_at_each_start() -> Any:
 
 def drops_an_arm() -> Any:
     """
-    One staged job in fifty gets no timer.
+    Fault: one staged job in fifty gets no timer.
     """
     add = ClaimBatcher.add
     number = itertools.count(1)
@@ -127,7 +127,7 @@ def drops_an_arm() -> Any:
 
 def fires_early() -> Any:
     """
-    The engine's estimate of the store's clock is two milliseconds ahead.
+    Fault: the engine's estimate of the store's clock is two milliseconds ahead.
     """
     clock = _storeclock.StoreClock
     now, earliest = clock.now, clock.earliest
@@ -139,7 +139,7 @@ def fires_early() -> Any:
 
 def fires_twice() -> Any:
     """
-    One firing in fifty is dispatched twice.
+    Fault: one firing in fifty is dispatched twice.
     """
     fire, start = Dispatcher.fire, StagedJobs.start
     number = itertools.count(1)
@@ -155,35 +155,35 @@ def fires_twice() -> Any:
 
 def forgets_the_rescue() -> Any:
     """
-    Attempts that a former owner left running are not recovered.
+    Fault: attempts that a former owner left running are not recovered.
     """
     return mock.patch.object(_table, "rescued", lambda job: job)
 
 
 def hears_nothing() -> Any:
     """
-    The owner gets no notification of other processes' writes, and overdue jobs are not swept.
+    Fault: the owner gets no notification of other processes' writes, and overdue jobs are not swept.
     """
     return both(mock.patch.object(Cluster, "changes", return_value=([], 0)), never_looks_back())
 
 
 def takes_notes_unfenced() -> Any:
     """
-    The store hands the notifications of a shard to any caller, even to an owner with an old epoch.
+    Fault: the store hands the notifications of a shard to any caller, even to an owner with an old epoch.
     """
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
 
 def takes_a_standby_for_its_primary() -> Any:
     """
-    A failover is not detected, so generations and epochs continue from the standby's sequences.
+    Fault: a failover is not detected, so generations and epochs continue from the standby's sequences.
     """
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
 
 
 def starts_over_when_emptied() -> Any:
     """
-    If its tables were emptied, the store initialises them again.
+    Fault: if its tables were emptied, the store initialises them again.
 
     Generations and epochs then begin at 1.
     """
@@ -192,14 +192,14 @@ def starts_over_when_emptied() -> Any:
 
 def hands_over_what_runs() -> Any:
     """
-    A shard is handed over together with its running jobs.
+    Fault: a shard is handed over together with its running jobs.
     """
     return mock.patch.object(Cluster, "_leave_tail")
 
 
 def refuses_ends_in_a_tail() -> Any:
     """
-    The acknowledgement of a job in a draining shard is rejected, as if its owner had lost the lease.
+    Fault: the acknowledgement of a job in a draining shard is rejected, as if its owner had lost the lease.
     """
     is_fenced = Table.is_fenced
 
@@ -211,14 +211,14 @@ def refuses_ends_in_a_tail() -> Any:
 
 def begins_what_it_cannot_run() -> Any:
     """
-    A node claims every job, even if it lacks the handler.
+    Fault: a node claims every job, even if it lacks the handler.
     """
     return mock.patch.object(Registry, "can_run", return_value=True)
 
 
 def takes_nothing_up() -> Any:
     """
-    If one node has marked a job as unroutable, no other node claims the job.
+    Fault: if one node has marked a job as unroutable, no other node claims the job.
 
     So the job never runs.
     """
@@ -227,7 +227,7 @@ def takes_nothing_up() -> Any:
 
 def never_looks_back() -> Any:
     """
-    There is no regular sweep.
+    Fault: there is no regular sweep.
 
     So a job whose notification was lost is never found.
     """
@@ -236,7 +236,7 @@ def never_looks_back() -> Any:
 
 def reads_the_scopes_once() -> Any:
     """
-    An owner reads the paused scopes once, at its start.
+    Fault: an owner reads the paused scopes once, at its start.
     """
     return mock.patch.object(PauseFilter, "refresh_pauses", lambda self: setattr(self, "_paused", frozenset()))
 
@@ -256,7 +256,7 @@ def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
 
 def answers_before_the_commit() -> Any:
     """
-    A request to set a job is answered before it is committed.
+    Fault: a request to set a job is answered before it is committed.
     """
     fail = writer.Writer._fail
 
@@ -289,7 +289,7 @@ def invented(write: Any) -> Any:
 
 def settles_what_never_ran() -> Any:
     """
-    One attempt in fifty is reported as a success, however it ended.
+    Fault: one attempt in fifty is reported as a success, however it ended.
     """
     attempt = Dispatcher.attempt
     number = itertools.count(1)
@@ -305,7 +305,7 @@ def settles_what_never_ran() -> Any:
 
 def ends_with_its_thread() -> Any:
     """
-    An unexpected error of the store ends the thread that made the call.
+    Fault: an unexpected error of the store ends the thread that made the call.
     """
     failed = Hooks.failed
 
@@ -319,7 +319,7 @@ def ends_with_its_thread() -> Any:
 
 def takes_a_thread_for_started() -> Any:
     """
-    A thread counts as started even if the system refused to start it.
+    Fault: a thread counts as started even if the system refused to start it.
     """
     start = ThreadStarter.start
 
@@ -332,7 +332,7 @@ def takes_a_thread_for_started() -> Any:
 
 def loses_an_end() -> Any:
     """
-    One acknowledgement in fifty is never written.
+    Fault: one acknowledgement in fifty is never written.
     """
     post = Completer._post
     number = itertools.count(1)
@@ -349,7 +349,7 @@ def loses_an_end() -> Any:
 
 def gives_back_twice() -> Any:
     """
-    If a withdrawal is requested again, an attempt that was already withdrawn is withdrawn a second time.
+    Fault: if a withdrawal is requested again, an attempt that was already withdrawn is withdrawn a second time.
     """
     withdraw = StagedJobs.withdraw
 
@@ -362,7 +362,7 @@ def gives_back_twice() -> Any:
 
 def says_cancelled() -> Any:
     """
-    If a running job is cancelled, the store answers "cancelled" and removes the job.
+    Fault: if a running job is cancelled, the store answers "cancelled" and removes the job.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -379,7 +379,7 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    A running job that was asked to stop gets no expiry.
+    Fault: a running job that was asked to stop gets no expiry.
 
     So it is retried if its node dies or its attempt fails.
     """
@@ -396,7 +396,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    One handler may occupy all workers and all running slots, and no worker is lent to other handlers.
+    Fault: one handler may occupy all workers and all running slots, and no worker is lent to other handlers.
     """
     return both(
         mock.patch.object(_workers, "share_of", lambda places: places),
@@ -409,7 +409,7 @@ def has_no_bulkhead() -> Any:
 
 def has_no_shares() -> Any:
     """
-    One handler may fill the table of staged jobs.
+    Fault: one handler may fill the table of staged jobs.
     """
     return both(
         mock.patch.object(StagedJobs, "is_full", return_value=False),
@@ -419,7 +419,7 @@ def has_no_shares() -> Any:
 
 def lends_nothing() -> Any:
     """
-    An idle lane borrows no worker.
+    Fault: an idle lane borrows no worker.
 
     It waits until another lane releases one.
     """
@@ -428,7 +428,7 @@ def lends_nothing() -> Any:
 
 def forgets_the_position_of_a_lane() -> Any:
     """
-    After a takeover, the scan of a full lane starts at a wrong position, so that it misses waiting jobs.
+    Fault: after a takeover, the scan of a full lane starts at a wrong position, so that it misses waiting jobs.
 
     The other ways to find the jobs of that lane are disabled: nothing is swept, and the lane is never scanned from the
     beginning.
@@ -447,7 +447,7 @@ def forgets_the_position_of_a_lane() -> Any:
 
 def looks_past_a_lane() -> Any:
     """
-    A full lane is never scanned from the beginning, only from its scan position.
+    Fault: a full lane is never scanned from the beginning, only from its scan position.
 
     This loses jobs only if the scan position is wrong.
     """
@@ -462,7 +462,7 @@ def looks_past_a_lane() -> Any:
 
 def keeps_what_is_leased() -> Any:
     """
-    An owner that has lost a shard keeps the leases of jobs that it gave to workers.
+    Fault: an owner that has lost a shard keeps the leases of jobs that it gave to workers.
     """
     return mock.patch.object(Engine, "_let_go")
 
@@ -609,21 +609,21 @@ TOGETHER = (
 
 def starts_what_is_armed() -> Any:
     """
-    A job that is cancelled, moved or replaced just before its due time keeps its timer.
+    Fault: a job that is cancelled, moved or replaced just before its due time keeps its timer.
     """
     return forgets_to_withdraw(lambda entry: entry.call is None)
 
 
 def starts_what_is_queued() -> Any:
     """
-    A job that is cancelled, moved or replaced while it waits for a worker stays in the queue.
+    Fault: a job that is cancelled, moved or replaced while it waits for a worker stays in the queue.
     """
     return forgets_to_withdraw(lambda entry: entry.call is not None)
 
 
 def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
-    Withdrawals have no effect on the entries for which *is_kept* returns True.
+    Fault: withdrawals have no effect on the entries for which *is_kept* returns True.
     """
     withdraw = StagedJobs.withdraw
 

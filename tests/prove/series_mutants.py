@@ -23,7 +23,7 @@ __all__ = [
 
 def skips_a_run() -> Any:
     """
-    A recurring job omits every twentieth due time.
+    Fault: a recurring job omits every twentieth due time.
     """
     following = Recurrence.following
     number = itertools.count(1)
@@ -37,21 +37,21 @@ def skips_a_run() -> Any:
 
 def makes_up_for_nothing() -> Any:
     """
-    Due times that pass during a run are omitted, under any overlap policy.
+    Fault: due times that pass during a run are omitted, under any overlap policy.
     """
     return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
 
 
 def lets_it_run_on() -> Any:
     """
-    If the next run becomes due, the current run continues, although the overlap policy says to stop it.
+    Fault: if the next run becomes due, the current run continues, although the overlap policy says to stop it.
     """
     return mock.patch.object(OverlapCanceller, "begin")
 
 
 def forgets_what_it_waits_for() -> Any:
     """
-    After a `run_now`, the series does not return to the due time for which the job was waiting.
+    Fault: after a `run_now`, the series does not return to the due time for which the job was waiting.
 
     It continues with the next due time after the run, as after an ordinary run.
     """
@@ -60,6 +60,6 @@ def forgets_what_it_waits_for() -> Any:
 
 def begins_again_when_set() -> Any:
     """
-    Setting the same rule again begins a new series and forgets missed runs.
+    Fault: setting the same rule again begins a new series and forgets missed runs.
     """
     return mock.patch.object(_rules, "_is_kept", return_value=False)
