@@ -126,6 +126,8 @@ def test_all_tests_run_each_night_and_before_a_release():
     """
     assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
     assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
+    calls = workflow("tests.yml")[True]["workflow_call"]  # YAML reads the key "on" as True
+    assert calls["inputs"]["all"]["default"] is False
     targets = workflow("nightly.yml")["jobs"]["linux"]["strategy"]["matrix"]["target"]
     assert {"test-full", "test-dates", "prove-long"} <= set(targets)
     made = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
