@@ -75,7 +75,7 @@ Callback: TypeAlias = Callable[..., object]
 """A function that a timer calls; its result is ignored."""
 
 ErrorHandler: TypeAlias = Callable[[BaseException, Any], None]
-"""Receives an exception that a callback raised, and the timer of the callback."""
+"""Receives an exception that a callback raised, and the timer (see `on_error` in `tickwheel.timers.contract`)."""
 
 
 class Expired(NamedTuple):

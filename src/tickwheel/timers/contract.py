@@ -136,15 +136,16 @@ class Engine(Protocol):
     """
     Receives every `Exception` that a callback raises, and the timer, which has fired by then.
 
-    If `on_error` is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and exceptions that `on_error`
-    itself raises, propagate from `fire_due`, which leaves the state consistent. If the callback is a `TimerProxy`, its
-    `failed` method is called first, for every exception.
+    For timers of `call_later_many`, the second argument is the callback or, if a `runner` is set, the `DueTimer` that
+    the runner has received. If `on_error` is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and
+    exceptions that `on_error` itself raises, propagate from `fire_due`, which leaves the state consistent. If the
+    callback is a `TimerProxy`, its `failed` method is called first, for every exception.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """
     Receives every coroutine that a callback returns, and the callback's timer.
 
-    For timers of `call_later_many`, the second argument is the callback. `on_coroutine` is called in the callback's
+    The second argument for timers of `call_later_many` is as in `on_error`. `on_coroutine` is called in the callback's
     context. None means that coroutines are not awaited. Then a coroutine function is refused when its timer is set. If
     another callback returns a coroutine, the coroutine is closed, and `on_error` receives a TypeError.
     """

@@ -326,19 +326,25 @@ class WheelEngine(BulkVerbs):
                 timer.running -= 1
                 self._let_go(timer)  # the locals above hold its references until the lock is free
         if failure is not None:
-            self._report(failure, timer)
+            self._report(failure, self._source(timer, callback))
         return result
 
     def _call(self, timer: WheelTimer, callback: Callback, args: tuple[Any, ...]) -> Any:
         try:
-            return handed_on(callback(*args), callback, timer, self.on_coroutine)
+            return handed_on(callback(*args), callback, self._source(timer, callback), self.on_coroutine)
         except BaseException:
             if isinstance(callback, TimerProxy):
                 callback.failed()
             raise
 
-    def _report(self, error: Exception, timer: WheelTimer) -> None:
-        (self.on_error or log_error)(error, timer)
+    def _source(self, timer: WheelTimer, callback: Callback) -> WheelTimer | Callback:
+        """
+        Return what hooks get with an outcome of *callback*: its timer, or, for a timer without a handle, *callback*.
+        """
+        return callback if isinstance(timer, BulkTimer) and self.runner is None else timer
+
+    def _report(self, error: Exception, source: WheelTimer | Callback) -> None:
+        (self.on_error or log_error)(error, source)
 
     def pending(self, limit: int | None = None) -> list[Pending]:
         limit, now = checked_limit(limit), self.clock.monotonic_ns()

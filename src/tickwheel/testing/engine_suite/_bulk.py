@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
@@ -204,7 +205,30 @@ class BulkTests(EngineTests):
         rig.engine.fire_due()
         assert rig.notes == list(ids)
         assert rig.log == ["between"]
-        assert [type(error) for error, _ in rig.errors] == [LookupError] * 2
+        sources: list[object] = [source for error, source in rig.errors if type(error) is LookupError]
+        assert sources == [fail] * 2
+
+    def test_coroutine(self) -> None:
+        """
+        The coroutine of a bulk callback goes to `on_coroutine`, with the callback.
+        """
+        rig = self.rig()
+        received: list[object] = []
+
+        async def finish(ids: array[int]) -> None:
+            rig.note(*ids)
+
+        def receive(coroutine: Coroutine[Any, Any, Any], source: object) -> None:
+            received.append(source)
+            with contextlib.suppress(StopIteration):
+                coroutine.send(None)
+
+        rig.engine.on_coroutine = receive
+        ids = rig.engine.call_later_many([1e-9, 3e-9], finish)
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert rig.notes == list(ids)
+        assert set(received) == {finish}
 
     def test_inside_a_callback(self) -> None:
         rig = self.rig()
