@@ -2,5 +2,5 @@
 Internal: the engine, which stages jobs, fires them on time, and settles (acknowledges) them.
 
     leases -> prefetcher -> claims -> dispatcher -> completer -> writer -> prefetcher (for next runs and attempts)
-              watcher ^ (writes of other processes)
+    watcher (writes of other processes) -> prefetcher
 """

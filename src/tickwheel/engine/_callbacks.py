@@ -1,5 +1,5 @@
 """
-The calls between the parts of the engine, in the order in which a job meets them.
+The calls between the parts of the engine (in parentheses), in the order in which a job passes through them.
 
     on_committed -> (prefetcher) -> (claims) on_capacity -> dispatch -> (dispatcher) -> (completer) on_completed
 """
@@ -18,7 +18,7 @@ __all__ = ["EngineCallbacks"]
 
 class EngineCallbacks(Protocol):
     """
-    The interface of the engine for its parts. All methods may be called from any thread.
+    The methods of the engine that its parts call. All methods may be called from any thread.
     """
 
     def set_leases(self, leases: Sequence[Lease], lost: set[int]) -> None: ...
@@ -32,7 +32,7 @@ class EngineCallbacks(Protocol):
 
     def can_claim(self) -> bool:
         """
-        Return True if attempts may be counted now. Otherwise, the jobs wait until `on_renewed`.
+        Return True if attempts may be counted now. If not, the jobs wait until `on_renewed` is called.
         """
 
     def lease_is_valid(self, epoch: int) -> bool: ...
@@ -45,7 +45,7 @@ class EngineCallbacks(Protocol):
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage (hold in memory) *jobs* that a commit here made pending, unless paused, and drop the *cancelled* keys.
+        Stage the unpaused *jobs* that a commit here has made pending, and drop the jobs of the *cancelled* keys.
         """
 
     def on_capacity(self) -> None: ...
@@ -56,7 +56,7 @@ class EngineCallbacks(Protocol):
 
     def dispatch(self, entries: list[StagedJob]) -> None:
         """
-        Fire *entries*, which are begun and due. Drop entries whose lease has ended.
+        Fire *entries*, which are due and whose attempts are counted. Drop entries whose lease has ended.
         """
 
     def release_claims(self, entries: list[StagedJob]) -> None: ...
@@ -65,7 +65,7 @@ class EngineCallbacks(Protocol):
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Begin the jobs that waited for the *ended* attempts.
+        Claim the jobs that waited until the *ended* attempts were over.
 
-        These are the jobs *freed*, later generations of the same keys, and other jobs that waited for a free place.
+        *freed* has the next generations of the same keys. Other jobs waited for a free place.
         """

@@ -43,7 +43,7 @@ _FRESH_MS: Final = 2.0
 """Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a sample to the due time. In between, it is twice as long as the last sample took."""
+"""Bounds of the time from a sample of the clock to the due time. Within them, it is twice a sample's duration."""
 _RETRY_S: Final = 0.5
 
 
@@ -96,23 +96,23 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time in ms from counting an attempt to the slot of its due time. It is enough for ten commits of a slow disk, 5 ms each;
-a longer time would waste more counted attempts in a crash.
+Time in ms by which attempts are counted before their slot of due times begins. Ten commits of a slow disk, at 5 ms
+each, fit into it. A longer time would waste more counted attempts in a crash.
 """
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
-An acknowledgement's commit also begins the jobs that are due within `_ALONG_MS`, unless there are more than
-`_ALONG_MAX` such jobs. The limit is low because a crash wastes attempts that were counted early. If jobs are at most
-134 ms apart, the next job is begun before the timer's thread sleeps, so the thread wakes only once per job.
+The commit of an acknowledgement also begins the jobs that are due within `_ALONG_MS`, if there are at most this many.
+The limit is low because a crash wastes attempts that were counted early. If jobs are at most 134 ms apart, each such
+commit begins the next job, and the timer's thread wakes only once per job.
 """
 
 SLOT_BITS: Final = 4
-"""Slots of due times last 16 ms. At most 64 begin in a second, and a slot lengthens the window by less than half."""
+"""Binary logarithm of a slot's length in ms. A slot of due times lasts 16 ms, so at most 64 begin in a second."""
 
 _WIDER_MAX: Final = 2
-"""Slots last up to 64 ms if a store has partitions, because each partition writes its own slots."""
+"""Maximum number added to `SLOT_BITS` if a store has partitions, because each partition writes its own slots."""
 
 _CHUNK: Final = 500
 """Maximum number of attempts counted in one write, so that callers' writes need not wait long."""
@@ -126,7 +126,7 @@ _STEP_MS: Final = 1_000
 
 class Places(NamedTuple):
     """
-    Columns of reserved places: the index of a caller's write, its key, and the lane in which its job has a place.
+    Reserved places, in columns: the index and key of a caller's write, and the lane that holds the place.
     """
 
     indexes: Sequence[int]
@@ -136,9 +136,9 @@ class Places(NamedTuple):
 
 class Reservation:
     """
-    Places for jobs that a commit sets and begins. Only the committing thread may use it.
+    Reserved places in lanes for jobs that one commit sets and begins. Only the committing thread may use it.
 
-    *claim* is the write that begins the jobs, and *begun* has the indexes of the writes whose jobs were begun.
+    *claim* is the write that begins the jobs. *begun* has the indexes of the callers' writes whose jobs were begun.
     """
 
     __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "places")
@@ -223,9 +223,9 @@ class ClaimBatcher:
         """
         Reserve places for due jobs that callers' *writes* may create, so that their commit can also begin these jobs.
 
-        A job gets no place if its lane is full or has a rate, or if other jobs of the lane wait for places. If this
-        node cannot run some job of a batch (*lacking* returns such jobs), no job of the batch gets a place. *first* is
-        the index of the first write in its batch.
+        A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. A
+        batch gets no places if this node cannot run one of its jobs; *lacking* returns such jobs. *first* is the index
+        of the first write in its batch.
         """
         room = 0 if self._held else self._room()
         if room <= 0:
@@ -257,7 +257,7 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
         """
-        Add the *jobs* that the writes at *indexes* have begun, and release all other reserved places.
+        Add the *jobs* that the writes at *indexes* have begun, and release the reserved places that are left over.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -298,7 +298,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries* by due time; begin those due within the window at once. Callable from any thread.
+        File staged *entries* by due time, and begin entries that are due soon at once. Callable from any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -462,9 +462,9 @@ class ClaimBatcher:
 
     def _herd_of(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* that are a burst, or that must wait for earlier bursts of these handlers.
+        Return the handlers of *entries* if these form a burst, or must wait for an earlier burst of their handlers.
 
-        A few entries may overtake the bursts of other handlers; for them, return an empty set.
+        If not, return an empty set: the few entries may overtake bursts of other handlers.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
@@ -475,9 +475,9 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Divide the entries according to the store's answers. Called on the committing thread.
+        Fire the *entries* whose attempts the store has counted, and drop the rest. Runs on the committing thread.
 
-        An attempt that is already counted under our lease was counted by an earlier try whose answer was lost.
+        An attempt that an earlier try has counted is also fired, because the answer to that try was lost.
         """
         if herd:
             with self._lock:
@@ -582,7 +582,7 @@ class ClaimBatcher:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Return the *entries* that are due, and release all others, which were begun too early because the clock was set.
+        Return the *entries* that are due, and release entries that were begun too early because the clock was set back.
 
         A released entry can be moved and cancelled again, and is begun again when it is due.
         """

@@ -2,9 +2,9 @@
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
 A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. If the
-clock is set back, a calendar time moves to the first instant of its cron line after the corrected time, but only if the
-clock had already shown that first instant. A due time that was set with `at=` never moves. Every job is checked before
-it is staged. A wrong due time is rewritten in the store, and the job is staged after that commit.
+clock is set back past instants of a cron job, the job moves to the first of these instants. A due time that was set
+with `at=` never moves. Every job is checked before it is staged. A wrong due time is rewritten in the store, and the
+job is staged after that commit.
 
 Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
 reads their recurring jobs once, in the background, and rewrites due times that disagree with its own data.
@@ -36,7 +36,7 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step during which a run's settle, computed before that step, may still be written."""
+"""Seconds after a clock step during which the outcome of a run, computed before the step, may still be written."""
 
 
 class ClockStepAdjuster:
@@ -61,7 +61,7 @@ class ClockStepAdjuster:
 
     def begin_scan(self) -> None:
         """
-        Begin a scan. Rows that are read from now on are newer than all jobs that `on_lives` has received before.
+        Begin a scan. Rows that are read from now on are newer than the jobs that `on_lives` has received until now.
         """
         self._outdated.clear()
 
@@ -72,8 +72,8 @@ class ClockStepAdjuster:
         """
         Return the *jobs* whose due times are right, and rewrite all other due times.
 
-        If *is_news*, this process has just committed *jobs*. If not, they are rows that were read from the store; rows
-        older than a rewrite are left out, because `on_lives` is called with the rewritten jobs.
+        If *is_news* is True, this process has just committed *jobs*. If it is False, *jobs* are rows that were read
+        from the store. Rows older than a rewrite are left out, because `on_lives` is called with the rewritten jobs.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs
@@ -182,7 +182,7 @@ _WAIT_S: Final = 1.0
 """Seconds between taking a shard and checking its jobs. Most shards are taken at a start, which is a busy time."""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
-"""Seconds between two pages, so that other reads and writes need not wait."""
+"""Seconds between the reads of two pages of jobs, so that other reads and writes need not wait."""
 
 
 class Zones:

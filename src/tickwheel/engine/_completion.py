@@ -5,9 +5,10 @@ The store refuses an acknowledgement if the job was set again or its shard has a
 not retried. If the store cannot write a batch, each acknowledgement is written alone, so that a bad one does not delay
 the good ones. If a single acknowledgement also fails, its text is written in ASCII, which every database accepts.
 
-A single acknowledgement is written at once. Further ones gather during that commit, for at least 5 ms from its start,
-and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of the CPU.
-With n partitions, each pause is n times as long, so that all partitions together commit as often as a single one.
+A single acknowledgement is written at once. Further acknowledgements gather during that commit, for at least 5 ms from
+its start, and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of
+the CPU. With n partitions, each pause is n times as long, so that all partitions together commit as often as a single
+one.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ _CHUNK: Final = 500
 
 _PAUSE_S: Final = 0.005
 """
-Seconds from the start of one commit to the next, per partition, unless `_MANY` have gathered earlier. After a crash, at
-most the jobs that ended in this time are repeated.
+Seconds from the start of one commit to the next, per partition, unless `_MANY` acknowledgements are waiting. After a
+crash, at most the jobs that ended in this time are repeated.
 """
 
 _MANY: Final = 64
-"""Number of acknowledgements that are written without a pause."""
+"""Number of waiting acknowledgements from which they are committed without a pause."""
 
 
 class AckBatcher:
@@ -117,7 +118,7 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set the timer for the rest of the pause and return True; False if the pause is over. The caller holds the lock.
+        Set a timer for the rest of the pause and return True; return False if it is over. The caller holds the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -183,7 +184,7 @@ class Completer:
         on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        Write that *entry* ended with *verdict*, or with a plain success; return False if it had already ended.
+        Write that *entry* ended with *verdict* (None: plain success). Return False if *entry* had already ended.
 
         The committing thread calls *on_answer* with the store's answer.
         """
@@ -194,7 +195,7 @@ class Completer:
 
     def end(self, entry: StagedJob, verdict: Verdict | None) -> bool:
         """
-        Record that *entry* ended with *verdict*. Return True if this end must now be written; False for a second end.
+        Record that *entry* ended with *verdict*. Return True if `write` must be called, False if it had ended before.
         """
         if not self._staged.end(entry):
             return False
@@ -210,7 +211,7 @@ class Completer:
 
     def write(self, entry: StagedJob, on_answer: Callable[[Answer | Exception], object] | None = None) -> float:
         """
-        Write the end of *entry*. Return the time in ms, which a worker uses as the start of its next job.
+        Write the outcome of *entry*. Return the time in ms, which a worker uses as the start of its next job.
         """
         now = self._clock.now()
         if entry.fired_at and not entry.ran_ms:
@@ -228,7 +229,7 @@ class Completer:
         rests: bool = False,
     ) -> None:
         """
-        Write that the attempt of *entry*, which this caller has withdrawn, is given back.
+        Write that the attempt of *entry*, which this caller has withdrawn, is released and does not count.
         """
         entry.verdict = given_back(entry.job, entry.epoch, rests=rests)
         self.write(entry, on_answer)
@@ -307,7 +308,7 @@ class Completer:
         """
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
 
-        The results of the earlier try were then not reported, so next runs and attempts must be read from the store.
+        The answers to the earlier try are lost, so next runs and attempts must then be read from the store.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S
@@ -345,7 +346,7 @@ def _settle_of(entry: StagedJob) -> Settle:
 
 def _put_in_ascii(entry: StagedJob) -> bool:
     """
-    Convert the texts in the end of *entry* to ASCII; return False if they already were ASCII.
+    Convert the texts in the outcome of *entry*, such as its error, to ASCII. Return False if nothing changed.
     """
     verdict = entry.verdict
     if verdict is None:

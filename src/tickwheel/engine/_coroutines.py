@@ -38,7 +38,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Blocking:
     """
-    Logs a warning, once for each handler, when one of its steps takes more than a second.
+    Logs a warning, once for each handler, when a step of the handler takes more than a second.
     """
 
     def __init__(self, pacer: TimerWheel, runtime: Runtime) -> None:
@@ -164,7 +164,7 @@ class Coroutines:
 
     def leak(self, entry: StagedJob) -> None:
         """
-        Start another task in place of the task of *entry*, which has passed its timeout. Callable from any thread.
+        Start another task, because the task of *entry* continues after its timeout. Callable from any thread.
         """
         if self.queue.leak(entry):
             self._look()

@@ -1,8 +1,8 @@
 """
 Hands due jobs to their targets, and judges the results.
 
-A due job may wait for a worker. The last check is therefore made on the worker's thread or loop when the job starts:
-that the lease is valid, and that no caller has withdrawn the job.
+A due job may wait for a worker. The last check is therefore made when the job starts, on the worker's thread or loop:
+the lease must be valid, and no caller may have withdrawn the job.
 
 Each run with overlap="cancel" has a timer, which asks it to stop when the next run of its job is due.
 """
@@ -102,7 +102,7 @@ class HeldCompletion:
 
 
 _LEND_S: Final = 0.5
-"""Seconds for which a lane (see `lane_of`) without running attempts waits before it is lent a place."""
+"""Seconds for which a lane (see `lane_of`) waits without running attempts before it gets an extra place."""
 
 
 class Dispatcher:
@@ -305,7 +305,7 @@ class Dispatcher:
 
     def attempt(self, entry: StagedJob, now: float | None = None) -> bool:
         """
-        Run *entry* and record its end; return True if the caller must write that end to the store.
+        Run *entry* and record its outcome. Return True if the caller must write the outcome to the store.
 
         *now* is the last reading of the clock, if it is recent.
         """

@@ -28,7 +28,7 @@ _LANES_MAX: Final = 50
 OTHERS: Final = "(others)"
 _NO_WAIT: Final = (0, 0, None)
 _REST: Final = 99
-"""A report is reused for this many times the time that it took, at most 15 s."""
+"""A report is reused for this multiple of the time that it took to make, but at most for 15 s."""
 _REST_MAX_S: Final = 15.0
 
 
@@ -94,7 +94,7 @@ class Explainer:
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job*, pending or running in a shard of this process, does not run here.
+        Return why *job* does not run here now. In the store, it is pending or running, in a shard of this process.
 
         Return None if the job is not due or already runs.
         """

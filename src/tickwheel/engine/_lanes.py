@@ -1,16 +1,17 @@
 """
 Limits the rate and the number of running jobs of each handler, queue and receiver.
 
-Every handler and every receiver has a lane; see `lane_of`. By default a lane may hold three times as many places as are
-free, which is at most three quarters of `running_max`. If the jobs of one lane hang, other lanes have room. If several
-lanes take all places, a lane without running attempts is lent a place.
+Every handler and every receiver has a lane; see `lane_of`. Each running job takes one of `running_max` places. By
+default, a lane may take three times as many places as it leaves free, which is at most three quarters of all places. If
+the jobs of one lane hang, other lanes still get places. If several lanes take all places, a lane without running
+attempts gets an extra place.
 
-A lane is moving if a worker asked for its jobs lately, or if its last attempt was short. All other lanes are still:
-they have not run yet, they hang, or no worker pulls from them. One failure can affect a hundred thousand lanes with one
-job each; all of them become still, and none is ever full. The still lanes of one target therefore share memory and
-places as if they were one lane.
+A lane is moving if a worker has asked for its jobs lately, or if its last attempt was short. Any other lane is still:
+it has not run yet, it hangs, or no worker pulls from it. One failure can make a hundred thousand lanes with one job
+each still, and none of them is ever full. The still lanes of one target therefore share memory and places as if they
+were one lane.
 
-A limit applies before an attempt is counted, so a waiting job can be moved and cancelled, and uses no attempt.
+A limit applies before an attempt is counted. A waiting job can therefore be moved and cancelled, and uses no attempt.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _ASKED_MS: Final = 60_000
 
 class MovingLanes:
     """
-    Remembers the names of moving lanes (see the module). The caller holds a lock, but may read the sets without it.
+    Remembers the names of moving lanes (see the module). Changes require the caller's lock; reads of the sets do not.
     """
 
     def __init__(self) -> None:
@@ -108,7 +109,7 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""Maximum width of a lane whose acknowledgements may be urgent. In a wider lane, enough attempts end for a batch."""
+"""Maximum concurrency of a lane whose acknowledgements may be urgent. In other lanes, batches fill quickly."""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""
@@ -125,10 +126,10 @@ class HandlerLimit:
 
     Attributes:
         width: Maximum number of running attempts, or inf.
-        booked: Entries for which the rate has reserved a later start time.
+        booked: Entries for which the rate limit has reserved a later start time.
         is_moving: True if the lane is moving; False if it is still (see the module).
-        next_at: The first start time that the rate has free, in ms.
-        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for the place.
+        next_at: The earliest start time that the rate limit still has free, in ms.
+        is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for its place.
     """
 
     __slots__ = ("booked", "busy", "is_moving", "is_urgent", "limits", "name", "next_at", "target", "waiting", "width")
@@ -168,8 +169,8 @@ class Lanes:
         window_ms: Number of ms by which an entry begins before its due time.
         names: The named lanes of registrations.
         begin: Begins entries that are admitted later.
-        sweep: Called every second while lanes wait for places; must call the method `sweep`.
-        on_moving: Called when a worker asks for the jobs of a lane that was not moving.
+        sweep: Called every second while lanes wait for places. It must call `Lanes.sweep`.
+        on_moving: Called when a worker asks for the jobs of a lane that was still (see the module).
     """
 
     def __init__(
@@ -278,7 +279,7 @@ class Lanes:
 
     def _further(self, lane: HandlerLimit) -> int:
         """
-        Return the number of further places that `_has_share` would let a busy *lane* take, one by one.
+        Return the number of further places that a busy *lane* may take until `_has_share` returns False.
         """
         places = math.inf if lane.limits.places is None else lane.limits.places()
         further = min(lane.width, places) - lane.busy
@@ -445,7 +446,7 @@ class Lanes:
         """
         Return True if a lane without running attempts may take a place.
 
-        An empty *group* means a moving lane (see the module). Any other *group* is the target of a still lane.
+        *group* is empty for a moving lane (see the module). For a still lane, it is the lane's target.
         """
         room = self._free + self._loan
         return room > 0 and (not group or self._still.get(group, 0) < 3 * room)

@@ -1,15 +1,14 @@
 """
-Takes, renews and releases the leases, and reports this node to the others.
+Takes, renews and releases the leases, and reports this node to the other nodes.
 
-A lease is a lock on a shard: the right to fire its jobs. Leases that are locks of the operating system have no end, so
-a renewal only detects a loss. All other leases are renewed after a third of their length, and sooner after a failure.
-They are trusted until shortly before their end. Their length is counted from before the call that granted them, in
-elapsed time including suspend. A process that was paused thus detects the end of its lease before it acts.
+A lease is a lock on a shard: the right to fire its jobs. A lease that is a lock of the operating system does not
+expire, so a renewal only detects its loss. Any other lease is renewed after a third of its length, and sooner after a
+failure. It is trusted until shortly before its end. Its length is counted from before the call that granted it, in
+elapsed time including suspend. A process that was paused therefore detects the end of its lease before it acts.
 
-The renewing thread has a deadline, so hooks, logs and reports run in the heartbeat's thread. With each renewal, the
+Renewals must not be delayed, so hooks, logs and reports run in another thread, the heartbeat. With each renewal, the
 heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
-history. The journal reads the store only when this node gains shards, because a dead node's shards always go to a live
-node.
+history. It reads the store only when this node gains shards, because a dead node's shards always go to a live node.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ _RENEWALS: Final = 3
 
 _TRIES: Final = 4
 """
-Number of retries of a failed renewal between two renewals. A call that fails at its deadline has taken a fifth of the
-lease, which leaves time for two more calls while the lease is trusted.
+Number of retries of a failed renewal between two renewals. A call takes at most a fifth of the lease, so there is time
+for two more calls while the lease is trusted.
 """
 
 _MARGIN: Final = 0.2

@@ -1,16 +1,16 @@
 """
 The prefetcher: loads jobs into memory as they come within the horizon.
 
-Each owned shard has a cursor: every pending job up to the cursor is staged (in memory) now, or was. A scan reads from
-the cursor to the horizon. If this process writes a job with a position at or before the cursor, the job is staged after
-the commit. A later position can only make the next scan earlier. The store announces the writes of other processes,
-which are read as changes. The sweep of overdue jobs finds every job that was missed.
+Each owned shard has a cursor. Every pending job up to the cursor is staged (in memory), or was. A scan reads from the
+cursor to the horizon. If this process sets a job at or before the cursor, the job is staged after the commit. A job
+after the cursor can only make the next scan earlier. The store announces the writes of other processes, which are read
+as changes. The sweep of overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as the lane has room. The lane rejoins the others when its cursor has caught up. A lane without visible
-progress is called still, and any other lane is moving (see `_lanes`). If all still lanes of a target together have no
-room, they share one cursor, under the target's name. If a lane of this group starts to move, it leaves the group. The
-lane's jobs after the group's cursor are unread, so the cursor of all ungrouped lanes is set back to the group's.
+this lane as far as it has room. When its cursor has caught up, the lane uses the common cursor again. A lane without
+visible progress is called still, and any other lane is moving (see `_lanes`). If the still lanes of a target together
+have no room, they form a group with one cursor, under the target's name. A lane that starts to move leaves the group.
+Its jobs after the group's cursor are unread, so the common cursor is set back to the group's cursor.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, over all shards, which takes some milliseconds."""
 _QUICK_S: Final = 2.0
 """
-Minimum seconds between two regroupings, which take quick lanes out of a target's full group of still lanes (see the
-module). Each regrouping costs a scan.
+Minimum seconds between two regroupings. A regrouping takes quick lanes out of a target's full group of still lanes (see
+the module), and costs a scan.
 """
 _SWEEP_S: Final = 60.0
-"""Interval at which separately read lanes are read again from the beginning, to find missed jobs."""
+"""Interval at which lanes with their own cursors are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
 """The greatest generation, and the greatest due time."""
 _RETRY_S: Final = 1.0
@@ -55,7 +55,7 @@ _STEP_MS: Final = 250
 _WATCH_S: Final = 0.5
 """Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
-"""Maximum number of pages that one scan reads of a separate lane, or checks in a shard after the clock was set."""
+"""Maximum pages per scan: of a lane with its own cursor, and of a shard that is checked after a clock step."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * PAGE
 """Maximum number of due times that are being rewritten in the store before more are checked."""
@@ -163,7 +163,9 @@ class Prefetcher:
 
     def claims_under(self) -> int | None:
         """
-        Return the epoch under which a commit may set and begin jobs; None while the store may have older due jobs.
+        Return the epoch under which a commit may both set and begin jobs, or None.
+
+        None means that the store may have older due jobs that are not in memory.
         """
         with self._lock:
             shard = self._shards.get(0)
@@ -334,9 +336,10 @@ class Prefetcher:
 
     def _note_pending(self) -> None:
         """
-        Check the clock from now on if a job is pending; if not, stop these checks.
+        Turn the checks of this machine's clock on if a job is pending, and off if not.
 
-        A commit that sees the checks running does not wake this thread. Its jobs are staged already, and count here.
+        A commit wakes this thread if the checks are off. If they are on, the commit's jobs are already staged, and
+        count.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -455,7 +458,7 @@ class Prefetcher:
         """
         Stage jobs from the cursors to the horizon while there is room; return the due time of the next job.
 
-        With *has_changes*, jobs of other processes with positions at or before the cursors are also staged.
+        If *has_changes* is True, jobs of other processes at or before the cursors are also staged.
         """
         with self._lock:
             for shard in shards.values():

@@ -6,8 +6,8 @@ Records of the past: the history of attempts, the figures of each minute, and th
                                      noted something             job                            snooze
 
 A record is written in the commit of its settle. The figures of a minute are stored once a minute; an idle minute has no
-row. The owner of the first shard prunes, in small steps in a short-lived thread: within a minute of each new record,
-because the number of records is limited, and at least once an hour, because their age is limited, too.
+row. The owner of the first shard prunes, in small steps in a short-lived thread. It prunes within a minute of each new
+record, because the number of records is limited, and at least once an hour, because their age is limited.
 """
 
 from __future__ import annotations
@@ -250,10 +250,10 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the previous call, if there are any, in the row for the minute of that previous call.
+        Store the figures since the previous call, if any, in the row of the minute in which that call was made.
 
-        If the clock was set back a little, a second call in that minute adds to its row. If the store does not answer,
-        up to 240 rows wait for the next call.
+        If the clock was set back a little, a minute gets figures twice, and its row has the sum. If the store does not
+        answer, up to 240 rows wait for the next call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
         at, self._at = self._at, now

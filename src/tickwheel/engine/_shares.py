@@ -8,11 +8,11 @@ from tickwheel.engine._staged import StagedJobs, is_target
 __all__ = ["PAGE", "Shares"]
 
 PAGE: Final = 1_000
-"""Number of jobs that one page of a scan may have, over all shards."""
+"""Maximum number of jobs in one page of a scan, over all shards."""
 _LEAST: Final = 64
-"""Minimum size of a page per shard, if the table has room. Shards that have more jobs share `PAGE`."""
+"""Number of jobs that a page may have of each shard, even if it then has more than `PAGE`, if the table has room."""
 _MANY: Final = 2_000
-"""A lane is read separately when a scan has met this many of its jobs, and fewer jobs of all other lanes together."""
+"""A lane is read separately if a scan has met this many of its jobs, and they are more than half of all jobs met."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that are read separately."""
 
@@ -42,7 +42,7 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes. If *lane* has no room, wait until half of its jobs have left the table.
+        Read *lane* after the other lanes. If *has_room* is False, wait until half of its jobs have left the table.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -54,7 +54,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if there is enough room to read more, which n full lanes always leave: 1 / (3 n + 1) of the table.
+        Return True if there is enough room to read more. Even n full lanes leave 1 / (3 n + 1) of the table free.
         """
         size = self._staged.size
         return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

@@ -91,7 +91,8 @@ def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int
     Yield the indices below *count* that are sampled, each with probability *share*.
 
     The gap to the next index has a geometric distribution: the logarithm of a uniform number (Devroye, Non-Uniform
-    Random Variate Generation, 1986, X.2). The distribution has no memory, so a batch starts with a new random number.
+    Random Variate Generation, 1986, X.2). The distribution has no memory, so each batch can start with a new random
+    number.
     """
     if share >= 1:
         yield from range(count)

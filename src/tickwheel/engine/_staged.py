@@ -18,22 +18,22 @@ A job here is a key with a generation. It is in one state at a time:
                                                                   withdraw  settling   (moved, set again, cancelled)
                                                                   end       settling   (given back)
     running     its target runs it                                end       settling
-    settling    its end is on its way to the store                settle    far        (deleted, or rescheduled there)
+    settling    its outcome is on its way to the store                settle    far        (deleted or rescheduled)
 
 A row that is read may be outdated when it arrives. If its generation is known here, it is ignored; if not, the store
 checks it when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A later
-generation of a key is begun only after the end of the earlier one is written.
+generation of a key is begun only after the outcome of the earlier generation is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
 are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
 
-While a count is on its way, no end of the same attempt may be written: if the end reached the store before the count,
-the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be withdrawn.
-A beginning job can be withdrawn only if the writer's thread has just read the counted attempt from the store, which
-proves that the count has arrived.
+While a count is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
+count, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
+withdrawn. A beginning job can be withdrawn only if the writer's thread has just read the counted attempt from the
+store, which proves that the count has arrived.
 
-Only this table decides between a start and a withdrawal: the first of the two prevents the other. If a caller gets the
+Only this table decides between a start and a withdrawal: whichever comes first prevents the other. If a caller gets the
 answer CANCELLED, the job will not start; TOO_LATE means that it has started.
 """
 
@@ -207,8 +207,8 @@ class StagedJobs:
         """
         Number of free places for jobs that are not due yet.
 
-        The last place is kept for due jobs, which leave it at once. A later job in this place would block the jobs of
-        all healthy lanes until it is due.
+        The last free place is kept for due jobs, which soon leave it. A job that is due later would hold this place for
+        a long time, and the jobs of all healthy lanes would wait.
         """
         return self.free - self._kept
 
@@ -226,7 +226,7 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return the lane or target whose jobs leave no room for a refused job; None if the whole table is full.
+        Return which lane or target is full and has therefore refused a job; None if the whole table is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)
@@ -265,9 +265,10 @@ class StagedJobs:
         """
         Add pending *jobs* under *epoch*; return the new entries, and the jobs whose lanes have no room.
 
-        If *is_news*, this process has just committed *jobs*. They replace all but newer staged jobs of the same keys,
-        since two commits may be reported in reverse order. If not, *jobs* are rows that were read from the store. A row
-        replaces only an older generation, or a job that was staged under a lease that has ended.
+        If *is_news* is True, this process has just committed *jobs*. A job then replaces a staged job of its key unless
+        the staged job is newer, which is possible because two commits may be reported in reverse order. If *is_news* is
+        False, *jobs* are rows that were read from the store. A row replaces only an older generation, or a job that was
+        staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
@@ -334,7 +335,7 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Reserve *keys*, so that no other job of these keys begins. The result is False for a key that has a job here.
+        Reserve each of *keys* that has no job here, so that no job of it begins. Return True for each reserved key.
         """
         with self._lock:
             busy, waiting = self._busy_keys, self._waiting
@@ -369,9 +370,10 @@ class StagedJobs:
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
-        Begin at most *room* of the *entries* that are still staged. Return begun entries, and entries without room.
+        Begin at most *room* of the *entries* that are still staged. Return the begun entries, and entries without room.
 
-        An entry whose key is busy is in neither list. The call that ends the busy entry returns it.
+        An entry is in neither list if another job of its key is in progress. The call that ends this job returns the
+        entry.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -440,7 +442,7 @@ class StagedJobs:
         Args:
             job: The job as read from the store: running, with this attempt counted.
             is_current: True if the writer's thread calls, and has read *job* since its last commit. If False, the
-                attempt may have been given back since, and its next count, under the same number, may be on its way.
+                attempt may have been released since, and a new attempt of the same number may be on its way.
 
         Returns:
             The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is
@@ -601,8 +603,8 @@ def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob |
     """
     Return True if a row that was read under the lease of *epoch* has no new information.
 
-    If an attempt runs under an earlier lease, the row is new: that attempt can no longer be settled, so the job must
-    run again under this lease once the attempt has ended.
+    A row is new if an attempt of its key runs under an earlier lease. That attempt can no longer be settled, so the job
+    must run again under this lease once the attempt has ended.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

@@ -137,10 +137,9 @@ class StagedJob:
 
 class LazyDeque(deque[StagedJob]):
     """
-    A queue whose entries can be withdrawn without a search: a withdrawn entry changes its state and stays in the queue.
+    A queue of entries in the state *phase*. A withdrawn entry stays in the queue, which saves a search.
 
-    A caller that takes an entry must check its state, which is *phase* while the entry waits. Withdrawn entries are
-    removed when they are half of the queue.
+    The caller must check the state of each entry that it takes. If half of the queue are withdrawn, they are removed.
     """
 
     __slots__ = ("_phase", "_sweep_at")

@@ -48,7 +48,7 @@ _NAMED_MAX: Final = 1_000
 _UNFIT_MAX: Final = 1_000
 """
 Maximum number of jobs with unfit payloads that are left to other nodes one by one. Above this number, this node leaves
-all jobs of these handlers.
+all jobs of the affected handlers to other nodes.
 """
 
 _log = logging.getLogger("tickwheel.scheduler")
@@ -56,7 +56,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class PauseFilter:
     """
-    Decides which jobs this node can run: the registry minus the paused scopes. May be called from any thread.
+    Decides which jobs this node can run: it has their handlers, and no scope pauses them. Callable from any thread.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ _FULL_S: Final = 0.25
 _TAKING_S: Final = 0.1
 """Seconds after which a scan takes no more set-aside jobs, so that the scan does not delay other nodes' changes."""
 _BEHIND: Final = 4_000
-"""Maximum number of unfinished writes that set jobs aside; above it, separate lanes are not read further."""
+"""Maximum number of unfinished writes that set jobs aside. Above it, lanes with their own cursors are not read."""
 _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers need not wait long."""
 
@@ -281,7 +281,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Claim set-aside jobs that this node can run: move them to its shards of one partition. *place* stages them.
+        Claim set-aside jobs that this node can run: move them to its shards of one partition, and *place* them there.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -351,14 +351,14 @@ def _turn(entry: StagedJob) -> Position:
 
 
 _OVERDUE_MS: Final = 1_000
-"""Minimum lateness in ms of the pending jobs that are searched for. Normally, a job has begun by then."""
+"""Minimum lateness in ms of the pending jobs that a search finds. Normally, a job has begun by then."""
 _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads in total, or that one search reads from each shard."""
 _BUDGET_S: Final = 0.1
-"""Maximum seconds for which a search continues past waiting jobs. The next search starts where this one stopped."""
+"""Maximum seconds for which one search reads more pages. The next search starts where this one stopped."""
 
 
 class OverdueSweeper:

@@ -1,25 +1,28 @@
 """
 The verdict on a finished attempt: done, again or dead, and the time of the next attempt or run. Pure functions.
 
-    end of the attempt              one-time job                     recurring job
-    success                         deleted                          next run; deleted after the last one
-    failure, attempts left          again, by its retry policy       again
-    failure, none left              dead letter                      next run, with the error kept, and paused after
-                                                                     `pause_after` such runs; after the last run a
-                                                                     dead letter
-    Snooze                          again, the attempt given back    again; after at least a second
-    the class Retry, an exception   as a failure                     as a failure
-      that is returned
-    Retry                           as a failure                     as a failure
-    DeadLetter, no handler, poison  dead letter                      dead letter: the series ends until it is replayed
-    an error that is final          as DeadLetter                    as DeadLetter
-    expired or missed               deleted                          next run
-    any, and the search for the                                      dead letter, since it is unknown whether there is
-      next run gives up                                              a next run
-    any, and this node cannot read                                   as above; the end is stored, and the first node
-      the rule                                                       that can read it finds the next run
-    cancelled while it ran          deleted, unless it succeeded     deleted
-    stopped for its next run                                         next run, with the error kept
+    result of the attempt              one-time job                     recurring job
+    success                            deleted                          next run; deleted after the last run
+    failure, attempts left             again, by its retry policy       again, by its retry policy
+    failure of the last attempt        dead letter                      next run, with the error kept; paused after
+                                                                        `pause_after` such runs; if there is no next
+                                                                        run, dead letter
+    Snooze                             again, and uses no attempt       again, and uses no attempt
+    Retry                              like a failure                   like a failure
+    class Retry or an exception is     like a failure                   like a failure
+      returned
+    DeadLetter, or an error that is    dead letter                      dead letter; the series ends until it is
+      final                                                             replayed
+    no handler, or all attempts were   dead letter                      dead letter; the series ends until it is
+      cut off ("poison")                                                replayed
+    expired or missed                  deleted                          next run
+    any, but its rule raises           -                                dead letter, because it is unknown whether
+                                                                        there is a next run
+    any, but this node cannot read     -                                the outcome is stored, and the first node that
+      its rule                                                          can read the rule finds the next run
+    cancelled while it ran             deleted                          deleted
+    stopped because its next run is    -                                next run, with the error kept
+      due
 """
 
 from __future__ import annotations
@@ -100,7 +103,7 @@ class Verdict:
     settle: Settle
     ending: Ending
     rests: bool = False
-    """True if the pending job stays in the store for now, and is not staged."""
+    """True if the job, although pending again in the store, is not staged for now."""
     traceback: str | None = None
     """Location of the failure in the target, if known."""
     reason: str = ""
@@ -161,9 +164,9 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
 
 def judge_ended(job: Job, epoch: int) -> Verdict | None:
     """
-    Return the verdict on a run that ended on a node that could not read the job's rule; None without such a run.
+    Return the verdict on a run that ended on a node that could not read the job's rule.
 
-    Also return None if the job was moved since, because a moved job must run at its new due time.
+    Return None if there was no such run, or if the job was moved since: a moved job must run at its new due time.
     """
     if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
         return None
@@ -203,9 +206,9 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
 
 def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
-    Return True if the store refused the settle of an attempt, so that the attempt does not count.
+    Return True if the store refused to settle an attempt, so that the attempt does not count.
 
-    A recurring job that was asked to stop is an exception. It was removed before its run ended, so nothing is left to
+    Return False for a recurring job that was asked to stop. It was removed before its run ended, so nothing is left to
     write.
     """
     if answer.outcome is Outcome.SETTLED:

@@ -14,8 +14,7 @@ _POLLED_S: Final = 0.5
 """Seconds between reads without notifications. A job that another process sets to run now can be this late."""
 _LOOK_S: Final = 2.0
 """
-Seconds between two searches for overdue jobs. This time plus the age at which a job counts as overdue is well below the
-promised 5 s.
+Seconds between two searches for overdue jobs. It is short enough to find them within the promised 5 s.
 """
 _RETRY_S: Final = 1.0
 

@@ -25,8 +25,7 @@ __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
 """
-Seconds for which a job that was released for another process is not claimed, so that the other process's write finds
-the job pending.
+Seconds for which this process does not claim a job again that it has released for a write of another process.
 """
 
 _REPLACED: Final = frozenset(

@@ -2,17 +2,17 @@
 The worker threads of sync handlers, and the queue that holds a pool's due jobs and gives places to lanes.
 
 A place is a thread, a task or a process. A lane is a handler or a receiver; see `lane_of`. A lane gets at most three
-quarters of the places, so that hanging jobs of one lane leave room for all others (a bulkhead). Lanes with waiting jobs
-take turns, lanes without running jobs first. The jobs of one lane start in order.
+quarters of the places, so that hanging jobs of one lane leave room for all other lanes (a bulkhead). Lanes with waiting
+jobs take turns, and lanes without running jobs come first. The jobs of one lane start in order.
 
-Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second is therefore
-lent an extra place, up to a bound. The loan ends when another place is free. A lane that is not moving is called still
-(see `_lanes`). All still lanes of one target together take at most three quarters of places and loans.
+Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second therefore gets
+an extra place (a loan), up to a bound. The loan ends when another place is free. A lane without visible progress is
+called still (see `_lanes`). All still lanes of one target together take at most three quarters of places and loans.
 
-An attempt whose thread or task continues after its timeout has leaked. Its place is replaced, for up to `leaked_max`
-leaked attempts. The lanes with leaked attempts share a limit of `leaked_max` running attempts, leaked ones included,
-and each of these lanes has at most three quarters of that limit; further attempts wait until a leaked attempt ends.
-These lanes can never exceed the limit, so a place is lost without replacement only if another lane begins to leak.
+An attempt has leaked if its thread or task continues after its timeout. Its place is replaced, for up to `leaked_max`
+leaked attempts. All lanes with leaked attempts together run at most `leaked_max` attempts, and each of these lanes
+three quarters of that. Leaked attempts count, and further attempts wait. These lanes cannot exceed the limit, so a
+place is lost without replacement only if another lane begins to leak.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LINES_MAX: Final = 1_000
 
 class _HandlerQueue:
     """
-    The jobs of one lane. *leaked* attempts have outlived their timeouts, and are not counted in *busy*.
+    The jobs of one lane. *leaked* attempts still run after their timeouts; *busy* does not include them.
 
     While the lane is still (without visible progress, see `_lanes`), *counted* is the target that counts it.
     """
@@ -307,19 +307,20 @@ class Workers:
     """
     Daemon threads that run the entries of a queue, at most one per place (see the module), started on demand.
 
-    Waking a thread costs more than a short handler takes. So a batch wakes one worker. A worker that takes an entry
-    while other entries wait wakes the next worker, unless one is being woken already. As a result, short handlers need
-    few threads, and a slow handler delays no other. At most `running_max` entries are begun, which bounds the queue.
+    Waking a thread costs more than a short handler takes. A batch of entries therefore wakes one worker. If a worker
+    takes an entry while other entries wait, it wakes the next worker, unless one is being woken already. As a result,
+    short handlers need few threads, and a slow handler does not delay other handlers. At most `running_max` entries are
+    begun, which bounds the queue.
 
     A worker frees an entry's place before the entry's outcome is written to the store. If no other entry waits, the
     worker writes the outcome itself; during this write, another worker may take the place.
 
     Args:
-        run: Runs an entry until it ends, and returns True if its end is to be written. Its second argument is the time
-            that *write* has just returned, or None.
+        run: Runs an entry until it ends, and returns True if its outcome is to be written. Its second argument is the
+            time that *write* has just returned, or None.
         queue: Gives places.
-        write: Writes the end of an entry, and returns the time.
-        write_last: Writes the end for a worker that has no other work.
+        write: Writes the outcome of an entry, and returns the time.
+        write_last: Writes the outcome for a worker that has no other work.
     """
 
     def __init__(

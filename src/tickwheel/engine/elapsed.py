@@ -3,12 +3,13 @@ Remembers which pending jobs count elapsed time, and in which clock step their d
 
 A store holds due times on its own clock. After a clock step, a due time that means "in an hour" is no longer an hour
 away. An owner therefore remembers, for each such job, the number of the last clock step (see `StoreClock`) before its
-due time was written. The sum of all later steps is the error of the due time. The owner knows:
+due time was written. The sum of all later steps is the error of the due time.
 
-    set or moved here with delay=, retried or snoozed      the clock step of that write
-    every=                                                 the clock step of the last run, or of its first read
-    at=, cron=                                             nothing, because they follow the wall clock
-    set elsewhere, or before this owner started            nothing; treated as times of the wall clock
+    origin of the due time                                 clock step that the owner remembers
+    set or moved here with delay=, retried or snoozed      that of the write
+    every=                                                 that of the last run, or of the first read of the job
+    at=, cron=                                             none, because the job follows the wall clock
+    set by another process, or before this owner started   none, so the job is treated like at=
 
 Most jobs are set with a delay, in order of their generations. They are remembered as ranges of generations: a million
 jobs take one pair of numbers, or at worst a million pairs.
@@ -33,7 +34,7 @@ _RUNS_MAX: Final = 50_000
 
 class _Runs:
     """
-    The generations of one clock step, as sorted ranges from *first* to *last*, each with its last due time in *until*.
+    The generations of one clock step: sorted ranges from *first* to *last*, each with its latest due time, *until*.
     """
 
     __slots__ = ("first", "last", "limit", "until")
@@ -107,7 +108,7 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Keep the knowledge about jobs for their next runs and attempts.
+        Record the clock steps of the next runs and attempts of jobs that were settled.
 
         *lives* has, for each job, the old job, the new job, and the clock step in which the new due time was computed.
         """
@@ -143,10 +144,10 @@ class RelativeJobs:
 
     def now(self, job: Job) -> float:
         """
-        Return the current time in ms, less all clock steps since the due time of *job* was written.
+        Return the current time in ms, minus all clock steps since the due time of *job* was written.
 
-        The clock may be set while a due job waits for a worker. A job that is a second late must not be reported as an
-        hour late.
+        The lateness is computed from this time. A job that is a second late must not seem an hour late after a clock
+        step.
         """
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 

@@ -44,7 +44,7 @@ __all__ = ["Engine"]
 _CLOSING_S: Final = 0.3
 """Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""Interval at which a stop checks that all attempts are settled, because refused begins do not notify the stop."""
+"""Interval at which a stop checks that all attempts are settled: it gets no notification of a refused `Begin`."""
 _DOUBT_S: Final = 0.1
 """Retry delay when the lease is not trusted."""
 _REASON_MAX: Final = 200
@@ -143,8 +143,8 @@ class Engine:
         """
         Stop firing, release attempts that have not started, and wait for all others until *deadline*.
 
-        *deadline* is a time of the runtime's `monotonic`. With *is_last*, the targets are also closed. Returns the
-        firings that still run.
+        *deadline* is a time of the runtime's `monotonic`. If *is_last* is True, the targets are also closed. Returns
+        the firings that still run.
         """
         self._is_stopping = True
         for prefetcher in self._prefetchers:
@@ -365,9 +365,9 @@ class Engine:
 
     def _let_go(self) -> None:
         """
-        End attempts that targets hold under lost leases (epochs). The next owner, maybe this process, repeats them.
+        End attempts that targets still hold under lost leases. The next owner, maybe this process, repeats them.
 
-        The store refuses to settle these attempts. After an orderly hand-over of a shard, however, the running attempts
+        The store refuses to settle these attempts. After an orderly hand-over of a shard, however, running attempts
         continue, because a tail (see `Lease`) keeps their epoch.
         """
         for entry in self._dispatcher.take_held():

@@ -50,9 +50,9 @@ class Recent:
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after *number*, in order, and the running ones, all with *by* as their owner.
+        Return the firings that ended after the firing *number*, in order, then the running ones, all with owner *by*.
 
-        *running* is called last, so a firing that ends during the call is only in the next answer.
+        *running* is called last. A firing that ends during this call may be missing; the next call returns it.
         """
         ended = [
             FiringRecord._make((*fields, by, None))
@@ -115,7 +115,7 @@ class Figures:
 
     def settled(self, entries: Sequence[StagedJob], refused: Collection[StagedJob]) -> bool:
         """
-        Count *entries*, whose ends were written or *refused*; return True if any end was refused or is a failure.
+        Count *entries*, whose outcomes were written or *refused*. Return True if any was refused or is a failure.
         """
         counts, has_trouble = self.counts, bool(refused)
         self._remember([entry for entry in entries if entry.fired_at], refused)

@@ -1,7 +1,7 @@
 """
 The engine of an inline scheduler, whose jobs fire in the thread that moves the clock.
 
-The clock replaces the prefetcher and the claim batcher. All other parts are those of `Engine`.
+The clock replaces the prefetcher and the claim batcher. All other parts are the same as in `Engine`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class InlineEngine(Engine):
     Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
     no time passes while they run.
 
-    *loop* runs async handlers unless its own thread moves the clock. In that case, and without a *loop*, each async
-    handler gets a new event loop.
+    *loop* runs async handlers. If there is no *loop*, or if its own thread moves the clock, each async handler gets a
+    new event loop.
     """
 
     def __init__(
@@ -100,13 +100,12 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        Jobs that handlers set to run now fire in the next turn, like timers, so that the clock can detect an endless
-        chain.
+        Jobs that handlers set to run now wait for the next call, so that the clock can detect an endless chain of jobs.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.
             HandlerNotFoundError: If a job's handler is not registered.
-            UnsupportedError: If a target ends its firings later, such as "pull".
+            UnsupportedError: If a target does not finish its firings at once, such as "pull".
         """
         count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
         limit = due if limit is None else min(limit, due)
@@ -117,7 +116,7 @@ class InlineEngine(Engine):
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Record relative jobs with the step number of this clock, because the callers' clock counts other steps.
+        Record *jobs* with the step number of this clock, not with *clock_step*, which belongs to the callers' clock.
         """
         super().note_relative(jobs, self._store_clock.reading()[1])
 
