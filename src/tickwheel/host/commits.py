@@ -37,7 +37,9 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
     """
-    Return the pending jobs of callers' writes, and the keys without one. Leave out the writes at the indexes *begun*.
+    Return the jobs that callers' writes made pending, and the keys of jobs that are pending no longer.
+
+    Writes at the indexes *begun* are left out.
     """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []

@@ -91,7 +91,7 @@ class PartitionedWriter:
 
     def post_and_write(self, post: Callable[[], object]) -> None:
         """
-        Call *post*. The partitions' own threads write, since one thread would write the partitions one by one.
+        Call *post*. The partitions' own threads do the writes, because this thread would do them one after the other.
         """
         post()
 

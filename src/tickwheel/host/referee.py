@@ -6,7 +6,7 @@ counted. The job's owner knows whether the attempt has started. The write is rep
 
     owner of the job               source of the status
     this process                   its memory, at once: this process can withdraw an attempt that has not started
-    another process                a withdrawal request: only the caller waits
+    another process                a withdrawal request, for which only the caller waits
     no process                     the attempt is cut off and cannot start any more
 
 An attempt is counted only while the job is due within milliseconds, waits for a worker, or runs.
@@ -33,7 +33,7 @@ Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 class LocalAttempts(Protocol):
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the status of each of *jobs*, or None if unknown. Call `resolved` with the status of a withdrawn attempt.
+        Withdraw each attempt of *jobs* that has not started. Return each status, None if unknown. Then call `resolved`.
         """
 
     def is_waiting(self, job: Job) -> bool: ...

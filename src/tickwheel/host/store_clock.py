@@ -19,7 +19,7 @@ _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that is early by less than this is set again."""
 
 _LESS_NS: Final = 0.25
-"""Nanoseconds subtracted from a deadline: more than the rounding error of its float in a clock's first days."""
+"""Nanoseconds subtracted from a deadline: more than the rounding error of a float in the clock's first days."""
 
 _STALE_MS: Final = 10_000.0
 """Maximum age of a sample. At this age the usual drift is a millisecond, and the largest possible drift a second."""
@@ -30,7 +30,7 @@ _SERVER_STEP_MS: Final = 1_000.0
 """
 Minimum change of a server's clock, read over a network, that counts as a step. Hours of drift stay below this value.
 
-The uncertainty of the last sample and the slew since then are added.
+The uncertainty of the last sample, and the slew since then, are added to this value.
 """
 
 _GLANCE_NS: Final = 5_000_000
@@ -161,10 +161,10 @@ class StoreClock:
 
     def reading_for_delay(self) -> tuple[int, int, int]:
         """
-        Return `reading`, and the time in ms from which a delay counts.
+        Return the result of `reading`, and the time in ms to which the caller adds a delay.
 
         The caller adds the delay and 1 ms, because the current millisecond has begun. If a manual clock shows a whole
-        millisecond, the result is 1 ms less, so that advancing the clock by the delay reaches the due time.
+        millisecond, the returned time is 1 ms earlier, so that advancing the clock by the delay reaches the due time.
         """
         now, clock_step = self.reading()
         if self._offset_ms is not None:
@@ -188,11 +188,11 @@ class StoreClock:
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
+        Update the estimated offset by *store_ms*, which was read between *before* and *after* (see `elapsed`).
 
-        The reading was truncated to whole milliseconds, so the true offset is between two bounds. An estimate between
-        the bounds is kept, because a quicker sample found it. Any other estimate is replaced by the nearer bound. The
-        first estimate, and the first after a clock step of the server, is the lower bound.
+        The store's time is truncated to whole milliseconds, so the true offset is between two bounds. An estimate
+        between the bounds is kept, because a quicker sample found it. Any other estimate is replaced by the nearer
+        bound. The lower bound is used for the first sample, and after a clock step of the server.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
@@ -221,7 +221,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Count a clock step if the wall clock was set. Readings with an interruption in between are ignored.
+        Count a clock step if the wall clock was set. Two readings with an interruption in between are ignored.
         """
         with self._lock:
             for _ in range(_GLANCES):

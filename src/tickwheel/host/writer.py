@@ -1,7 +1,8 @@
 """
 Group commit: one thread writes for all callers.
 
-Writes that arrive during a commit share the next one, and so one flush to the disk. There are three queues:
+Writes that arrive during a commit share the next commit, and so need only one flush to the disk. There are three
+queues:
 
 * Callers' writes. A limited number may wait.
 * The scheduler's own writes (begins, settles). They go first and never wait for room, so that firing does not wait
@@ -11,11 +12,11 @@ Writes that arrive during a commit share the next one, and so one flush to the d
 If a store allows two writers, one thread writes for callers and another for the scheduler.
 
 If a caller only waits for its answer, and the writer is idle, the caller's thread does the write, because two switches
-of threads cost more than a commit. The write takes the writer thread's turn, and runs in an empty `contextvars`
-context, as in the writer thread. If the last commit had several callers, the writer thread writes.
+of threads cost more than a commit. Meanwhile the writer thread waits. As in that thread, the write runs in an empty
+`contextvars` context. If the last commit had several callers, the writer thread writes.
 
-In the same way, a worker thread with no other job acknowledges its last job, and writes the claims that go along with
-the acknowledgement: see `Writer.post_and_write`.
+In the same way, a worker thread with no other job acknowledges its last job, and commits claims together with the
+acknowledgement: see `Writer.post_and_write`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Reservation(Protocol):
 
     def close(self) -> None:
         """
-        End the reservation. If it was neither started nor cancelled, the jobs are read from the store later.
+        End the reservation. If neither `start` nor `cancel` was called, the jobs are read from the store later.
         """
 
     @property
@@ -176,7 +177,7 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
-        Queue one *write* of a caller. With *waits*, the caller waits for the answer, and its thread may do the write.
+        Queue one *write* of a caller. If *waits* is True, the calling thread may do the write.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 
@@ -230,7 +231,7 @@ class Writer:
 
     def post(self, writes: Sequence[Write], done: Done, *, in_turn: bool = False) -> None:
         """
-        Queue *writes* of the scheduler itself, ahead of the callers', without waiting for room.
+        Queue *writes* of the scheduler itself, ahead of callers' writes, without waiting for room.
 
         The *writes* stay together in one commit. One call of *done* receives all answers, without a future, lock or
         wake-up. A small batch overtakes a large one, unless *in_turn* is True.
@@ -395,7 +396,7 @@ class Writer:
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """
-        Return *entries*, which another thread has tried, to the writer's thread, ahead of later ones.
+        Give *entries* that another thread has tried to write to the writer's thread, ahead of later entries.
         """
         with self._lock:
             for entry in reversed(entries):

@@ -6,13 +6,14 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Maximum fraction of a lease that a call may take. An equal fraction at the end of a lease is not relied on."""
+"""Maximum fraction of a lease that a call may take. The same fraction at the end of a lease is not relied on."""
 _LEAST_S: Final = 0.5
-"""Minimum time limit. With leases of one or two seconds, a busy machine would otherwise look like a silent server."""
+"""Minimum time limit of a call. With short leases, a busy server would otherwise look like a silent one."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease. Renewals do not wait for it.
+Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease. Renewals do not wait for such a
+call.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""

@@ -19,7 +19,7 @@ from tickwheel.stores._onces import Kept, Place
 __all__ = ["Changes", "Entry", "MinutePlace"]
 
 Entry: TypeAlias = tuple[str, bytes | None]
-"""A name and its value, or None if the value is deleted."""
+"""A name and its value. The value None deletes the name."""
 
 MinutePlace: TypeAlias = tuple[int, int, str]
 """The length, start and owner of a row of figures."""
@@ -32,7 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or a whole store. None means a deleted value, or an unchanged generation or epoch.
+    The changes of one transaction, or all entries of a store. None deletes a value; for a number, it means unchanged.
     """
 
     generation: int | None = None

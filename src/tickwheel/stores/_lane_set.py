@@ -13,8 +13,8 @@ class LaneSet:
     """
     The lanes in *names*, and all lanes of *targets* except *others*.
 
-    In this form, even a hundred thousand lanes of one target make a short argument. `lane_of` returns the names. A lane
-    in *others* is in the set only if it is also in *names*.
+    In this form, even a hundred thousand lanes of one target make a short argument. A lane's name is the result of
+    `lane_of`. A lane in *others* is in the set only if it is also in *names*.
     """
 
     names: Collection[str] = ()

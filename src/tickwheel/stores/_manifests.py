@@ -14,7 +14,7 @@ from tickwheel.stores.contract import Partitioned, Store
 __all__ = ["Manifests", "manifest_of", "partitions_of"]
 
 _REFUSED = -1
-"""Version of a manifest whose declaration was refused in this batch. No write expects it."""
+"""The version of a manifest whose declaration was refused in this batch. It matches no write."""
 
 
 def manifest_of(write: Write) -> str | None:
@@ -54,9 +54,9 @@ class Manifests:
 
     def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
         """
-        Return the answer if *write* is a declaration or belongs to an outdated declaration; None for any other write.
+        Return the answer if *write* is a declaration, or belongs to an outdated declaration; None for any other write.
 
-        *jobs* has the jobs of the batch's keys after all earlier writes.
+        *jobs* has the jobs of the batch's keys as they are before *write*.
         """
         if isinstance(write, Declare):
             return self._declare(write, jobs)

@@ -34,7 +34,7 @@ class Kept(NamedTuple):
         asked: The digest of the request.
         until: Store time at which the answer expires.
         generation: The generation of the job in the answer, or 0. Servers that assign generations may change it.
-        data: The rest of the answer; b"" for a claim.
+        data: The rest of the answer; b"" while the request has only been claimed (see `Keep`).
     """
 
     asked: str
@@ -43,16 +43,10 @@ class Kept(NamedTuple):
     data: bytes
 
     def to_bytes(self) -> bytes:
-        """
-        Return the stored form.
-        """
         return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kept:
-        """
-        Return the answer that `to_bytes` has stored.
-        """
         generation, until, asked = _HEAD.unpack_from(data)
         return cls(asked.decode(), until, generation, data[_HEAD.size :])
 
@@ -63,7 +57,7 @@ def once_of(write: Write) -> Once | None:
 
 class Onces:
     """
-    The kept answers that a batch needs.
+    The kept answers to marked writes (see `Once`) that a batch needs.
 
     Attributes:
         changed: The answers to write, by `Place`. None deletes a stored claim.
@@ -93,7 +87,7 @@ class Onces:
 
     def note(self, write: Write, answer: Answer) -> None:
         """
-        Keep *answer* if *write* has a mark and was decided.
+        Keep *answer* if *write* is marked (see `Once`) and the answer is final.
         """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):

@@ -47,10 +47,10 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
       options.
     * `redis://user:password@host:port/database`, `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`,
       `shards=`, `lease_s=`, and `replicas=` (the number of replicas that must have a write before it is answered).
-    * `redis+cluster://host:port,host:port` for some nodes of a cluster, with `partitions=`, the number of parts that
-      share the jobs; `redis+sentinel://host:port,host:port/database?master=name` for some sentinels; `rediss+...` with
-      TLS.
-    * `package.module:Class?name=value` for your own store: a class that takes the options as text, and `clock=`.
+    * `redis+cluster://host:port,host:port` names some nodes of a cluster. `partitions=` divides the jobs into this
+      number of parts. `redis+sentinel://host:port,host:port/database?master=name` names some sentinels. `rediss+...`
+      uses TLS.
+    * `package.module:Class?name=value` names your own store, a class that takes `clock=` and the options as text.
 
     Args:
         url: The store's URL. Its scheme selects the kind of store.

@@ -1,9 +1,9 @@
 """
 Plans a batch of writes: optimistic writes need no read, and writes on the slow path ("careful") need one first.
 
-Most writes of a busy scheduler start a pending job or end a running job. A store applies them without a read, in one
-statement for many rows, and compares the number of changed rows. If the number is wrong, it commits nothing, and plans
-the batch again with reads: each job is read, and the rules decide.
+Most writes of a busy scheduler start a pending job or end a running job. A store applies them without reading the jobs,
+in one statement for many rows. If the number of changed rows is wrong, the store commits nothing, and plans the batch
+again on the slow path: each job is read, and the rules decide.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Differences:
     The changes of a batch to the jobs on the slow path.
 
     Attributes:
-        new: Jobs of keys that had none.
-        changed: Jobs before and after the change.
-        gone: Jobs of keys that now have none.
-        begun: Jobs of keys that had none, to be stored as running, with their first attempt counted.
+        new: Jobs whose keys had no job before.
+        changed: Pairs of a job before and after its change.
+        gone: Deleted jobs.
+        begun: Like `new`, but to be stored as running, with their first attempt counted.
     """
 
     new: list[Job] = field(default_factory=list)
@@ -82,12 +82,12 @@ class Plan:
         careful: The indexes of the writes on the slow path.
         careful_keys: The key of each write in `careful`.
         floor: New generations must be larger than this.
-        away: Shards of claimed jobs that are not in the shards of their keys.
+        away: The current shard of each job that is not in the shard of its key.
         shards: The shard of each lease, keyed by the lease's epoch.
-        notable: The history records, each with its write's index, and True for the first try of a settle.
-        manifests: Names of the manifests to read, because the batch has their declarations.
+        notable: History records to write: the write's index, the record, and True for the first try of a settle.
+        manifests: Names of the manifests that must be read.
         tokens: Tokens of the requests whose kept answers must be read.
-        claim: The claim of jobs that the batch creates, if there is one.
+        claim: The `Claim` that begins jobs which the batch creates, or None.
     """
 
     answers: list[Answer]
@@ -183,9 +183,9 @@ class Plan:
         """
         Answer the writes of the slow path in order, and return the changes to jobs.
 
-        A begin or end is valid under the lease of the job's current shard. Any other write moves the job to the shard
-        of its key. Afterwards `away` maps each job that is not in its key's shard to its current shard. *found_in* has
-        the current shards of claimed jobs. *manifests* and *onces* are updated in place.
+        A `Begin` or `Settle` is valid only under the lease of the job's current shard. Any other write moves the job to
+        the shard of its key. Afterwards, `away` has the current shard of each job that is not in its key's shard.
+        *found_in* has the current shards of claimed jobs. *manifests* and *onces* are updated in place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away

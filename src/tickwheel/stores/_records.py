@@ -49,6 +49,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* gets no record: it is from a former owner, or may already be recorded.
+    Return True if a settle with this *answer* gets no record: a former owner made it, or it may be recorded already.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

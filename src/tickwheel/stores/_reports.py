@@ -27,7 +27,8 @@ class Shard:
         owner: The owner of the shard's lease, or None. With a system lock as the lease, a killed process is shown as
             the owner until another process takes over.
         epoch: Epoch of the current or last lease; 0 before the first lease.
-        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or for a lock.
+        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or if the lease is a
+            lock.
     """
 
     number: int
@@ -114,7 +115,7 @@ class ShardScan:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Return the result for *ahead*, the jobs after the cursor, in order. At most *limit* of these jobs are in `due`.
+        Make a scan from *ahead*, the jobs after the cursor, in order. At most *limit* of these jobs are put into `due`.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
@@ -134,7 +135,7 @@ class Scan:
     @classmethod
     def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
         """
-        Return the result with the jobs *due*, at most *limit*, and the position *end* of the scan, if any.
+        Make a scan of the jobs *due*, at most *limit*. It stopped at *end*; None means that it has read everything.
         """
         return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 
@@ -149,7 +150,7 @@ def owners_of(shards: Sequence[Shard]) -> list[Node]:
 
 def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
     """
-    Read the jobs after *cursor*, for `ShardScan.of`, by *due*, which is the store's method of this name.
+    Return the jobs after *cursor* that `ShardScan.of` needs. *due* is the method `due` of the store.
     """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:

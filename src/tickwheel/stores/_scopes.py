@@ -12,7 +12,7 @@ def unpaused(
     skills: Sequence[Skill], paused: Collection[str], handlers_of: Callable[[str], Iterable[str]]
 ) -> Sequence[Skill]:
     """
-    Return *skills* without paused scopes.
+    Return the *skills* (targets with handlers) that are not paused.
 
     *handlers_of* returns the handlers of a target's unroutable jobs. It is called only if a handler may be paused.
     """

@@ -17,7 +17,7 @@ __all__ = ["Silence"]
 _SILENT: Final = 0.5
 """Fraction of a lease without an answer that counts as a silence. Owners normally renew after a third of a lease."""
 _GRACE: Final = 0.6
-"""Fraction of a lease within which each live owner renews: a third between renewals, and one failed call."""
+"""Fraction of a lease within which each live owner renews: a third, and the time of one failed call."""
 
 
 class Silence:
@@ -32,7 +32,8 @@ class Silence:
         """
         Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node with leases renews often, so it detects a silence by time. Any other node detects it by a failed call.
+        A node with leases renews often, so a long time without an answer is a silence. A node without leases may not
+        have asked; there, a silence begins with a failed call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True

@@ -9,7 +9,7 @@ which are expanded when a file is read:
     @columns(j, due_at = k.at)  another expression in place of a column
     @columns(-key, -due_at)     without these columns
     @values                     a placeholder for each column
-    @guessed                    an error unless the number of rows is the guessed number, passed as a parameter
+    @guessed                    an error unless the number of rows equals the parameter, the guessed number
     @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
 
 A statement that names only some of the columns states the reason in a line `-- columns: REASON`.

@@ -84,8 +84,8 @@ class Lease:
 
     If an owner hands a shard over to a node that has too few shards, the running jobs stay with the old owner in a
     separate shard, the tail. The tail keeps the epoch of the jobs, and has a higher number than normal shards. A tail
-    does not count towards a share, and disappears when it is empty. If the owner of a tail has ended, the first node
-    that asks takes the tail over.
+    does not count towards its owner's fair share of shards, and disappears when it is empty. If the owner of a tail has
+    ended, the first node that asks takes the tail over.
 
     Attributes:
         shard: The number of the shard; 0 in a store with one owner.
@@ -206,7 +206,7 @@ class Store(Protocol):
         Apply *writes* in order, in one transaction (one for each partition), and return an answer for each.
 
         The writes are durable on return. A refused write (wrong generation, not found) is an answer and does not affect
-        other writes. Exception: if a `Declare` is refused, the later writes of its declaration are refused, too.
+        other writes. Exception: if a `Declare` is refused, the later writes of its declaration are also refused.
 
         A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
         expires. A repeated write with the same mark changes nothing and gets the kept answer as `Recalled`.
@@ -245,8 +245,8 @@ class Store(Protocol):
         """
         Return the home shard of *key*. The home shard of a key is constant as long as this object lives.
 
-        A job may be in another shard: after a take-up or a hand-over, or if its writer knew another number of shards.
-        `due` shows its current shard. Any write except a `Begin` moves the job home.
+        A job may be in another shard: after `take_up`, after a hand-over, or if its writer knew another number of
+        shards. `due` finds it in its current shard. Any write except a `Begin` moves the job home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
@@ -269,10 +269,10 @@ class Store(Protocol):
         """
         Return the due jobs and the changes for each of *cursors*, in the order of *cursors*, with one query.
 
-        For each shard, `due` has the jobs that the method `due` returns after the cursor, and `following` the next job.
-        The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
+        The `due` of each result has the jobs that the method `due` returns after the cursor; `following` is the next
+        job. The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
         Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
-        without a mark gets no changes, but a mark.
+        without a mark gets a mark, but no changes.
 
         Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
         then forgets these changes. The result may have too many jobs (the owner's own writes, or duplicates), never too
@@ -289,10 +289,10 @@ class Store(Protocol):
         """
         Return the due jobs of some lanes for each of *cursors*, in the order of *cursors*.
 
-        The result has at most *limit* jobs of each shard, in the order of `due`: jobs of *lanes* if *inside*, jobs of
-        all other lanes if not. A scan reads at most *rows* pending jobs of each shard (SQLite also reads all unsorted
-        slots), and returns the position where it stopped. The caller continues from there, so it reads the jobs of a
-        full lane only once. The cost depends on the rows read and returned.
+        If *inside* is True, the result has jobs of *lanes*; if False, jobs of all other lanes. It has at most *limit*
+        jobs of each shard, in the order of `due`. A scan reads at most *rows* pending jobs of each shard (SQLite also
+        reads all unsorted slots), and returns the position where it stopped. The caller continues from there, so it
+        reads the jobs of a full lane only once. The cost depends on the rows read and returned.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -302,7 +302,9 @@ class Store(Protocol):
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         """
-        Return the number of pending jobs due in each of *steps* steps from *since*. The cost depends on these numbers.
+        Return the number of pending jobs due in each of *steps* periods of *step_ms* from *since*.
+
+        The cost depends on the numbers that are returned.
         """
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
@@ -323,9 +325,9 @@ class Store(Protocol):
         """
         Delete at most *limit* records of the history, oldest first; return the number, 0 if there is nothing to delete.
 
-        Deletes, in this order: records older than *since* (ms since the epoch); records of the log of acts, except the
-        newest 10,000; and of all other records, those beyond the newest *per_key* of each key, then the oldest beyond
-        *total*. Any node may call this. If two nodes call it concurrently, one of them does the work.
+        First, records older than *since* (ms since the epoch) are deleted. Of the log of acts, the newest 10,000
+        records are kept. Of all other records, the newest *per_key* of each key are kept, and at most *total* in all.
+        Any node may call this. If two nodes call it concurrently, one of them does the work.
         """
 
     def add_records(self, records: Sequence[HistoryRecord]) -> None:
@@ -369,7 +371,7 @@ class Store(Protocol):
         Extend the leases of *owner* and return them. A lost shard is missing from the list.
 
         An expired lease that no other owner has taken is extended, with the same epoch. If the server was silent for
-        longer than a lease, a node takes no leases of other nodes for a moment, because these nodes may be alive, too.
+        longer than a lease, a node takes no leases of other nodes for a moment, because these nodes may be alive.
         Shards above the fair share are handed over. If jobs run in such a shard, its tail (see `Lease`) is in the list.
         """
 
@@ -391,9 +393,9 @@ class Store(Protocol):
         """
         Claim unroutable jobs that match *skills*: move them into *shard*, and return them in their new state.
 
-        At most *limit* jobs are claimed, all from the shard's partition, and only one caller gets a job. These are
-        skipped: paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit*
-        generations (at most 1,000; the caller's handlers refuse their payloads). The caller begins and settles the jobs
+        At most *limit* jobs are claimed, all from the shard's partition. Each job is given to only one caller. The call
+        skips paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit*
+        generations (at most 1,000), whose payloads the caller's handlers refuse. The caller begins and settles the jobs
         under *epoch*, and the next owner of *shard* finds them there, even if their keys belong to another shard. The
         result is empty if *epoch* is outdated. The cost grows with the result, the number of skills and scopes, and the
         skipped jobs, but not with other unroutable jobs.
@@ -413,8 +415,9 @@ class Store(Protocol):
         """
         Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
-        A pause excludes the jobs from `take_up`. Owners read the scopes every two seconds and set due jobs aside. A
-        second pause of a scope replaces its author and note. If the pause changes, *record* is added to the history.
+        A pause excludes the scope's jobs from `take_up`. Owners read the scopes every two seconds and set due jobs
+        aside. A second pause of a scope replaces its author and note. If the pause changes, *record* is added to the
+        history.
         """
 
     def scopes(self) -> list[Pause]:
@@ -464,8 +467,9 @@ class Store(Protocol):
 
         If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
         `report_started`. A request is valid for five seconds, and a waiting caller repeats it. It expires because the
-        next try counts as the same attempt, and must not be withdrawn for a caller that has gone. A job with a negative
-        `attempt` asks that the started attempt of that number be stopped; this request is valid for a minute.
+        next try has the same attempt number, and must not be withdrawn for a caller that has left. If the `attempt` of
+        a job is negative, the request is to stop the started attempt of that number. Such a request is valid for a
+        minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.
@@ -485,5 +489,5 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Map each generation whose attempt still counts to True if the owner has reported the start, and to False if not.
+        Return the generations whose attempts still count, each with True if the owner has reported the start.
         """

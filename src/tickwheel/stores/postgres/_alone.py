@@ -1,8 +1,8 @@
 """
 Batches that fit into one statement. The statement is a transaction of its own.
 
-Such batches are plain sets, a move or a cancel of one plain job, and the firings of an owner. The statement checks its
-assumptions about the stored jobs. If one is wrong, the statement writes nothing: it fails, or returns no row. Then
+Such a batch sets plain jobs, moves or cancels one plain job, or begins and ends jobs of an owner. The statement checks
+its assumptions about the stored jobs. If one is wrong, the statement writes nothing: it fails, or returns no row. Then
 `_batch.py` reads the jobs and writes the batch.
 """
 
@@ -36,7 +36,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
     ("expires_at", "expiries", Int8s, None),
     ("trace", "traces", Texts, None),
 )
-"""The columns that may have one value for all rows: the names of the value and of the array, type, and conversion."""
+"""Parameters of each column: for one value in all rows, and for an array of values; then the type and a conversion."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _SECOND: Final = itemgetter(1)
 _LAST: Final = itemgetter(-1)
@@ -53,7 +53,7 @@ class Alone:
         answered: Converts the statement's row to the answers to the writes.
         begun: Generations of the jobs that the statement begins. If there are any, the statement needs a `slot`.
         now_of: Returns the server's time from the row. None if no job becomes pending.
-        returns_job: True if the row is a job, or missing; other statements return integers and arrays of integers.
+        returns_job: True if the row is a job or missing; if False, the row has integers and arrays of integers.
     """
 
     name: str

@@ -40,7 +40,7 @@ _WRONG_GUESS: Final = "22P02"
 
 _DUPLICATE: Final = "23505"
 _KEYS: Final = "tickwheel_job_pkey"
-"""The constraint that a job of an existing key breaks. `set_new` inserts without looking up the key first."""
+"""The constraint that fails if the key of a new job exists. `set_new` inserts without looking up the key first."""
 
 ASIDE: Final = 2**31 - 1
 """Pseudo-shard of unroutable jobs. No node owns it; any node may claim its jobs."""

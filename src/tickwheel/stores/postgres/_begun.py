@@ -22,9 +22,9 @@ from tickwheel.threads import Lock
 __all__ = ["BegunLists", "Entry"]
 
 _SLOTS: Final = 32
-"""Number of slots in use from which the server is asked."""
+"""Number of slots in use from which the server is asked which jobs still run."""
 _UNKNOWN_S: Final = 60.0
-"""Time after which a begin of unknown outcome cannot take effect. A call on the server is limited to less."""
+"""Time after which a begin with an unknown outcome can no longer take effect. Calls have a shorter time limit."""
 
 Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 
@@ -87,7 +87,9 @@ class BegunLists:
 
     def doubtful(self) -> Asked:
         """
-        Return the slots, each with its jobs, if some of the jobs may have ended elsewhere. Pass the result to `learn`.
+        Return the slots with their jobs if the server should be asked which jobs still run; if not, return no slots.
+
+        Jobs may have ended elsewhere. Pass the server's answer to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:
@@ -104,7 +106,9 @@ class BegunLists:
 
     def learn(self, asked: Asked, running: Iterable[tuple[int, int]]) -> None:
         """
-        Remove the jobs of *asked* that are not *running* from the lists. *running* has pairs of slot and generation.
+        Remove jobs that have ended from the lists: all jobs of *asked* that are not *running*.
+
+        *asked* is the result of `doubtful`. *running* has the slot and the generation of each job that still runs.
         """
         found: dict[int, set[int]] = {}
         for slot, generation in running:

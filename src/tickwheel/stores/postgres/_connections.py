@@ -82,7 +82,7 @@ _SETTINGS: Final = {
 _ENCODING: Final = "UTF8"
 """Encoding of connections, because an `Array` is already UTF-8. Takes precedence over the URL and the environment."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
-"""Encodings of databases that sort texts by code points, so that a prefix finds its keys. SQL_ASCII stores bytes."""
+"""Accepted encodings of databases. They sort texts by code points, as the search for a prefix requires."""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",
@@ -109,7 +109,7 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 class _Lending:
     """
-    A context manager that lends a connection. Not a generator, which would take as long as a short statement.
+    Lends a connection to a `with` block. A generator would take as long as a short statement.
     """
 
     __slots__ = ("_call_s", "_connection", "_connections")

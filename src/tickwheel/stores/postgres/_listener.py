@@ -30,7 +30,7 @@ _MERGED_S: Final = 1.0
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
-Maximum interval between polls for a joined transaction's end. Most transactions are short; so are the first intervals.
+Maximum interval between polls for a joined transaction's end. The first are shorter, as most transactions are.
 """
 
 
@@ -112,9 +112,9 @@ class PostgresSubscription:
         """
         Listen on *connection*, and guard the leases of *owner*.
 
-        The subscription closes the connection when it ends, or immediately if listening fails. Only notifications for
-        the shards that *heard* returns count. When this node takes a shard, it first reads the whole shard, so no write
-        is missed.
+        The subscription closes the connection when it ends, or immediately if listening fails. Notifications for shards
+        that *heard* does not return are ignored. When this node takes a shard, it first reads the whole shard, so no
+        write is missed.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

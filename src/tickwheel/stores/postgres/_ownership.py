@@ -56,7 +56,7 @@ def view(
     Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
 
     First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases;
-    one may be this owner's own session on a dead connection. Then shortens leases written before the clock was set
+    an example is this owner's own session on a dead connection. Then shortens leases written before the clock was set
     back, so that they expire in time. If *is_taking* is True, expires leases whose guard session has ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
@@ -83,7 +83,8 @@ def keep(
     Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
     Releases leases beyond the owner's fair share. Takes shards up to this share, and all free tails. Does not wait for
-    row locks. The second result has the attempts in locked rows, to be recovered later; the list *slot* has their keys.
+    locked job rows. The second result has the attempts in these rows, which are recovered later; their keys are stored
+    in the list *slot*.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

@@ -30,9 +30,9 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
     """
     Detect a change of the server or of its timeline since the last call. Runs in the caller's transaction.
 
-    Without synchronous replication, a standby may lack the latest generations and epochs of its primary. Both numbers
-    are therefore raised, so that none is used twice. All leases end, because the standby may lack the latest owners. If
-    the tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
+    Without synchronous replication, a standby may lack the latest generations and epochs of its primary. Both sequences
+    are therefore raised, so that no number is used twice. All leases end, because the standby may lack the latest
+    owners. If the tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
     """
     is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
     if is_known and there < shards:

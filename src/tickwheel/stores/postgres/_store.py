@@ -75,10 +75,10 @@ _SOON_MS: Final = 60_000
 """Notifications of jobs that are due in more than this time, in ms, may be sent a second later."""
 
 _UNNAMED: Final = (-1,)
-"""A generation that no job has, for the jobs that a takeover of unknown outcome may have locked."""
+"""The generations of the unknown jobs that a takeover of unknown outcome may have locked. No job has this one."""
 
 _TRIES: Final = 10
-"""Maximum number of repeats of a batch when other writers create jobs of the same keys."""
+"""Maximum number of tries to write a batch while other writers create jobs of its keys."""
 
 
 class PostgresStore:
@@ -102,7 +102,7 @@ class PostgresStore:
         *url* is the location with the password masked. *shards* is the minimum number of shards; None keeps the
         existing number, or creates 16. A process needs a shard to fire jobs. A lease ends *lease_s* seconds after its
         last renewal. *is_pooled* is True behind a pooler in transaction mode. *listen* is the connection string for
-        notifications, empty for *conninfo*; with None the owner polls twice a second instead.
+        notifications; an empty one means *conninfo*. If it is None, the owner polls twice a second instead.
         """
         self.url = url
         self.abilities = Abilities(

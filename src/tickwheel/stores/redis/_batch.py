@@ -21,10 +21,10 @@ from tickwheel.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""Functions from a key to its current shard, and to its shard at the creation of the store, which a blob may omit."""
+"""Two functions that return the shard of a key: the current shard, and the shard when the store was created."""
 
 _SAME_FIRING = 16
-"""Length of the due time and the generation, the first part of a place."""
+"""Length in bytes of the due time and generation with which a place begins (see `_blob`)."""
 
 
 class Batch:

@@ -60,7 +60,7 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Flag of the shard. The flag stays while the job is pending or running there; any other write removes it."""
+"""Flag of a stored shard. It stays while the job is pending or running in that shard; any other write removes it."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
@@ -111,7 +111,7 @@ LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexd
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    A job as it was read. *shard* is None for the shard that the key had when the store was created.
+    A job as it was read. If *shard* is None, the job is in the shard that its key had when the store was created.
     """
 
     job: Job

@@ -138,7 +138,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the first partition's clock, or, without its answer, an estimate that is never ahead of this clock.
+        Return the first partition's clock. Without its answer, return an estimate that is never ahead of that clock.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()

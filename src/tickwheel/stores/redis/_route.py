@@ -120,7 +120,7 @@ class SearchedRoute(Route):
 
 class RouteProbe(NamedTuple):
     """
-    A question to a node, which asks for the server's address, and the parser of the node's answer.
+    A command that asks a node for the address of the store's server, and the parser of the node's reply.
 
     *read* takes the reply and the node's own address. It returns the server's address or None, and more nodes to ask.
     *unknown* is the error text if all nodes answer and none knows the server.

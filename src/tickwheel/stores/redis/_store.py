@@ -47,7 +47,7 @@ __all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
-"""Maximum number of repetitions of a batch whose keys are changed by other writers between read and write."""
+"""Maximum number of tries to write a batch whose keys are changed by other writers between read and write."""
 
 _FIRST_TAIL: Final = 40_000
 """First shard number of tails, as in scripts/lease.lua."""

@@ -43,20 +43,20 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs due within this time of being set have their own small shelf, which takes few pages."""
+"""Keys of jobs that are first set within this time of their due time have their own small shelf."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-Cost of appending to a slot, in writes of near jobs, each of which changes two pages.
+Number of near jobs whose writes change as many pages (two each) as an append to a slot.
 
 An append changes the slot's last page, the neighbouring pages in the rebalance, and their parents.
 """
 _WEIGHTLESS: Final = 16
-"""Number of far jobs that fill two to four pages, the cost of one write of a near job."""
+"""Number of far jobs that fill two to four pages, and so count as one write of a near job."""
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")
-"""True if `update_job` writes every column that differs. The job must keep its place."""
+"""Returns True if two versions of a job differ only in columns that the statement `update_job` writes."""
 
 _first_tried: Final = with_other("state", "attempt")
 _due_at: Final = with_other("due_at")
@@ -84,8 +84,8 @@ class Batch:
 
         *alone* is the job's key if the batch only sets one plain job. The look-up of the key is then part of this read.
         *owner* is the name of this process if it owns the file. If not, begins and ends are refused, and the owner gets
-        a note about each job that becomes pending. *may_grow* is False on a full disk; deleted far jobs may then not
-        keep their rows.
+        a note about each job that becomes pending. *may_grow* is False on a full disk; the rows of deleted far jobs are
+        then removed at once.
         """
         self._connection = connection
         self._now = now
@@ -355,10 +355,10 @@ class Batch:
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
-        Change jobs in place, with one statement for each series of adjacent rows.
+        Execute the statement *name* for the rows of *jobs*, once for each series of adjacent rows.
 
-        Jobs due at the same time with consecutive generations leave no room for another job between them. If the number
-        of changed rows is right, exactly these jobs were changed.
+        Jobs are adjacent if they are due at the same time and have consecutive generations, so no other row can be
+        between them. If the number of changed rows is right, exactly these jobs were changed.
         """
         if len(jobs) == 1:
             self._change_at_once(SQL[name], PLACE(jobs[0]), 1)

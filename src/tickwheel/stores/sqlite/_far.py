@@ -34,7 +34,7 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""Length of a slot, as in the table of levels: 60 a month. A commit writes the last page of each slot it extends."""
+"""Length of a slot, half a day. A commit writes the last page of each slot to which it adds jobs."""
 
 NEAR_MS: Final = 3_600_000
 """A slot is sorted this long before its start, and so before its jobs are prefetched, even with the longest horizon."""
@@ -75,7 +75,7 @@ def slot_of(due_at: int) -> int:
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return True if *job* belongs in a slot of the far level. It must be pending, with its key on shelf 1 (see `_runs`).
+    Return True if *job*, a pending job with its key on shelf 1 (see `_runs`), belongs in a slot of the far level.
 
     Recurring jobs stay on the near level, because the query that lists them reads only that level. Jobs with large
     payloads also stay there, because they would not share pages in a slot.
@@ -167,7 +167,7 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Examine one slice from *place* on; if at least half of it is deleted rows, remove these. Return the next place.
+    Examine one slice of rows from *place* on. If at least half are deleted rows, remove these. Return the next place.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:

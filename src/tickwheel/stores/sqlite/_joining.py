@@ -45,9 +45,9 @@ class Joined:
 @contextmanager
 def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joined]:
     """
-    Yield a joined connection within the transaction of *connection*; an exception undoes the joined part.
+    Yield a joined connection within the transaction of *connection*; an exception undoes the writes of the block.
 
-    If no transaction is open, but a write would begin one implicitly, one is begun. The connection must be to the file
+    If no transaction is open, one is begun if a write would implicitly begin one. The connection must be to the file
     *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):

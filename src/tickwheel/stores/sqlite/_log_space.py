@@ -15,10 +15,10 @@ from typing import Final
 __all__ = ["LogSpace"]
 
 _SMALL: Final = 1 << 16
-"""Growth by one commit, in bytes, above which the file system's part is small beside it."""
+"""Maximum growth by one commit, in bytes, for which zeros are written. For larger growth they would save little."""
 _LEAST: Final = 1 << 17
 _MOST: Final = 1 << 20
-"""Number of zeros at once. One commit waits until they are on the disk."""
+"""Maximum number of zeros written at once. One commit waits until they are on the disk."""
 
 
 class LogSpace:

@@ -10,7 +10,7 @@ from tickwheel.stores.sqlite._queries import SQL, behind, paging
 __all__ = ["page"]
 
 _REACH: Final = 10_000
-"""Maximum number of keys that one page scans: about 20 ms."""
+"""Maximum number of keys that one page scans, which takes about 20 ms."""
 
 _PAYLOADS: Final = 2_000
 """Maximum number of keys scanned by a page that reads payloads, which may be large."""
@@ -19,7 +19,7 @@ _ABOVE_ALL: Final = b""
 """Upper bound of all keys: SQLite sorts every blob after every text."""
 
 _Keys: TypeAlias = tuple[str, tuple[int, ...]]
-"""The query of the keys, and the shelves to run the query on, once for each; without shelves, it runs once."""
+"""The query that finds the keys, and the shelves on which it runs, once for each; without shelves, it runs once."""
 
 _DEAD: Final = (-1,)
 _PAUSED: Final = (-3,)

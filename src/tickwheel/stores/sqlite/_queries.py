@@ -32,14 +32,14 @@ EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 _MANY: Final = 64
-"""Number of keys from which on a look-up leaves out empty shelves. The question takes as long as ten keys."""
+"""Number of keys from which a look-up leaves out empty shelves. Finding these takes as long as ten keys."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
-"""Numbers of keys that one look-up may have. With few sizes, few statements stay prepared."""
+"""The possible numbers of keys in one look-up. With few sizes, few statements stay prepared."""
 
 ROWS_AT_ONCE: Final = (125, 25, 1)
 """
-Numbers of rows that one statement may insert or delete. Older builds bind up to 999 values.
+The possible numbers of rows in one insert or delete. Older builds of SQLite bind up to 999 values.
 
 The `sqlite3` module releases the GIL for each statement and then has to get it back. With busy threads this takes
 longer than the row itself. A commit of a thousand rows therefore takes eight statements.
@@ -48,7 +48,7 @@ longer than the row itself. A commit of a thousand rows therefore takes eight st
 
 def exact_shelves(connection: sqlite3.Connection | Joined, count: int) -> str:
     """
-    Return those shelves (key partitions) of `EXACT` that may contain one of *count* keys; "" for none.
+    Return the shelves (key partitions) of `EXACT` that a look-up of *count* keys must search; "" for none.
 
     A look-up descends a tree for each key and shelf. For many keys, it is therefore cheaper to skip empty shelves.
     """
@@ -101,7 +101,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* finds; with *shelves*, *keys* searches each of them.
+    Return the query *name* over the keys that the query *keys* finds. If there are *shelves*, *keys* runs on each.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")

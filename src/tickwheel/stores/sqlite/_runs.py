@@ -28,14 +28,14 @@ _SHELF_MAX: Final = 4_096
 """Maximum number of keys on shelf 1: about 50 pages. A commit of a thousand keys writes them all."""
 
 _SLICE: Final = 4_096
-"""Number of keys moved at a time: about 10 ms."""
+"""Number of keys that a merge moves at a time, which takes about 10 ms."""
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""Number of keys moved for each new key: one move to the first run, and one for each size up to 30 million keys."""
+"""Number of moves for each new key: to the first run, and then to each larger size of runs, up to 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""Number of commits per renewal, for keys set by other processes. These commits move up to 40,000 keys a second."""
+"""Number of commits per renewal that merge keys set by other processes. They move up to 40,000 keys a second."""
 
 _HINTS_MIN: Final = 100_000
 
