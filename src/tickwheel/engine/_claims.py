@@ -2,12 +2,13 @@
 Claims jobs just before they are due: counts their attempts in the store, and sets the timers that fire them.
 
 Staged jobs (the jobs in memory) are grouped by due time into slots of 16 to 64 ms. The attempts of all jobs in a slot
-are counted in one write, one arming window before the slot begins, so that no write delays a job at its due time. On a
+are counted in one write, `ARMING_WINDOW_MS` before the slot begins, so that no write delays a job at its due time. On a
 node that fires little, the commit of an acknowledgement also begins the next few jobs.
 
-The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the store's clock or
-this machine's may be slewed (run up to a tenth faster or slower until it is right), so a job fires only when the last
-sample proves that the job is due. This sample is only a few milliseconds old, so the proof hardly delays the job.
+The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the clock of the store
+or of this machine may be slewed (run up to a tenth faster or slower until it is right). A job therefore fires only when
+the last sample proves that the job is due. This sample is only a few milliseconds old, so the proof hardly delays the
+job.
 """
 
 from __future__ import annotations

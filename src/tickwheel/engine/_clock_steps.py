@@ -1,10 +1,10 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the anchor of an interval. If the
-clock is set back past instants of a cron job, the job moves to the first of these instants. A due time that was set
-with `at=` never moves. Every job is checked before it is staged. A wrong due time is rewritten in the store, and the
-job is staged after that commit.
+A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the time from which an interval
+counts. If the clock is set back past instants of a cron job, the job moves to the first of these instants. A due time
+that was set with `at=` never moves. Every job is checked before it is staged. A wrong due time is rewritten in the
+store, and the job is staged after that commit.
 
 Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
 reads their recurring jobs once, in the background, and rewrites due times that disagree with its own data.
@@ -41,7 +41,7 @@ _UNSURE_S: Final = 60.0
 
 class ClockStepAdjuster:
     """
-    Rewrites relative due times after a clock step, then calls *on_lives* with the new jobs, on the writer's thread.
+    Rewrites relative due times after a clock step, then calls *on_lives* with the changed jobs, on the writer's thread.
     """
 
     def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:

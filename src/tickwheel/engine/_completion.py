@@ -7,8 +7,7 @@ the good ones. If a single acknowledgement also fails, its text is written in AS
 
 A single acknowledgement is written at once. Further acknowledgements gather during that commit, for at least 5 ms from
 its start, and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of
-the CPU. With n partitions, each pause is n times as long, so that all partitions together commit as often as a single
-one.
+the CPU. With n partitions, each pause is n times as long, which keeps the total number of commits.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ crash, at most the jobs that ended in this time are repeated.
 """
 
 _MANY: Final = 64
-"""Number of waiting acknowledgements from which they are committed without a pause."""
+"""If this many acknowledgements wait, they are committed without a pause."""
 
 
 class AckBatcher:

@@ -31,7 +31,7 @@ __all__ = ["Blocking", "Coroutines"]
 _LONG_S: Final = 1.0
 """Seconds that a step may take before it is logged, because the step blocks all other tasks on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers that are remembered. The number of handler names in jobs is not bounded."""
+"""Maximum number of handlers for which a warning is remembered. The number of handler names in jobs is not bounded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -124,7 +124,7 @@ _AT_ONCE: Final = 64
 """Maximum number of tasks started in one iteration of the loop, so that a burst does not block other tasks."""
 
 _REST_S: Final = 1.0
-"""Seconds that a task may take to be cancelled, if a handler or a library has left it on the loop."""
+"""Seconds for which the cancellation of tasks is awaited that handlers or libraries have left on the loop."""
 
 
 class Coroutines:

@@ -253,7 +253,7 @@ class Lanes:
 
     def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
         """
-        Return the lane in which each of *jobs* gets a place, or None if the job has to wait or its lane has a rate.
+        Return the lane in which each of *jobs* gets a place, or None if the job must wait or its lane has a rate limit.
         """
         places: list[HandlerLimit | None] = []
         named = self._names.named
@@ -328,7 +328,9 @@ class Lanes:
 
     def moving(self) -> tuple[frozenset[str], frozenset[str]]:
         """
-        Return the lanes that workers asked for, and the quick lanes. Each set is the same object until it changes.
+        Return the lanes that workers asked for, and the lanes whose last attempt was short.
+
+        Each set is the same object until it changes.
         """
         with self._lock:
             return self._moving.asked, self._moving.quick
@@ -530,7 +532,7 @@ class Lanes:
 
     def _forget_some(self) -> None:
         """
-        Check the two lanes that were checked longest ago, and forget idle ones. This bounds the number of lanes.
+        Check the two lanes that were checked longest ago, and forget them if they are idle. This bounds their number.
         """
         now = self._clock.now()
         for name in list(islice(self._lanes, 2)):

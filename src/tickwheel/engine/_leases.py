@@ -179,7 +179,7 @@ class Leases:
 _SPAN_S: Final = 60.0
 """Length of the window over which lateness and rate are measured. The window may be longer by `_STEP_S`."""
 _STEP_S: Final = 5.0
-"""Minimum time between two readings that are kept, however often leases are renewed."""
+"""Minimum time between two readings of lateness and rate, however often leases are renewed."""
 _HANDLERS_MAX: Final = 200
 """Maximum number of handler names in a report."""
 _RECENT_MAX: Final = 50

@@ -1,9 +1,11 @@
 """
 Records of the past: the history of attempts, the figures of each minute, and the pruning of both.
 
-    history.keep            "none"   "failures"                  "usual"                        "all"
-    recorded attempts       -        failed, died, expired, or   and every run of a recurring   and every success and
-                                     noted something             job                            snooze
+    history.keep    recorded attempts
+    "none"          none
+    "failures"      attempts that failed, died, expired or were stopped
+    "usual"         these, each run of a recurring job, and each success that noted something
+    "all"           all attempts, including snoozes and plain successes
 
 A record is written in the commit of its settle. The figures of a minute are stored once a minute; an idle minute has no
 row. The owner of the first shard prunes, in small steps in a short-lived thread. It prunes within a minute of each new
@@ -121,7 +123,7 @@ _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
 class LaneCounts:
     """
-    The counts of the open minute, for each target and handler. All methods may be called from any thread.
+    The counts of the current minute, for each target and handler. All methods may be called from any thread.
     """
 
     def __init__(self, lock: AbstractContextManager[object], lane_of: Callable[[str, str], str]) -> None:

@@ -23,10 +23,10 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ended firings that are reported together, in two milliseconds of the thread that adds the last one."""
+"""Number of ended firings that are reported together. The report takes the thread that adds the last one 2 ms."""
 
 _PAUSE_S: Final = 0.1
-"""Seconds after which fewer ended firings are reported. The processor's caches are then still warm from the burst."""
+"""Seconds after which ended firings are reported even if they are few. Soon after a burst, caches are still warm."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -91,8 +91,7 @@ def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int
     Yield the indices below *count* that are sampled, each with probability *share*.
 
     The gap to the next index has a geometric distribution: the logarithm of a uniform number (Devroye, Non-Uniform
-    Random Variate Generation, 1986, X.2). The distribution has no memory, so each batch can start with a new random
-    number.
+    Random Variate Generation, 1986, X.2). The gaps are independent, so each batch can start with a new number.
     """
     if share >= 1:
         yield from range(count)

@@ -20,9 +20,9 @@ A job here is a key with a generation. It is in one state at a time:
     running     its target runs it                                end       settling
     settling    its outcome is on its way to the store                settle    far        (deleted or rescheduled)
 
-A row that is read may be outdated when it arrives. If its generation is known here, it is ignored; if not, the store
-checks it when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A later
-generation of a key is begun only after the outcome of the earlier generation is written.
+A row that is read may be outdated when it arrives. If its generation is known here, the row is ignored; if not, the
+store checks the row when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A
+later generation of a key is begun only after the outcome of the earlier generation is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
@@ -372,8 +372,7 @@ class StagedJobs:
         """
         Begin at most *room* of the *entries* that are still staged. Return the begun entries, and entries without room.
 
-        An entry is in neither list if another job of its key is in progress. The call that ends this job returns the
-        entry.
+        An entry whose key has another job in progress is in neither list. The call that ends that job returns it.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -447,7 +446,7 @@ class StagedJobs:
         Returns:
             The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is
             counted. An attempt with the status WITHDRAWN is settling, and the caller that withdrew it must write its
-            end exactly once: a second write would end the next try, which is counted as the same attempt.
+            outcome exactly once: a second write would end the next try, which is counted as the same attempt.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
@@ -568,7 +567,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* is a target, for its still lanes (see `_lanes`). Only names of single lanes have a colon.
+    Return True if *name* is a target, which means all its still lanes (see `_lanes`). Names of lanes have a colon.
     """
     return ":" not in name
 

@@ -139,7 +139,7 @@ class LazyDeque(deque[StagedJob]):
     """
     A queue of entries in the state *phase*. A withdrawn entry stays in the queue, which saves a search.
 
-    The caller must check the state of each entry that it takes. If half of the queue are withdrawn, they are removed.
+    The caller must check the state of each entry that it takes. Withdrawn entries are removed from time to time.
     """
 
     __slots__ = ("_phase", "_sweep_at")

@@ -3,8 +3,9 @@ Stages loaded jobs that this node can run, and finds jobs that the cursors have 
 
 A node can run a job if it has a handler or target that accepts the job's payload, if it understands the job's
 recurrence rule, and if no scope pauses the job. A node sets aside any job that it cannot run: the job leaves its shard,
-without an attempt, and the first node that can run it moves it to one of its own shards. A paused job stays aside until
-its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two seconds.
+no attempt is counted, and the first node that can run it moves it to one of its own shards. A paused job stays aside
+until its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two
+seconds.
 
 The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
 or resume through this scheduler. From then on, no paused job starts here.
@@ -281,7 +282,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Claim set-aside jobs that this node can run: move them to its shards of one partition, and *place* them there.
+        Claim set-aside jobs that this node can run: move them to its shards of one partition, and call *place*.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():

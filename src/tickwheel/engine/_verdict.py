@@ -3,11 +3,11 @@ The verdict on a finished attempt: done, again or dead, and the time of the next
 
     result of the attempt              one-time job                     recurring job
     success                            deleted                          next run; deleted after the last run
-    failure, attempts left             again, by its retry policy       again, by its retry policy
+    failure, attempts left             tried again, by its policy       tried again, by its policy
     failure of the last attempt        dead letter                      next run, with the error kept; paused after
                                                                         `pause_after` such runs; if there is no next
                                                                         run, dead letter
-    Snooze                             again, and uses no attempt       again, and uses no attempt
+    Snooze                             tried again; no attempt is used   tried again; no attempt is used
     Retry                              like a failure                   like a failure
     class Retry or an exception is     like a failure                   like a failure
       returned
@@ -111,9 +111,6 @@ class Verdict:
 
 
 def verdict_of(entry: StagedJob) -> Verdict:
-    """
-    Return the verdict on an attempt that has ended. For a plain success it is made only on request.
-    """
     verdict = entry.verdict
     return Verdict(Settle(entry.job, entry.epoch), _SUCCEEDED) if verdict is None else verdict
 
@@ -208,8 +205,7 @@ def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
     Return True if the store refused to settle an attempt, so that the attempt does not count.
 
-    Return False for a recurring job that was asked to stop. It was removed before its run ended, so nothing is left to
-    write.
+    Return False for a recurring job that was asked to stop: it was removed before its run ended.
     """
     if answer.outcome is Outcome.SETTLED:
         return False

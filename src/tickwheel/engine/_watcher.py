@@ -9,9 +9,9 @@ from tickwheel.stores import Partitioned
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""Seconds between reads without a notification, if the store sends notifications. A notification may be lost."""
+"""Seconds between two reads of changes if no notification arrives, because a notification may be lost."""
 _POLLED_S: Final = 0.5
-"""Seconds between reads without notifications. A job that another process sets to run now can be this late."""
+"""Seconds between two reads of changes if the store cannot notify. A job that is set to run now can be this late."""
 _LOOK_S: Final = 2.0
 """
 Seconds between two searches for overdue jobs. It is short enough to find them within the promised 5 s.

@@ -146,8 +146,7 @@ class RelativeJobs:
         """
         Return the current time in ms, minus all clock steps since the due time of *job* was written.
 
-        The lateness is computed from this time. A job that is a second late must not seem an hour late after a clock
-        step.
+        The lateness is computed from this time, so that a clock step does not make a job seem an hour late.
         """
         return self._clock.now() if self.is_steady else float(self.now_ms(job))
 

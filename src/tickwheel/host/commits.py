@@ -29,7 +29,7 @@ _TIMED = (Set, Move)
 _TIMED_KINDS: Final = frozenset(_TIMED)
 
 _STEP_MS: Final = 1_000
-"""If the store's clock and our estimate differ by at least this, a clock step may have been missed."""
+"""Difference in ms between the store's clock and our estimate from which a clock step may have been missed."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}

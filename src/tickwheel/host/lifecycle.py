@@ -23,8 +23,8 @@ __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
 """
-Length of the random suffix: long enough to distinguish starts that have one host and process id within the length of a
-lease, and short enough to read aloud.
+Length of the random suffix: long enough to distinguish starts with the same host and process id within a lease, and
+short enough to read aloud.
 """
 
 _T = TypeVar("_T")
@@ -35,8 +35,7 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
     Append a random suffix to *name*, so that each start has a name of its own.
 
     Host and process id are not unique. A scheduler with the name of an earlier scheduler would take the running jobs of
-    the earlier one for its own, and never recover them. The suffix comes from the system's random generator, which a
-    program cannot seed.
+    the earlier one for its own, and never recover them. The suffix comes from the system's random generator.
     """
     return f"{name}:{token(_BYTES)}"
 

@@ -34,7 +34,7 @@ class Runtime:
 
     Attributes:
         monotonic: Seconds for internal waits and timeouts, from the finest clock of the system; tests do not move it.
-        call_lock: Makes a lock for callers that hold it during another wait.
+        call_lock: Makes a lock for callers that wait for something else while they hold the lock.
         gate: Makes a gate; callers wait there until it opens.
         random: Returns a random float in [0, 1), for jitter and samples.
         token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be

@@ -13,7 +13,7 @@ _DRIFT: Final = 1e-4
 """Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Up to it, no job is early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Up to it, no job fires early."""
 
 _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that is early by less than this is set again."""
@@ -188,7 +188,7 @@ class StoreClock:
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Update the estimated offset by *store_ms*, which was read between *before* and *after* (see `elapsed`).
+        Update the estimated offset by *store_ms*, which was read between the times *before* and *after* of `elapsed`.
 
         The store's time is truncated to whole milliseconds, so the true offset is between two bounds. An estimate
         between the bounds is kept, because a quicker sample found it. Any other estimate is replaced by the nearer
@@ -221,7 +221,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Count a clock step if the wall clock was set. Two readings with an interruption in between are ignored.
+        Count a clock step if the wall clock was set. If two readings were interrupted in between, they are ignored.
         """
         with self._lock:
             for _ in range(_GLANCES):

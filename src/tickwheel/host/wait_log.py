@@ -10,7 +10,7 @@ __all__ = ["WaitLog"]
 
 _INTERVAL_S: Final = 1.0
 _LINES_MAX: Final = 1_000
-"""Maximum number of lanes and reasons whose last line is remembered."""
+"""Maximum number of lanes and reasons whose last log line is remembered."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -12,8 +12,7 @@ _LEAST_S: Final = 0.5
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """
-Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease. Renewals do not wait for such a
-call.
+Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease, and delays no renewal.
 """
 _PAGE: Final = 1_000
 """Number of writes per call; the writer's batches are no larger."""

@@ -1,5 +1,5 @@
 """
-The writes of one transaction, decided in order on jobs in memory.
+Decides the writes of one transaction, in order, on jobs in memory.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or all entries of a store. None deletes a value; for a number, it means unchanged.
+    The changes of one transaction, or all entries of a store. In a mapping, the value None deletes its key.
     """
 
     generation: int | None = None

@@ -1,5 +1,5 @@
 """
-Waits for notifications of other nodes' writes. Some hints may be lost; the store's list of changes is complete.
+Waits for notifications of other nodes' writes. A notification may be lost; the store's list of changes is complete.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str, str]
 """The token of a request, and the name of the write within it."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers that each new answer deletes. Two keep the number of answers bounded."""
+"""Maximum number of expired answers that each new answer deletes. With two, the total stays bounded."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     Attributes:
         asked: The digest of the request.
         until: Store time at which the answer expires.
-        generation: The generation of the job in the answer, or 0. Servers that assign generations may change it.
+        generation: The generation of the job in the answer, or 0. A server that assigns generations may change it.
         data: The rest of the answer; b"" while the request has only been claimed (see `Keep`).
     """
 

@@ -41,7 +41,7 @@ from tickwheel.stores._records import act_of, has_no_record
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
-"""The writes of an owner, which are valid under the owner's lease."""
+"""The writes that only the owner of a shard makes. They are valid under its lease."""
 
 
 class WrongGuessError(Exception):

@@ -27,8 +27,7 @@ class Shard:
         owner: The owner of the shard's lease, or None. With a system lock as the lease, a killed process is shown as
             the owner until another process takes over.
         epoch: Epoch of the current or last lease; 0 before the first lease.
-        until: Store time at which the lease ends unless it is renewed; None if the shard is free, or if the lease is a
-            lock.
+        until: Store time at which the lease ends unless it is renewed; None if the shard is free or locked.
     """
 
     number: int

@@ -2,8 +2,8 @@
 The rule for a server that answers again after a silence longer than a lease.
 
 During the silence all leases have expired, although their owners may be alive. If the first node to get an answer took
-all leases, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no others for a
-while.
+all leases, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no new leases
+for a while.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Silence:
         """
         Return False during a silence, and for a time after it. Call it before each renewal.
 
-        A node with leases renews often, so a long time without an answer is a silence. A node without leases may not
-        have asked; there, a silence begins with a failed call.
+        A node with leases renews often, so a long time without an answer is a silence. For a node without leases, which
+        seldom asks, a silence begins with a failed call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True

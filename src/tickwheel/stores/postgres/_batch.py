@@ -91,7 +91,7 @@ class Batch:
             owned: Shards that need no notes, because their owner learns of these writes directly.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
             sets_new: True to assume that the keys of sets have no jobs. A wrong assumption ends the transaction.
-            is_joined: True for a caller's transaction, which may stay open: lock no common row.
+            is_joined: True for a caller's transaction. It may stay open for long, so rows of other jobs are not locked.
             entry: The change to the owner's lists of begun jobs, which the batch fills in. None without an owner.
         """
         self._shard_of = shard_of

@@ -37,7 +37,7 @@ __all__ = ["Connection", "Connections"]
 _T = TypeVar("_T")
 
 _NO_TRANSACTION: Final = 0
-"""The status of a connection without a transaction, as a number of libpq; the driver's enum costs four calls."""
+"""libpq's status of a connection without a transaction, as a number, because the driver's enum costs four calls."""
 
 
 @cache
@@ -266,8 +266,8 @@ class Connections:
 
         The row is a job if *returns_job* is True; if not, it has integers and arrays of integers.
 
-        The call costs one round trip. If the connection is lost, the outcome is unknown, unless *is_read* is True: the
-        statement only reads. *call_s* is as in `writing`.
+        The call costs one round trip. If the connection is lost, the outcome is unknown. If *is_read* is True, the
+        statement only reads, and has no outcome. *call_s* is as in `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:

@@ -93,7 +93,7 @@ _REFUSALS: Final = (
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """
-Patterns of a server's refusals, with their SQLSTATEs, which the driver hides while it connects.
+Patterns of messages by which a server refuses a connection, with SQLSTATEs, which the driver hides at this time.
 
 Only stable messages are listed. Any other refusal is transient: the server starts, stops, or has no free connection.
 """

@@ -2,7 +2,7 @@
 Sends and receives notifications, outside the write path. A notification is a hint that a node has written.
 
 NOTIFY inside a transaction serialises all commits of a database. The writer therefore only requests a notification, and
-a thread with its own connection sends one for all writes since the last one.
+a thread with its own connection sends one notification for all writes since the previous one.
 
 There is one channel, because up to PostgreSQL 18 the server wakes all listening sessions of the database for any
 channel. The payload names the shards, and owners of other shards ignore it. Older nodes send no payload, which wakes
@@ -30,7 +30,7 @@ _MERGED_S: Final = 1.0
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """
-Maximum interval between polls for a joined transaction's end. The first are shorter, as most transactions are.
+Maximum interval between polls for a joined transaction's end. The first intervals are shorter: most end soon.
 """
 
 

@@ -39,7 +39,7 @@ _STUCK: Final = 2.0
 
 class View(NamedTuple):
     """
-    The state of the leases before an owner renews its own. *share* is the owner's fair share, in shards.
+    The state of the leases before an owner renews its own leases. *share* is the owner's fair share, in shards.
     """
 
     is_same_server: bool

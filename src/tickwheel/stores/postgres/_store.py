@@ -75,7 +75,7 @@ _SOON_MS: Final = 60_000
 """Notifications of jobs that are due in more than this time, in ms, may be sent a second later."""
 
 _UNNAMED: Final = (-1,)
-"""The generations of the unknown jobs that a takeover of unknown outcome may have locked. No job has this one."""
+"""Placeholder for the jobs that a takeover of unknown outcome may have locked. No job has this generation."""
 
 _TRIES: Final = 10
 """Maximum number of tries to write a batch while other writers create jobs of its keys."""

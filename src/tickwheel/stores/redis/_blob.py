@@ -1,6 +1,7 @@
 """
 A job as bytes: the value of its key in the hash of all jobs.
 
+    part    bytes  contents
     place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort by due time; then
                    checksums of the target and the lane, so that a scan can skip lanes
     state       1  0 pending, 2 dead, 3 unroutable ("aside"), 6 paused; running jobs are in another hash

@@ -81,7 +81,7 @@ _CLASSES: Final = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""Codes of errors whose code the driver removes. Some of these errors look like lost connections."""
+"""Error codes that the driver removes from its errors. Some of these errors look like lost connections."""
 
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 

@@ -46,7 +46,7 @@ class Partition(NamedTuple):
 
     def leap(self) -> int:
         """
-        Return the distance by which both sequences are raised after a change of server.
+        Return the distance by which the sequences of generations and epochs are raised after a change of server.
         """
         return leap() // self.total * self.total
 

@@ -27,7 +27,7 @@ _TEXT_TAG: Final = 0xDB
 
 _SHORT_MAX: Final = 512
 _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
-"""MessagePack headers of texts of common lengths."""
+"""MessagePack headers of texts, for the most frequent lengths."""
 
 
 class Script:

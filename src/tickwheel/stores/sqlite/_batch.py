@@ -43,7 +43,7 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs that are first set within this time of their due time have their own small shelf."""
+"""Keys of jobs that are first set within this time before their due time have their own small shelf."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
@@ -113,7 +113,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means a wrong assumption; if *is_guessing* is False, that the tables contradict each other.
+        A `WrongGuessError` means a wrong assumption, or, if *is_guessing* is False, tables that contradict each other.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):

@@ -47,8 +47,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     """
     Yield a joined connection within the transaction of *connection*; an exception undoes the writes of the block.
 
-    If no transaction is open, one is begun if a write would implicitly begin one. The connection must be to the file
-    *inode*.
+    A transaction is begun if none is open and a write would implicitly begin one. The file must be *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"

@@ -32,7 +32,7 @@ EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 _MANY: Final = 64
-"""Number of keys from which a look-up leaves out empty shelves. Finding these takes as long as ten keys."""
+"""Number of keys from which a look-up leaves out empty shelves. To find these takes as long as ten keys."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """The possible numbers of keys in one look-up. With few sizes, few statements stay prepared."""
