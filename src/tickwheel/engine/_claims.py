@@ -7,8 +7,7 @@ node that fires little, the commit of an acknowledgement also begins the next fe
 
 The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the clock of the store
 or of this machine may be slewed (run up to a tenth faster or slower until it is right). A job therefore fires only when
-the last sample proves that the job is due. This sample is only a few milliseconds old, so the proof hardly delays the
-job.
+the last sample proves that the job is due. This sample is a few milliseconds old, so the job is hardly delayed.
 """
 
 from __future__ import annotations
@@ -584,8 +583,6 @@ class ClaimBatcher:
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
         Return the *entries* that are due, and release entries that were begun too early because the clock was set back.
-
-        A released entry can be moved and cancelled again, and is begun again when it is due.
         """
         early = {
             entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.needs_redate(entry.job)

@@ -8,8 +8,8 @@ attempts gets an extra place.
 
 A lane is moving if a worker has asked for its jobs lately, or if its last attempt was short. Any other lane is still:
 it has not run yet, it hangs, or no worker pulls from it. One failure can make a hundred thousand lanes with one job
-each still, and none of them is ever full. The still lanes of one target therefore share memory and places as if they
-were one lane.
+each still, and none of them is ever full. The still lanes of one target therefore share memory and places like one
+lane.
 
 A limit applies before an attempt is counted. A waiting job can therefore be moved and cancelled, and uses no attempt.
 """

@@ -296,9 +296,6 @@ class Prefetcher:
         self._staging.take_up(epochs, place)
 
     def _has_quick(self) -> bool:
-        """
-        Return True if the quick lanes have changed and may now leave the groups of still lanes (see the module).
-        """
         is_time = self._clock.monotonic() - self._quick_at > _QUICK_S
         return (
             is_time and not self._flowing.issuperset(self._shares.targets()) and self._claims.moving()[1] != self._quick

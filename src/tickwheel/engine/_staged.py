@@ -207,8 +207,7 @@ class StagedJobs:
         """
         Number of free places for jobs that are not due yet.
 
-        The last free place is kept for due jobs, which soon leave it. A job that is due later would hold this place for
-        a long time, and the jobs of all healthy lanes would wait.
+        The last place is kept for due jobs: a later job would hold it for long, and block the jobs of healthy lanes.
         """
         return self.free - self._kept
 

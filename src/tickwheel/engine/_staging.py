@@ -4,8 +4,7 @@ Stages loaded jobs that this node can run, and finds jobs that the cursors have 
 A node can run a job if it has a handler or target that accepts the job's payload, if it understands the job's
 recurrence rule, and if no scope pauses the job. A node sets aside any job that it cannot run: the job leaves its shard,
 no attempt is counted, and the first node that can run it moves it to one of its own shards. A paused job stays aside
-until its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two
-seconds.
+until its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query per two seconds.
 
 The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
 or resume through this scheduler. From then on, no paused job starts here.

@@ -7,22 +7,19 @@ The verdict on a finished attempt: done, again or dead, and the time of the next
     failure of the last attempt        dead letter                      next run, with the error kept; paused after
                                                                         `pause_after` such runs; if there is no next
                                                                         run, dead letter
-    Snooze                             tried again; no attempt is used   tried again; no attempt is used
-    Retry                              like a failure                   like a failure
-    class Retry or an exception is     like a failure                   like a failure
-      returned
-    DeadLetter, or an error that is    dead letter                      dead letter; the series ends until it is
-      final                                                             replayed
-    no handler, or all attempts were   dead letter                      dead letter; the series ends until it is
-      cut off ("poison")                                                replayed
+    Snooze                             tried again; no attempt is used  tried again; no attempt is used
+    Retry, as an object or a class     like a failure                   like a failure
+    an exception that is returned      like a failure                   like a failure
+    DeadLetter, or a final error       dead letter                      dead letter; the series ends until a replay
+    no handler                         dead letter                      dead letter; the series ends until a replay
+    every attempt cut off ("poison")   dead letter                      dead letter; the series ends until a replay
     expired or missed                  deleted                          next run
     any, but its rule raises           -                                dead letter, because it is unknown whether
                                                                         there is a next run
     any, but this node cannot read     -                                the outcome is stored, and the first node that
       its rule                                                          can read the rule finds the next run
     cancelled while it ran             deleted                          deleted
-    stopped because its next run is    -                                next run, with the error kept
-      due
+    stopped, as its next run is due    -                                next run, with the error kept
 """
 
 from __future__ import annotations

@@ -223,9 +223,6 @@ class WorkQueue:
         return (bool(self._idle) and running < self.places) or (bool(self._open) and running < self._base)
 
     def _is_only(self, line: _HandlerQueue) -> bool:
-        """
-        Return True if only the busy *line* has waiting entries, no attempt has leaked, and no place is lent.
-        """
         if self._idle or self._held or self._lent or self._leaked or line.busy > line.width:
             return False
         return len(self._open) == (line in self._open)

@@ -37,8 +37,7 @@ class Runtime:
         call_lock: Makes a lock for callers that wait for something else while they hold the lock.
         gate: Makes a gate; callers wait there until it opens.
         random: Returns a random float in [0, 1), for jitter and samples.
-        token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
-            seeded.
+        token: Returns the given number of random bytes in hexadecimal, from the system's unseeded generator.
         timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
         ran_undisturbed: Runs a function in the caller's thread if no signal or greenlet can interrupt it. Returns True
             if it ran.

@@ -1,8 +1,7 @@
 """
 Group commit: one thread writes for all callers.
 
-Writes that arrive during a commit share the next commit, and so need only one flush to the disk. There are three
-queues:
+Writes that arrive during a commit share the next commit, and so one flush to the disk. There are three queues:
 
 * Callers' writes. A limited number may wait.
 * The scheduler's own writes (begins, settles). They go first and never wait for room, so that firing does not wait

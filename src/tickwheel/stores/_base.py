@@ -101,8 +101,7 @@ class BaseStore:
         """
         Store *entries* atomically and durably. An entry with the value None deletes its name, if the name exists.
 
-        Called by one thread at a time, before the changes take effect in memory. The cost should depend only on
-        *entries*.
+        Called by one thread at a time, before the changes take effect in memory. The cost should be O(entries).
 
         Raises:
             StoreError: If nothing was stored; or, with `is_unknown`, if the outcome is unknown. After that, `unload`

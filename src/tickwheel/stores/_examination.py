@@ -21,10 +21,16 @@ class Finding(NamedTuple):
 
     @classmethod
     def well(cls, check: str, text: str) -> Finding:
+        """
+        Return a finding that needs no action.
+        """
         return cls(check, is_well=True, text=text)
 
     @classmethod
     def wrong(cls, check: str, text: str) -> Finding:
+        """
+        Return a finding that needs action; *text* has the remedy.
+        """
         return cls(check, is_well=False, text=text)
 
 

@@ -2,8 +2,8 @@
 The rule for a server that answers again after a silence longer than a lease.
 
 During the silence all leases have expired, although their owners may be alive. If the first node to get an answer took
-all leases, jobs would run twice. An owner therefore keeps its own leases, with their epochs, and takes no new leases
-for a while.
+all leases, jobs would run twice. An owner therefore keeps its own leases, with their epochs, but takes no new ones for
+a while.
 """
 
 from __future__ import annotations

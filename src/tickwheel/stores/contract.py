@@ -92,8 +92,8 @@ class Lease:
         epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
         until: Store time after which another node may take the shard. None if the lease is a system lock, which ends
             with the process.
-        rescued: Number of jobs that were running when the former owner ended. They are pending again, with their
-            attempts.
+        rescued: Number of jobs that were running when the former owner ended. They are pending again; their attempts
+            count.
         granted_at: Store time of the grant. The caller counts the length, `until - granted_at`, on the monotonic clock,
             from before the call. The caller also uses `granted_at` as a reading of the store's clock.
     """
@@ -276,8 +276,7 @@ class Store(Protocol):
 
         Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
         then forgets these changes. The result may have too many jobs (the owner's own writes, or duplicates), never too
-        few. The cost depends on the result and on the number of writes since the mark, not on the number of pending
-        jobs.
+        few. The cost depends on the result and on the number of writes since the mark, not on all pending jobs.
 
         Raises:
             StoreError: If the call fails. The changes may then be lost: the store may have forgotten them.
@@ -416,8 +415,7 @@ class Store(Protocol):
         Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
         A pause excludes the scope's jobs from `take_up`. Owners read the scopes every two seconds and set due jobs
-        aside. A second pause of a scope replaces its author and note. If the pause changes, *record* is added to the
-        history.
+        aside. A second pause of a scope replaces its author and note. If the pause changes, *record* is stored.
         """
 
     def scopes(self) -> list[Pause]:
@@ -468,8 +466,7 @@ class Store(Protocol):
         If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
         `report_started`. A request is valid for five seconds, and a waiting caller repeats it. It expires because the
         next try has the same attempt number, and must not be withdrawn for a caller that has left. If the `attempt` of
-        a job is negative, the request is to stop the started attempt of that number. Such a request is valid for a
-        minute.
+        a job is negative, the request is to stop the started attempt of that number. It is then valid for a minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.

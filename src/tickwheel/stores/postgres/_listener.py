@@ -5,8 +5,8 @@ NOTIFY inside a transaction serialises all commits of a database. The writer the
 a thread with its own connection sends one notification for all writes since the previous one.
 
 There is one channel, because up to PostgreSQL 18 the server wakes all listening sessions of the database for any
-channel. The payload names the shards, and owners of other shards ignore it. Older nodes send no payload, which wakes
-all nodes.
+channel. The payload names the shards, and owners of other shards ignore it. A node of an older version sends none, and
+wakes all.
 """
 
 from __future__ import annotations

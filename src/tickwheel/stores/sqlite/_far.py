@@ -9,8 +9,7 @@ The due time of a job determines where the job may be: in its slot, or in level 
 the time at which a slot is sorted never affects results.
 
 A far job that is moved or cancelled keeps its row, because deleting the row would write one more page. A bit in
-`tickwheel_gone` marks it as deleted. The row is removed with its slot, or earlier if deleted rows outnumber pending
-ones.
+`tickwheel_gone` marks it as deleted. The row is removed with its slot, or earlier if most rows are deleted.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class Reserve:
         """
         Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        Examines the disk only if the room found by the last call may be used up. Raises a `StoreFullError` if the disk
-        is full.
+        Examines the disk only if the room found by the last call may be used up. Raises a `StoreFullError` on a full
+        disk.
         """
         with self._lock:
             self._room -= more
