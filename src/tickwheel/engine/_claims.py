@@ -330,7 +330,7 @@ class ClaimBatcher:
 
     def begin_along(self) -> None:
         """
-        Begin the next few jobs a little early, just before acknowledgements are posted, so that both share a commit.
+        Begin the next few jobs a little early, just before acknowledgements are posted, so that one commit writes all.
         """
         now, bits = int(self._clock.now()), self._slot_bits
         with self._lock:
@@ -494,7 +494,7 @@ class ClaimBatcher:
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
-        Repeat the count later, because after an error it is unknown whether the attempts were counted.
+        Count the attempts again later, because after an error it is unknown whether they were counted.
         """
         self._hooks.failed("counting attempts", error)
         entries = self._staged.doubt(entries)  # the others were withdrawn

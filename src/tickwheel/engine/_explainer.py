@@ -24,7 +24,7 @@ from tickwheel.jobs.model import Job
 __all__ = ["OTHERS", "Explainer"]
 
 _LANES_MAX: Final = 50
-"""Maximum number of lanes that are reported by name; all other lanes are summed."""
+"""Maximum number of lanes that are reported by name. The figures of all other lanes are added up."""
 OTHERS: Final = "(others)"
 _NO_WAIT: Final = (0, 0, None)
 _REST: Final = 99

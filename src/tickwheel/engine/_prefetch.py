@@ -58,7 +58,7 @@ _PAGES: Final = 4
 """Maximum pages per scan: of a lane with its own cursor, and of a shard that is checked after a clock step."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * PAGE
-"""Maximum number of due times that are being rewritten in the store before more are checked."""
+"""Maximum number of unfinished rewrites of due times. Above it, no more due times are checked."""
 
 
 class Prefetcher:

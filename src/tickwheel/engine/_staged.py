@@ -136,7 +136,7 @@ _CROWDS: Final = 64
 """A still lane (see `_lanes`) that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
 _CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
-"""Number of due jobs that one lane may hold even in a small table, but at most half of the table."""
+"""Minimum number of due jobs that one lane may hold, even in a small table, but at most half of the table."""
 
 
 class StagedJobs:

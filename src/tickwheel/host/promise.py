@@ -65,7 +65,7 @@ class Promise(Generic[_T]):
 
     def add_done_callback(self, callback: Callable[[Promise[_T]], object]) -> None:
         """
-        Call *callback* with this promise: now if the promise is complete, or later on the thread that completes it.
+        Call *callback* with this promise: at once if the promise is complete; if not, on the thread that completes it.
         """
         self._callbacks.append(callback)
         if self._is_kept:

@@ -51,7 +51,7 @@ _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 FEW: Final = 64
-"""Internal batches up to this size overtake larger ones."""
+"""Batches of the scheduler's own writes up to this size overtake larger batches."""
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
 
@@ -278,7 +278,7 @@ class Writer:
 
     def close(self, timeout_s: float | None = None) -> bool:
         """
-        Refuse further writes, commit waiting ones, and end the thread. May be called twice.
+        Refuse further writes, commit the waiting writes, and end the thread. May be called twice.
 
         Return True if everything was written within *timeout_s*. After that time, each remaining write is tried once.
         """

@@ -9,7 +9,7 @@ __all__ = ["MemoryStore"]
 
 class MemoryStore(BaseStore):
     """
-    Jobs in memory, which end with the process. A store belongs to one scheduler.
+    Keeps jobs in memory, so they are lost when the process ends. A store belongs to one scheduler.
     """
 
     abilities = replace(BaseStore.abilities, loss_window="everything, when the process ends")

@@ -253,13 +253,13 @@ class Store(Protocol):
         """
         Return at most *limit* pending jobs of *shard* that follow *after* and are due before *until*.
 
-        The jobs are ordered by (due_at, generation). `look` finds jobs at or before *after* that other nodes write
-        later. The cost depends on the result, not on the number of future jobs.
+        The jobs are ordered by (due_at, generation). If other nodes later write jobs at or before *after*, `look` finds
+        them. The cost depends on the result, not on the number of future jobs.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
-        Return the first *limit* pending jobs with `due_at` below *until* of each of *shards*.
+        For each of *shards*, return the first *limit* pending jobs with `due_at` below *until*.
 
         Shards without such jobs are omitted. One query reads all shards. The scheduler calls this every two seconds.
         The cost depends on the result.
@@ -348,12 +348,12 @@ class Store(Protocol):
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
         """
-        Return the rows of length *span_ms* whose start is in [*since*, *until*), in ms, sorted by start and owner.
+        Return the rows of figures of length *span_ms* with a start in [*since*, *until*), in ms, by start and owner.
         """
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
         """
-        Delete the minutes, and the quarters of an hour, that start before the given times (ms).
+        Delete the rows of minutes and of quarters of an hour that start before the given times (ms).
         """
 
     def acquire(self, owner: str) -> list[Lease]:

@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes taken in one scan, over all its shards. Their jobs are read with their payloads."""
+"""Maximum number of notes of changes read in one scan, over all its shards, because each leads to a whole job."""
 
 
 def look(

@@ -85,8 +85,8 @@ class PartitionedLeases:
         Renew the leases in all partitions concurrently; if *may_take* is True, also take free shards.
 
         If a partition does not answer, the node continues to fire its jobs, and keeps the leases in that partition for
-        half of their length. An error is raised if no partition answers, if this node owns nothing yet, or if it is
-        permanent.
+        half of their length. A permanent error is raised. Any other error is raised only if no partition answers or
+        this node owns nothing yet.
         """
         with self._lock:
             began = time.monotonic()

@@ -29,7 +29,7 @@ __all__ = [
 SQL: Final = load_queries(__package__, lambda _column: "?")
 
 EXACT: Final = "-3, -2, -1, 0, 1"
-"""The shelves whose keys always lead to jobs. Keys on all other shelves are hints."""
+"""The shelves (key partitions) whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 _MANY: Final = 64
 """Number of keys from which a look-up leaves out empty shelves. To find these takes as long as ten keys."""
