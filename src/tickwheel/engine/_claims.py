@@ -298,7 +298,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries* by due time, and begin entries that are due soon at once. Callable from any thread.
+        File staged *entries* by due time, and at once begin entries that are due soon. Callable from any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -330,7 +330,7 @@ class ClaimBatcher:
 
     def begin_along(self) -> None:
         """
-        Begin the next few jobs a little early, just before acknowledgements are posted, so that one commit writes all.
+        Begin the next few jobs a little early, in the same commit as the acknowledgements that are posted next.
         """
         now, bits = int(self._clock.now()), self._slot_bits
         with self._lock:

@@ -194,7 +194,7 @@ class Completer:
 
     def end(self, entry: StagedJob, verdict: Verdict | None) -> bool:
         """
-        Record that *entry* ended with *verdict*. Return True if `write` must be called, False if it had ended before.
+        Record that *entry* ended with *verdict*; call `write` next. Return False if *entry* had already ended.
         """
         if not self._staged.end(entry):
             return False

@@ -124,7 +124,7 @@ _AT_ONCE: Final = 64
 """Maximum number of tasks started in one iteration of the loop, so that a burst does not block other tasks."""
 
 _REST_S: Final = 1.0
-"""Seconds for which the cancellation of tasks is awaited that handlers or libraries have left on the loop."""
+"""Maximum wait, in seconds, for cancelled tasks that handlers or libraries have left on the loop."""
 
 
 class Coroutines:

@@ -45,7 +45,7 @@ _ASKED_MS: Final = 60_000
 
 class MovingLanes:
     """
-    Remembers the names of moving lanes (see the module). Changes require the caller's lock; reads of the sets do not.
+    Remembers the names of moving lanes (see the module). Changing the sets needs a lock; reading them does not.
     """
 
     def __init__(self) -> None:
@@ -532,7 +532,7 @@ class Lanes:
 
     def _forget_some(self) -> None:
         """
-        Check the two lanes that were checked longest ago, and forget them if they are idle. This bounds their number.
+        Forget the two lanes that were checked longest ago if they are idle. This bounds the number of lanes.
         """
         now = self._clock.now()
         for name in list(islice(self._lanes, 2)):

@@ -335,7 +335,7 @@ class Prefetcher:
         """
         Turn the checks of this machine's clock on if a job is pending, and off if not.
 
-        A commit wakes this thread if the checks are off. If they are on, its jobs are staged already, and count.
+        A commit wakes this thread if the checks are off. If they are on, this method finds the commit's jobs pending.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full

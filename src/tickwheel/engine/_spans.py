@@ -23,7 +23,7 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ended firings that are reported together. The report takes the thread that adds the last one 2 ms."""
+"""Number of ended firings that are reported together. A report takes 2 ms, in the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
 """Seconds after which ended firings are reported even if they are few. Soon after a burst, caches are still warm."""

@@ -334,7 +334,7 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Reserve each of *keys* that has no job here, so that no job of it begins. Return True for each reserved key.
+        Reserve each key that has no job here, so that no job of this key begins. Return True for each reserved key.
         """
         with self._lock:
             busy, waiting = self._busy_keys, self._waiting
@@ -371,7 +371,7 @@ class StagedJobs:
         """
         Begin at most *room* of the *entries* that are still staged. Return the begun entries, and entries without room.
 
-        An entry whose key has another job in progress is in neither list. The call that ends that job returns it.
+        An entry is in neither list while another job of its key is in progress. Ending that job returns the entry.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -566,7 +566,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* is a target, which means all its still lanes (see `_lanes`). Names of lanes have a colon.
+    Return True if *name* is a target (all its still lanes, see `_lanes`). Only names of single lanes have a colon.
     """
     return ":" not in name
 

@@ -281,7 +281,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Claim set-aside jobs that this node can run: move them to its shards of one partition, and call *place*.
+        Claim set-aside jobs that can run here: move them to shards of one partition, and pass them to *place*.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():

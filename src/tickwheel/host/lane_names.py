@@ -2,7 +2,7 @@
 Named lanes: a registration with `lane="bulk"` puts several handlers into one lane.
 
 The names are not stored: the process that fires jobs takes them from its registrations. The store knows only one lane
-per handler. To read the jobs of a named lane, the process asks the store for the lanes of all its handlers.
+per handler. To read the jobs of a named lane, the process asks the store for the lanes of all handlers in it.
 """
 
 from __future__ import annotations

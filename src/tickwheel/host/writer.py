@@ -395,7 +395,7 @@ class Writer:
 
     def _put_back(self, entries: list[_Entry]) -> None:
         """
-        Give *entries* that another thread has tried to write to the writer's thread, ahead of later entries.
+        Put *entries* back into the queue, ahead of later entries, because another thread could not write them.
         """
         with self._lock:
             for entry in reversed(entries):

@@ -348,7 +348,7 @@ class Store(Protocol):
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
         """
-        Return the rows of figures of length *span_ms* with a start in [*since*, *until*), in ms, by start and owner.
+        Return the figures of length *span_ms* that start in [*since*, *until*) ms, sorted by start and owner.
         """
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
