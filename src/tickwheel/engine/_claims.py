@@ -3,7 +3,7 @@ Claims jobs just before they are due: counts their attempts in the store, and se
 
 Staged jobs (the jobs in memory) are grouped by due time into slots of 16 to 64 ms. The attempts of all jobs in a slot
 are counted in one write, `ARMING_WINDOW_MS` before the slot begins, so that no write delays a job at its due time. On a
-node that fires little, the commit of an acknowledgement also begins the next few jobs.
+node that fires little, the commit of an acknowledgement also claims the next few jobs.
 
 The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the clock of the store
 or of this machine may be slewed (run up to a tenth faster or slower until it is right). A job therefore fires only when
@@ -103,9 +103,9 @@ each, fit into it. A longer time would waste more counted attempts in a crash.
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
-The commit of an acknowledgement also begins the jobs that are due within `_ALONG_MS`, if there are at most this many.
+The commit of an acknowledgement also claims the jobs that are due within `_ALONG_MS`, if there are at most this many.
 The limit is low because a crash wastes attempts that were counted early. If jobs are at most 134 ms apart, each such
-commit begins the next job, and the timer's thread wakes only once per job.
+commit claims the next job, and the timer's thread wakes only once per job.
 """
 
 SLOT_BITS: Final = 4
@@ -136,9 +136,9 @@ class Places(NamedTuple):
 
 class Reservation:
     """
-    Reserved places in lanes for jobs that one commit sets and begins. Only the committing thread may use it.
+    Reserved places in lanes for jobs that one commit sets and claims. Only the committing thread may use it.
 
-    *claim* is the write that begins the jobs. *begun* has the indexes of the callers' writes whose jobs were begun.
+    *claim* is the write that claims the jobs. *begun* has the indexes of the callers' writes whose jobs were claimed.
     """
 
     __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "places")
@@ -221,7 +221,7 @@ class ClaimBatcher:
         self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
     ) -> Reservation | None:
         """
-        Reserve places for due jobs that callers' *writes* may create, so that their commit can also begin these jobs.
+        Reserve places for due jobs that callers' *writes* may create, so that their commit can also claim these jobs.
 
         A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. A
         batch gets no places if this node cannot run one of its jobs; *lacking* returns such jobs. *first* is the index
@@ -257,7 +257,7 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
         """
-        Add the *jobs* that the writes at *indexes* have begun, and release the reserved places that are left over.
+        Add the *jobs* of the writes at *indexes*, which the commit has claimed, and release all other reserved places.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -282,7 +282,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire jobs that commits with unknown outcomes have begun. After an error, the next call tries again.
+        Fire jobs that commits with unknown outcomes have claimed. After an error, the next call tries again.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -298,7 +298,7 @@ class ClaimBatcher:
 
     def add(self, entries: Iterable[StagedJob]) -> None:
         """
-        File staged *entries* by due time, and at once begin entries that are due soon. Callable from any thread.
+        File staged *entries* by due time, and at once claim entries that are due soon. Callable from any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
@@ -330,7 +330,7 @@ class ClaimBatcher:
 
     def begin_along(self) -> None:
         """
-        Begin the next few jobs a little early, in the same commit as the acknowledgements that are posted next.
+        Claim the next few jobs a little early, in the same commit as the acknowledgements that are posted next.
         """
         now, bits = int(self._clock.now()), self._slot_bits
         with self._lock:
@@ -582,7 +582,7 @@ class ClaimBatcher:
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
-        Return the *entries* that are due, and release entries that were begun too early because the clock was set back.
+        Return the *entries* that are due. Release entries that were claimed too early because the clock was set back.
         """
         early = {
             entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._callbacks.needs_redate(entry.job)

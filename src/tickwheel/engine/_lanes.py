@@ -166,9 +166,9 @@ class Lanes:
 
     Args:
         limits_of: Returns the limits of a job's handler, or None.
-        window_ms: Number of ms by which an entry begins before its due time.
+        window_ms: Number of ms by which an entry is claimed before its due time.
         names: The named lanes of registrations.
-        begin: Begins entries that are admitted later.
+        begin: Claims entries that are admitted later.
         sweep: Called every second while lanes wait for places. It must call `Lanes.sweep`.
         on_moving: Called when a worker asks for the jobs of a lane that was still (see the module).
     """
@@ -215,7 +215,7 @@ class Lanes:
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
-        Return the *entries* that may begin now. All other entries wait, and are passed to `begin` later.
+        Return the *entries* that may be claimed now. All other entries wait, and are passed to `begin` later.
         """
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []

@@ -163,7 +163,7 @@ class Prefetcher:
 
     def claims_under(self) -> int | None:
         """
-        Return the epoch under which a commit may both set and begin jobs, or None.
+        Return the epoch under which a commit may both set and claim jobs, or None.
 
         None means that the store may have older due jobs that are not in memory.
         """

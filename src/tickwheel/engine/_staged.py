@@ -22,7 +22,7 @@ A job here is a key with a generation. It is in one state at a time:
 
 A row that is read may be outdated when it arrives. If its generation is known here, the row is ignored; if not, the
 store checks the row when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A
-later generation of a key is begun only after the outcome of the earlier generation is written.
+later generation of a key is claimed only after the outcome of the earlier generation is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
@@ -334,7 +334,7 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Reserve each key that has no job here, so that no job of this key begins. Return True for each reserved key.
+        Reserve each key that has no job here, so that no job of this key is claimed. Return True for each reserved key.
         """
         with self._lock:
             busy, waiting = self._busy_keys, self._waiting
@@ -369,7 +369,7 @@ class StagedJobs:
 
     def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
-        Begin at most *room* of the *entries* that are still staged. Return the begun entries, and entries without room.
+        Begin to claim at most *room* of the staged *entries*. Return these entries, and the entries without room.
 
         An entry is in neither list while another job of its key is in progress. Ending that job returns the entry.
         """
@@ -466,7 +466,7 @@ class StagedJobs:
 
     def entry_of(self, key: str) -> StagedJob | None:
         """
-        Return the begun entry of *key*, or else the staged entry, or else None. O(begun entries).
+        Return the claimed entry of *key*, or else the staged entry, or else None. O(claimed entries).
         """
         with self._lock:
             if key in self._busy_keys:
@@ -493,7 +493,7 @@ class StagedJobs:
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Remove begun *entries* without settling them, because their shard has another owner, which fires their jobs.
+        Remove claimed *entries* without settling them, because their shard has another owner, which fires their jobs.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 

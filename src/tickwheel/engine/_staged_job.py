@@ -86,7 +86,7 @@ class StagedJob:
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if it was due when it was staged.
         rate_reserved: True once the rate limiter has granted a start time.
-        lane: The lane in which it holds a place while it is begun.
+        lane: The lane in which it holds a place after its claim.
         late_at: End of its timeout, on the monotonic clock.
         is_late: True once the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if any of these is possible.

@@ -251,8 +251,8 @@ class Loader:
         """
         Stage the jobs that can run here; return the jobs whose lanes have no room. Callable from any thread.
 
-        *by_epoch* maps the epochs of leases to jobs. Jobs that are due soon are begun in one commit, in order,
-        even if they are from several shards.
+        *by_epoch* maps the epochs of leases to jobs. Jobs that are due soon are claimed in one commit, in order, even
+        if they are from several shards.
         """
         entries: list[StagedJob] = []
         refused: list[Job] = []
@@ -281,7 +281,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Claim set-aside jobs that can run here: move them to shards of one partition, and pass them to *place*.
+        Take up set-aside jobs that can run here: move them to shards of one partition, and pass them to *place*.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -351,7 +351,7 @@ def _turn(entry: StagedJob) -> Position:
 
 
 _OVERDUE_MS: Final = 1_000
-"""Minimum lateness in ms of the pending jobs that a search finds. Normally, a job has begun by then."""
+"""Minimum lateness in ms of the pending jobs that a search finds. Normally, a job has been claimed by then."""
 _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1

@@ -307,7 +307,7 @@ class Workers:
     Waking a thread costs more than a short handler takes. A batch of entries therefore wakes one worker. If a worker
     takes an entry while other entries wait, it wakes the next worker, unless one is being woken already. As a result,
     short handlers need few threads, and a slow handler does not delay other handlers. At most `running_max` entries are
-    begun, which bounds the queue.
+    claimed, which bounds the queue.
 
     A worker frees an entry's place before the entry's outcome is written to the store. If no other entry waits, the
     worker writes the outcome itself; during this write, another worker may take the place.

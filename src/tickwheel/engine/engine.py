@@ -244,7 +244,7 @@ class Engine:
 
     def reserve(self, writes: Sequence[Write], first: int) -> Reservation | None:
         """
-        Reserve places for due jobs of callers' *writes*, so that one commit sets and begins these jobs.
+        Reserve places for due jobs of callers' *writes*, so that one commit sets and claims these jobs.
 
         Nothing is reserved after a clock step, because the due times of jobs must be checked first.
         """

@@ -4,7 +4,7 @@ Group commit: one thread writes for all callers.
 Writes that arrive during a commit share the next commit, and so one flush to the disk. There are three queues:
 
 * Callers' writes. A limited number may wait.
-* The scheduler's own writes (begins, settles). They go first and never wait for room, so that firing does not wait
+* The scheduler's own writes (claims, settles). They go first and never wait for room, so that firing does not wait
   behind a bulk import.
 * Small batches of the scheduler's own writes, so that one firing does not wait behind a burst.
 
@@ -67,7 +67,7 @@ def _called(callback: Callable[..., object], *arguments: object) -> bool:
 
 class Reservation(Protocol):
     """
-    A reservation of memory for jobs that a commit sets and begins; *claim* is the last write of the batch.
+    A reservation of memory for jobs that a commit sets and claims; *claim* is the last write of the batch.
     """
 
     claim: Claim

@@ -71,7 +71,7 @@ class Differences:
 @dataclass(slots=True)
 class Plan:
     """
-    The writes of one batch, grouped by kind. Stores apply begins first, then ends, then the slow path.
+    The writes of one batch, grouped by kind. Stores apply `begins` first, then `ends`, then the slow path.
 
     Attributes:
         answers: One answer for each write; `decide` adds the answers of the slow path.
@@ -87,7 +87,7 @@ class Plan:
         notable: History records to write: the write's index, the record, and True for the first try of a settle.
         manifests: Names of the manifests that must be read.
         tokens: Tokens of the requests whose kept answers must be read.
-        claim: The `Claim` that begins jobs which the batch creates, or None.
+        claim: The `Claim` of jobs that the batch creates, or None.
     """
 
     answers: list[Answer]
@@ -185,7 +185,8 @@ class Plan:
 
         A `Begin` or `Settle` is valid only under the lease of the job's current shard. Any other write moves the job to
         the shard of its key. Afterwards, `away` has the current shard of each job that is not in its key's shard.
-        *found_in* has the current shards of claimed jobs. *manifests* and *onces* are updated in place.
+        *found_in* has the current shards of jobs that may be in other shards. *manifests* and *onces* are updated in
+        place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away

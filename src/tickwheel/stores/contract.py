@@ -390,11 +390,11 @@ class Store(Protocol):
         unfit: Sequence[int] = (),
     ) -> list[Job]:
         """
-        Claim unroutable jobs that match *skills*: move them into *shard*, and return them in their new state.
+        Take up unroutable jobs that match *skills*: move them into *shard*, and return them in their new state.
 
-        At most *limit* jobs are claimed, all from the shard's partition. Each job is given to only one caller. The call
+        At most *limit* jobs are taken, all from the shard's partition. Each job is given to only one caller. The call
         skips paused jobs, jobs whose recurrence contains one of the *unreadable* texts, and jobs of the *unfit*
-        generations (at most 1,000), whose payloads the caller's handlers refuse. The caller begins and settles the jobs
+        generations (at most 1,000), whose payloads the caller's handlers refuse. The caller fires and settles the jobs
         under *epoch*, and the next owner of *shard* finds them there, even if their keys belong to another shard. The
         result is empty if *epoch* is outdated. The cost grows with the result, the number of skills and scopes, and the
         skipped jobs, but not with other unroutable jobs.

@@ -1,7 +1,7 @@
 """
 Batches that fit into one statement. The statement is a transaction of its own.
 
-Such a batch sets plain jobs, moves or cancels one plain job, or begins and ends jobs of an owner. The statement checks
+Such a batch sets plain jobs, moves or cancels one plain job, or claims and ends jobs of an owner. The statement checks
 its assumptions about the stored jobs. If one is wrong, the statement writes nothing: it fails, or returns no row. Then
 `_batch.py` reads the jobs and writes the batch.
 """
@@ -51,7 +51,7 @@ class Alone:
 
     Attributes:
         answered: Converts the statement's row to the answers to the writes.
-        begun: Generations of the jobs that the statement begins. If there are any, the statement needs a `slot`.
+        begun: Generations of the jobs that the statement claims. If there are any, the statement needs a `slot`.
         now_of: Returns the server's time from the row. None if no job becomes pending.
         returns_job: True if the row is a job or missing; if False, the row has integers and arrays of integers.
     """
@@ -159,7 +159,7 @@ def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str |
     """
     Return one statement that applies all of *writes*, or None if that is impossible.
 
-    The statement can contain begins and plain ends by *owner*, under the owner's leases. *held* maps the epochs of
+    The statement can contain claims and plain ends of jobs by *owner*, under its leases. *held* maps the epochs of
     these leases to shards.
     """
     if owner is None:

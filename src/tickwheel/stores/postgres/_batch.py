@@ -43,7 +43,7 @@ _KEYS: Final = "tickwheel_job_pkey"
 """The constraint that fails if the key of a new job exists. `set_new` inserts without looking up the key first."""
 
 ASIDE: Final = 2**31 - 1
-"""Pseudo-shard of unroutable jobs. No node owns it; any node may claim its jobs."""
+"""Pseudo-shard of unroutable jobs. No node owns it; any node may take up its jobs."""
 
 _PAUSED: Final = ASIDE - 1
 """Pseudo-shard of paused jobs."""
@@ -87,12 +87,12 @@ class Batch:
 
         Args:
             shard_of: Returns the shard of a key.
-            owner: The owner that writes begins and ends, or None.
+            owner: The owner that claims and settles jobs, or None.
             owned: Shards that need no notes, because their owner learns of these writes directly.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
             sets_new: True to assume that the keys of sets have no jobs. A wrong assumption ends the transaction.
             is_joined: True for a caller's transaction. It may stay open for long, so rows of other jobs are not locked.
-            entry: The change to the owner's lists of begun jobs, which the batch fills in. None without an owner.
+            entry: The change to the owner's lists of claimed jobs, which the batch fills in. None without an owner.
         """
         self._shard_of = shard_of
         self._owner = owner

@@ -1,10 +1,10 @@
 """
-The lists of jobs that this owner has begun. A takeover reads them to find the jobs that still run.
+The lists of jobs that this owner has claimed. A takeover reads them to find the jobs that still run.
 
-Each transaction that begins jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
+Each transaction that claims jobs writes their keys into a slot: a row of this owner. When all jobs of a slot have
 ended, a later transaction uses the row again. The end of a job changes no list, so a list may contain ended jobs.
 
-If the outcome of a begin is unknown, or another process withdraws a job, the slot stays in use. Now and then a renewal
+If the outcome of a claim is unknown, or another process withdraws a job, the slot stays in use. Now and then a renewal
 therefore asks the server which of the listed jobs still run.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["BegunLists", "Entry"]
 _SLOTS: Final = 32
 """Number of slots in use from which the server is asked which jobs still run."""
 _UNKNOWN_S: Final = 60.0
-"""Time after which a begin with an unknown outcome can no longer take effect. Calls have a shorter time limit."""
+"""Time after which a claim with an unknown outcome can no longer take effect. Calls have a shorter time limit."""
 
 Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 
@@ -32,7 +32,7 @@ Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 @dataclass(slots=True)
 class Entry:
     """
-    One transaction's change to the lists: the slot (row) that it writes, and the generations begun and ended.
+    One transaction's change to the lists: the slot (row) that it writes, and the generations claimed and ended.
     """
 
     slot: int

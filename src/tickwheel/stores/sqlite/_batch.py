@@ -83,9 +83,9 @@ class Batch:
         Read the meta row. *connection* has an open write transaction.
 
         *alone* is the job's key if the batch only sets one plain job. The look-up of the key is then part of this read.
-        *owner* is the name of this process if it owns the file. If not, begins and ends are refused, and the owner gets
-        a note about each job that becomes pending. *may_grow* is False on a full disk; the rows of deleted far jobs are
-        then removed at once.
+        *owner* is the name of this process if it owns the file. If not, claims and settles are refused, and the owner
+        gets a note about each job that becomes pending. *may_grow* is False on a full disk; the rows of deleted far
+        jobs are then removed at once.
         """
         self._connection = connection
         self._now = now
