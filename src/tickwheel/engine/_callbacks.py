@@ -32,7 +32,7 @@ class EngineCallbacks(Protocol):
 
     def can_claim(self) -> bool:
         """
-        Return True if attempts may be counted now. If not, the jobs wait until `on_renewed` is called.
+        Return True if jobs may be claimed now. If not, they wait until `on_renewed` is called.
         """
 
     def lease_is_valid(self, epoch: int) -> bool: ...
@@ -56,7 +56,7 @@ class EngineCallbacks(Protocol):
 
     def dispatch(self, entries: list[StagedJob]) -> None:
         """
-        Fire *entries*, which are due and whose attempts are counted. Drop entries whose lease has ended.
+        Fire *entries*, which are claimed and due. Drop entries whose lease has ended.
         """
 
     def release_claims(self, entries: list[StagedJob]) -> None: ...

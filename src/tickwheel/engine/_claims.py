@@ -96,15 +96,15 @@ class Sampler:
 
 ARMING_WINDOW_MS: Final = 50
 """
-Time in ms by which attempts are counted before their slot of due times begins. Ten commits of a slow disk, at 5 ms
-each, fit into it. A longer time would waste more counted attempts in a crash.
+Time in ms by which jobs are claimed before their slot of due times begins. Ten commits of a slow disk, at 5 ms each,
+fit into it. A longer time would waste more claimed attempts in a crash.
 """
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
 """
 The commit of an acknowledgement also claims the jobs that are due within `_ALONG_MS`, if there are at most this many.
-The limit is low because a crash wastes attempts that were counted early. If jobs are at most 134 ms apart, each such
+The limit is low because a crash wastes attempts that were claimed early. If jobs are at most 134 ms apart, each such
 commit claims the next job, and the timer's thread wakes only once per job.
 """
 
@@ -115,7 +115,7 @@ _WIDER_MAX: Final = 2
 """Maximum number added to `SLOT_BITS` if a store has partitions, because each partition writes its own slots."""
 
 _CHUNK: Final = 500
-"""Maximum number of attempts counted in one write, so that callers' writes need not wait long."""
+"""Maximum number of jobs claimed in one write, so that callers' writes need not wait long."""
 
 _COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
@@ -175,7 +175,7 @@ class Reservation:
 
 class ClaimBatcher:
     """
-    Counts the attempts of staged jobs (jobs in memory), and passes the jobs on when due, in order of generation.
+    Claims staged jobs (jobs in memory) in batches, and passes them on when they are due, in order of generation.
     """
 
     def __init__(
@@ -475,9 +475,9 @@ class ClaimBatcher:
 
     def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
-        Fire the *entries* whose attempts the store has counted, and drop the rest. Runs on the committing thread.
+        Fire the *entries* that the store reports as claimed, and drop the rest. Runs on the committing thread.
 
-        An attempt that an earlier try has counted is also fired, because the answer to that try was lost.
+        An attempt that an earlier try has claimed is also fired, because the answer to that try was lost.
         """
         if herd:
             with self._lock:
@@ -494,7 +494,7 @@ class ClaimBatcher:
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
-        Count the attempts again later, because after an error it is unknown whether they were counted.
+        Claim *entries* again later, because after an error it is unknown whether they were claimed.
         """
         self._hooks.failed("counting attempts", error)
         entries = self._staged.doubt(entries)  # the others were withdrawn

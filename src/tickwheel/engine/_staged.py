@@ -5,33 +5,33 @@ A job here is a key with a generation. It is in one state at a time:
 
     state       meaning                                           event     next
     far         in the store only                                 stage     staged
-                                                                  claim     begun      (set and counted in one commit)
-    staged      filed, waiting for its attempt to be counted      begin     beginning
+                                                                  claim     begun      (set and claimed in one commit)
+    staged      filed, waiting to be claimed                      begin     beginning
                                                                   drop      far        (moved, set again, cancelled)
-    beginning   the count is on its way to the store              begun     begun
+    beginning   the claim is on its way to the store              begun     begun
                                                                   refuse    far        (another writer was faster)
                                                                   withdraw  settling   (moved, set again, cancelled)
                                                                   doubt     doubtful   (the answer was lost)
-    doubtful    the count is repeated until the store answers     begun     begun
+    doubtful    the claim is repeated until the store answers     begun     begun
                                                                   refuse    far        (another writer was faster)
-    begun       counted, waiting for its instant or a worker      start     running
+    begun       claimed, waiting for its instant or a worker      start     running
                                                                   withdraw  settling   (moved, set again, cancelled)
                                                                   end       settling   (given back)
     running     its target runs it                                end       settling
     settling    its outcome is on its way to the store                settle    far        (deleted or rescheduled)
 
 A row that is read may be outdated when it arrives. If its generation is known here, the row is ignored; if not, the
-store checks the row when the attempt is counted. A job that is read twice, or while it is moved, thus fires once. A
-later generation of a key is claimed only after the outcome of the earlier generation is written.
+store checks the row when the job is claimed. A job that is read twice, or while it is moved, thus fires once. A later
+generation of a key is claimed only after the outcome of the earlier generation is written.
 
 The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
 three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
 are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
 
-While a count is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
-count, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
-withdrawn. A beginning job can be withdrawn only if the writer's thread has just read the counted attempt from the
-store, which proves that the count has arrived.
+While a claim is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
+claim, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
+withdrawn. A beginning job can be withdrawn only if the writer's thread has just read the claimed attempt from the
+store, which proves that the claim has arrived.
 
 Only this table decides between a start and a withdrawal: whichever comes first prevents the other. If a caller gets the
 answer CANCELLED, the job will not start; TOO_LATE means that it has started.
@@ -410,7 +410,7 @@ class StagedJobs:
 
     def doubt(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Record that it is unknown whether the attempts of *entries* are counted; return entries to be counted again.
+        Record that it is unknown whether *entries* are claimed; return the entries to be claimed again.
         """
         with self._lock:
             _step_all(entries, Step.DOUBT)
@@ -435,7 +435,7 @@ class StagedJobs:
 
     def withdraw(self, job: Job, *, is_current: bool) -> tuple[StagedJob, AttemptState, bool] | None:
         """
-        Withdraw the counted attempt of *job*, unless it has started. In the store, *job* is running.
+        Withdraw the claimed attempt of *job*, unless it has started. In the store, *job* is running.
 
         Args:
             job: The job as read from the store: running, with this attempt counted.

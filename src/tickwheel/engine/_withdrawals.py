@@ -1,5 +1,5 @@
 """
-Withdraws counted attempts that have not started, so that their jobs can be moved, cancelled or replaced.
+Withdraws claimed attempts that have not started, so that their jobs can be moved, cancelled or replaced.
 
 Callers in this process ask on the writer's thread; callers in other processes ask through the store. An attempt is
 first withdrawn in memory, so that it cannot start. Then either the caller's write replaces the job in the store, or the

@@ -2,14 +2,14 @@
 Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
 The start of an attempt makes no commit, so the store cannot see it. The store answers TOO_LATE once the attempt is
-counted. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
+claimed. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
     this process                   its memory, at once: this process can withdraw an attempt that has not started
     another process                a withdrawal request, for which only the caller waits
     no process                     the attempt is cut off and cannot start any more
 
-An attempt is counted only while the job is due within milliseconds, waits for a worker, or runs.
+An attempt is claimed only while the job is due within milliseconds, waits for a worker, or runs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class UndecidedBatch:
 
 class WithdrawalArbiter:
     """
-    Decides from this process's memory, on the writer's thread, whether counted attempts can still be withdrawn.
+    Decides from this process's memory, on the writer's thread, whether claimed attempts can still be withdrawn.
 
     If any attempt in a batch is unknown here, withdrawal requests decide about the whole batch.
     """

@@ -22,9 +22,9 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 _ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
-"""Seconds between two attempts. The release of a file lock does not wake a process."""
+"""Seconds between two attempts to become the owner. The release of a file lock does not wake a process."""
 _LOOK_EVERY: Final = 10
-"""Number of attempts between two checks for overdue jobs of the owner."""
+"""Number of attempts to become the owner between two checks for overdue jobs of the present owner."""
 
 
 def check_role(role: str) -> None:

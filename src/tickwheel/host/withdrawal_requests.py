@@ -1,5 +1,5 @@
 """
-Withdrawal requests: this process asks owners in other processes to withdraw counted attempts.
+Withdrawal requests: this process asks owners in other processes to withdraw claimed attempts.
 
 A request is kept in the store and wakes the owner. The owner either makes the job pending again, or answers that the
 attempt has started. If the owner has ended, its lease expires, and its attempts cannot start any more.

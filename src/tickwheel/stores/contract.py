@@ -461,7 +461,7 @@ class Store(Protocol):
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
-        Ask the owners of *jobs* to withdraw the counted attempts, and wake these owners.
+        Ask the owners of *jobs* to withdraw the claimed attempts, and wake these owners.
 
         If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
         `report_started`. A request is valid for five seconds, and a waiting caller repeats it. It expires because the

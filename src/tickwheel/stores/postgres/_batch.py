@@ -36,7 +36,7 @@ _FLOOR_MARGIN: Final = 100_000
 """Safety margin when a sequence is advanced, because other sessions may draw numbers at the same time."""
 
 _WRONG_GUESS: Final = "22P02"
-"""SQLSTATE of a wrong guess. In a batch only the macro `@guessed` raises it."""
+"""SQLSTATE of a wrong assumption about a stored job. In a batch only the macro `@guessed` raises it."""
 
 _DUPLICATE: Final = "23505"
 _KEYS: Final = "tickwheel_job_pkey"

@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes of changes read in one scan, over all its shards, because each leads to a whole job."""
+"""Maximum number of notes read in one scan, over all its shards, because the job of each note is read as a whole."""
 
 
 def look(
