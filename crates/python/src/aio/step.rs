@@ -21,7 +21,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step. The first two states say which method the step stands for. The other states follow when the
+/// The state of a step. The first two states say which method the step represents. The other states follow when the
 /// step is called and awaited.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
