@@ -49,9 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    A service on SQLite is killed, paused, or cut off from its receiver.
-
-    No job is lost, runs twice or runs early.
+    While a service on SQLite is killed, paused or cut off from its receiver, no job is lost, runs twice or runs early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -162,7 +160,7 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    The link between a service and PostgreSQL is slow, and is sometimes cut or closed.
+    While a service on PostgreSQL has a slow link to its store, which is sometimes cut or closed, no fault is found.
 
     No job is lost, runs twice or runs early.
     """

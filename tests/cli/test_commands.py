@@ -59,7 +59,7 @@ def test_the_author_of_a_pause(run):
     """
     `--by` sets the author of a pause or of a resume.
 
-    The author is shown with the job, in its history, and with paused scopes.
+    The author is shown with the job, in the job's history, and in the list of paused scopes.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -105,7 +105,7 @@ def test_scopes(run):
     """
     A target can be paused with a note, listed and resumed.
 
-    Exactly one scope must be given. If it is a target, the target must exist.
+    A pause needs exactly one key, filter or scope, such as a target. A target that does not exist is refused.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -141,7 +141,7 @@ def test_kept_payload(run):
     """
     `set --keep-payload` changes a job, but not its payload.
 
-    If the command also gives a payload, it is refused.
+    It is a usage error to combine `--keep-payload` with `--payload`.
     """
     run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
     run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")

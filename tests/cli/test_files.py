@@ -87,7 +87,9 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_retried_is_exported_with_its_full_time():
     """
-    If a run waits for a retry, the job is exported with its whole time to expiry, not with the time that is left.
+    If a run of a recurring job waits for a retry, its export has the rule's whole time to expiry.
+
+    The export of a one-time job has the time from the job's due time to its expiry.
     """
     rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
     job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)

@@ -39,7 +39,7 @@ def test_each_command_with_a_filter(run):
         assert run("move", *wrong).returncode == 2
 
 
-def test_a_shift_is_not_spread(run):
+def test_by_cannot_be_combined_with_over_or_at(run):
     """
     If `--by` is combined with `--over` or `--at`, the command is refused, and no job is moved.
     """

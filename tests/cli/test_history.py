@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._history import record_of
 @pytest.fixture
 def failed(tmp_path):
     """
-    Make a store in the working folder whose history has two records.
+    Create a store in the working folder. The history of its job has two records.
     """
     store = open_store(f"sqlite:///{tmp_path / 'tickwheel.db'}")
     (lease,) = store.acquire("owner")

@@ -93,7 +93,7 @@ def test_incidents(run, dead):
     assert run("dead", "replay", "--prefix", "", "--rate", "0").returncode == 2
 
 
-def test_replay_needs_names(run, dead):
+def test_a_replay_needs_keys_or_a_prefix(run, dead):
     """
     A replay needs either keys or a prefix, not both.
     """
@@ -286,7 +286,7 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
 
 def findings_of(answer):
     """
-    Return whether each check has passed and its text, by the name of the check.
+    For each check in the doctor's *answer*, return whether it has passed, and its text.
     """
     return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
 

@@ -20,7 +20,7 @@ MINUTE, MILLISECOND = timedelta(minutes=1), timedelta(milliseconds=1)
 
 def change_day(instant):
     """
-    Return midnight in UTC of the day in the year of *instant* on which Berlin's clocks are set forward.
+    Return 0:00 UTC of the day on which Berlin's clocks change to summer time, in the year of *instant*.
     """
     last = datetime(instant.year, 3, 31, tzinfo=UTC)
     return last - timedelta(days=last.isoweekday() % 7)
@@ -28,7 +28,7 @@ def change_day(instant):
 
 def is_skipped(instant):
     """
-    Return True if *instant* is in the hour after Berlin's clocks are set forward.
+    Return True if *instant* is in the first hour after Berlin's clocks are set forward.
 
     In this hour, APScheduler and Celery may run schedules for times that the clocks skip.
     """
@@ -37,7 +37,9 @@ def is_skipped(instant):
 
 def is_lost(instant):
     """
-    Return True if *instant* is in the first hour of the day after the change, in which APScheduler 3 omits runs.
+    Return True if *instant* is in the first hour of the day after Berlin's change to summer time.
+
+    APScheduler 3 omits runs in this hour.
     """
     return timedelta(hours=22) <= instant - change_day(instant) < timedelta(hours=23)
 

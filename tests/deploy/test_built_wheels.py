@@ -104,7 +104,7 @@ def test_a_sound_wheel_passes(check, tmp_path):
 
 def test_a_second_entry_passes(check, tmp_path):
     """
-    A native module may also have the second entry point, by which Python 3.15 can load it.
+    A native module may also have a second entry point, by which Python 3.15 can load it.
     """
     assert check.check(pack(tmp_path, files() | {NATIVE: library() + b"_PyModExport__core\0"})) == []
 
@@ -215,7 +215,7 @@ def test_an_elf_library_is_read(check):
     """
     The check can read the native module that is installed here.
 
-    It finds the entry points (two from Python 3.15 on), the processor and the version of glibc, which this system has.
+    It finds the module's entry points (two from Python 3.15 on), its processor, its libraries and its version of glibc.
     """
     native = check.read_elf(Path(_core.__file__).read_bytes())
     assert native.machine == check.ELF_MACHINES[platform.machine()]

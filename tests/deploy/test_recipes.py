@@ -77,11 +77,11 @@ def test_kubernetes(deploy):
     assert pod["terminationGracePeriodSeconds"] > ServiceOptions().stop_timeout_s
 
 
-def test_the_variables_of_kubernetes(deploy, capsys):
+def test_kubernetes_names_the_variable_for_the_store(deploy, capsys):
     """
-    The comments in the manifest name the variables that the secret must contain.
+    A comment in the manifest says that the secret must contain the variable TICKWHEEL_STORE.
 
-    The command line accepts the arguments of the node.
+    The help of `tickwheel serve` has the same variable.
     """
     assert app.run(["serve", "--help"]) == 0
     text = (deploy / "kubernetes.yaml").read_text("utf-8")

@@ -117,7 +117,7 @@ def test_expressions_are_whole(expressions):
 
 def test_prometheus_itself(deploy):
     """
-    If promtool, the checker of Prometheus, is installed, it accepts the rules.
+    If promtool, the checker of Prometheus, is installed, it accepts the alert rules.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -127,7 +127,7 @@ def test_prometheus_itself(deploy):
 
 def test_alerts_come_and_go(deploy):
     """
-    If promtool is installed, the unit tests of the rules pass.
+    If promtool is installed, the unit tests of the alert rules pass.
     """
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -192,9 +192,9 @@ def test_the_board_is_in_order(board):
 
 def test_the_board_shows_where_trouble_begins(board):
     """
-    Every panel marks takeovers.
+    Every panel of the board marks the times at which a node took over shards.
 
-    If there is an alert for a figure, the panel draws a line at the threshold of the alert.
+    A panel whose figure has an alert shows the threshold of the alert.
     """
     assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
     with_lines = {}

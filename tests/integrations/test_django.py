@@ -54,7 +54,7 @@ def command(*arguments):
 
 def of(folder, **environment):
     """
-    Return the environment of a project whose files are in *folder*.
+    Return the environment variables of a project whose files are in *folder*.
 
     The folder of this test file is on Python's path.
     """

@@ -1,5 +1,7 @@
 """
-The FastAPI and Starlette integration: each start of the application makes a scheduler, which a dependency returns.
+The FastAPI and Starlette integration.
+
+Each start of the application makes a scheduler. A route gets this scheduler as a FastAPI dependency.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    FastAPI can replace the dependency with one scheduler for all requests, as in docs/frameworks.md.
+    With `dependency_overrides`, FastAPI can give every request a different scheduler than the application's own.
+
+    docs/frameworks.md shows how.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)
@@ -212,9 +216,9 @@ RULES = {
 
 def refusals(client):
     """
-    Send each of `RULES` to the application, and check the detail of the answers.
+    Send each of `RULES` to the application, and check that the answer's detail names the invalid field.
 
-    Return the different pairs of the status and whether the answer names the invalid field.
+    Return a set of pairs: the status of an answer, and whether its `field` is the invalid field.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())
@@ -240,7 +244,7 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    If a rule from a user is invalid, the answer is a 422, at each start of the application.
+    If a rule from a user is invalid, the answer is a 422, even if the application was stopped and started again.
 
     Any other refused value is treated as an error in the program.
     """

@@ -33,7 +33,7 @@ with app.app_context():
 @pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
 def test_one_of_the_workers_fires(tmp_path, options):
     """
-    All workers accept orders, and each job is fired once, by one of the workers.
+    All workers accept requests, and each job is fired once, by one of the workers.
 
     At SIGTERM all workers stop, even if the application was loaded once for all workers, before the fork.
     """

@@ -1,5 +1,5 @@
 """
-The three web applications of docs/frameworks.md are killed while jobs fire.
+The three web applications of docs/frameworks.md, whose jobs cancel orders, are killed while jobs fire.
 
 No job is lost or runs early.
 """

@@ -1,5 +1,5 @@
 """
-A chaos run detects that a service breaks its promise.
+A chaos run detects that a service breaks a guarantee of tickwheel.
 
 The tests break the service on purpose.
 """

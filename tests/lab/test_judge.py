@@ -1,7 +1,7 @@
 """
-The judge of a chaos run reports no violation of the promise in a good history.
+The judge of a chaos run reads the recorded history of the run and reports every violation of tickwheel's guarantees.
 
-In a bad history, it reports each violation.
+It reports no violation in a good history.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_history_that_keeps_the_promise(name: str) -> None:
     """
-    The judge finds no violation in a history that keeps the promise.
+    If a history keeps all of tickwheel's guarantees, the judge finds no violation.
     """
     writes, deliveries, faults = CLEAN[name]
     assert violations(writes, deliveries, *faults) == {}
@@ -129,7 +129,7 @@ def test_a_history_that_keeps_the_promise(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_history_that_breaks_the_promise(name: str) -> None:
     """
-    The judge reports each violation under its own name, and reports no other violation.
+    If a history breaks a guarantee, the judge reports this violation under its own name, and no other violation.
     """
     writes, deliveries, faults, found = BROKEN[name]
     assert violations(writes, deliveries, *faults) == found

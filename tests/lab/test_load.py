@@ -75,7 +75,7 @@ def test_a_request_without_an_answer_counts() -> None:
     assert "nan" not in render_load(LoadResult("http://x", "here", Mix(), [figures]), [], is_limited=False)
 
 
-def test_ranks() -> None:
+def test_percentiles() -> None:
     """
     The 90th percentile of a thousand values is the 900th of them in ascending order.
 
@@ -188,9 +188,9 @@ def test_a_missing_service_ends_the_load() -> None:
     asyncio.run(both())
 
 
-def test_the_wire() -> None:
+def test_requests_over_several_connections() -> None:
     """
-    The client's requests reach the receiver, and the client gets its answers.
+    The client of a load test sends requests to the service over several connections, and gets their answers.
 
     If a connection is lost, its requests have the status 0.
     """

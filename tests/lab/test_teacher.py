@@ -53,9 +53,9 @@ def laptop(browser: Any, tmp_path: Any) -> Iterator[Any]:
 
 def open_scene(browser: Any, name: str) -> None:
     """
-    Open a scene, and wait until it is drawn.
+    Show the scene *name*.
 
-    The page handles a change of its address later, not at once.
+    The name is put into the address of the page, and the page's handler of `hashchange` is called at once.
     """
     browser.execute_script("history.replaceState(null, '', '#' + arguments[0]); window.onhashchange()", name)
 
@@ -70,7 +70,9 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
 
 def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
     """
-    The clock asks the user for the slot of each timer, and shows the slot and the reason only after the answer.
+    The scene of the clock asks the user for the slot of each timer.
+
+    It shows the slot and the reason only after the answer.
     """
     open_scene(laptop, "clock")
     asked = []
@@ -94,7 +96,7 @@ def test_axe_finds_no_barrier(scheme: str, laptop: Any) -> None:
     """
     In any scene, axe finds no barrier for users with low vision or without a pointer.
 
-    The question of the clock is open during the test.
+    In the scene of the clock, a question is open during the test.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

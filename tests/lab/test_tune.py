@@ -76,7 +76,7 @@ def test_facts() -> None:
 
 def test_delays_too_short_for_a_tick() -> None:
     """
-    If the finest tick is coarse compared with the delays, the advice does not call it fine enough.
+    If even the finest possible tick is coarse compared with the delays, the advice says so.
     """
     advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
     assert advice.reasons == (

@@ -170,9 +170,9 @@ def test_the_burst_comes_within_ten_steps() -> None:
 
 def test_the_first_scene_is_a_clock() -> None:
     """
-    The clock has a ring for seconds, one for minutes and one for hours, each with 60 slots.
+    The first scene shows a wheel like a clock: it has a ring for seconds, one for minutes and one for hours.
 
-    A timer goes into the ring of the largest unit in its delay.
+    Each ring has 60 slots. A timer goes into the ring of the largest unit in its delay.
     """
     film = clock_face()["runs"][0]["films"][0]
     shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
@@ -184,7 +184,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
-    For each delay that a user can choose, a run was recorded.
+    For each delay that a user can choose on the page, a run was recorded.
 
     In this run, the user's timer fires after the chosen delay, in every design.
     """

@@ -1,7 +1,7 @@
 """
-The random choice of the firings to trace.
+The random choice of the firings that are traced.
 
-Each firing is chosen with the same probability, the share. The size of its batch makes no difference.
+Firings are chosen in batches. Each firing is chosen with the same probability, whatever the size of its batch.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ SIGMAS = 5
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_each_firing_is_chosen_with_the_same_probability(share, size):
     """
-    Each firing of a batch is chosen independently of the others, with the share as its probability.
+    Each firing of a batch is chosen independently of the others, with the probability *share*.
 
-    This also holds for the first and the last firing.
+    This also holds for the first and the last firing of the batch.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -47,20 +47,20 @@ def test_each_firing_is_chosen_with_the_same_probability(share, size):
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, []), (-1.0, []), (5e-324, []), (1.0, [0, 1]), (2.0, [0, 1])])
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
-def test_extremes(share, expected, chance):
+def test_probabilities_of_zero_and_one(share, expected, chance):
     """
-    If the share is 0 or less, no firing is chosen. If it is 1 or more, all firings are chosen.
+    If the probability *share* is 0 or less, no firing is chosen for a trace. If it is 1 or more, all are chosen.
 
-    With the smallest positive share, no firing is chosen.
+    If it is positive but tiny, no firing is chosen.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
-def test_the_least_and_the_greatest_draw():
+def test_the_smallest_and_the_largest_random_number():
     """
-    If every random number is 0, every firing is chosen.
+    If the random number generator returns only zeros, every firing is chosen for a trace.
 
-    If the random number is just below 1, thousands of firings are skipped.
+    If it returns only its largest value, just below 1, not even one of three thousand firings is chosen.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -494,9 +494,9 @@ class Record:
 
     def take(self):
         """
-        Read the alerts of the services, and return the labels of those that fire.
+        Read the alerts of this incident's services, and return the labels of the firing alerts.
 
-        Their annotations are kept.
+        Add the annotations of the firing alerts to `texts`.
         """
         mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
         firing = [each["labels"] for each in mine if each["state"] == "firing"]
@@ -649,7 +649,7 @@ def test_the_alert_fires_and_no_other(records, name):
 @incidents
 def test_it_fires_until_the_end(records, name):
     """
-    Once the alert for the cause has fired, it fires at every evaluation until the incident ends.
+    From the moment when the alert for the cause first fires, it fires at every evaluation until the incident ends.
     """
     record = records[name].result()
     causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]

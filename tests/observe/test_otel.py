@@ -244,16 +244,16 @@ def test_outcomes(spans, outcomes, expected):
 )
 def test_sampling(spans, job_trace, share, count):
     """
-    A firing is sampled if the span that set its job was sampled.
+    A firing is sampled if the span in which its job was set was sampled.
 
-    If the job was set without a span, the share decides.
+    If the job was set outside of a span, the firing is sampled with the probability *share*.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
-def test_a_share(spans):
+def test_about_the_configured_share_is_sampled(spans):
     """
-    If many jobs were set without a span, about the given share of their firings is sampled.
+    If many jobs were set outside of a span, about the configured share of their firings is sampled.
 
     When a stop has ended, all sampled spans are exported.
     """

@@ -152,16 +152,16 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    If a step of the histogram crosses the edge of a bucket, all of it is counted above the edge.
+    The scheduler counts lateness in fine steps, and the export adds up these steps to fewer buckets.
 
-    So the exported lateness is never too small.
+    If the edge of a bucket divides a step, the whole step is counted above the edge.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
 
 def test_slot_max(stats):
     """
-    The number of timers in the fullest slot of the near wheel is exported.
+    The number of timers in the fullest slot of the wheel of jobs due soon is exported.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}

@@ -113,8 +113,7 @@ class Server:
         """
         Wait for a line on the console that contains *text*, and return it.
 
-        Each line is returned once. Lines that a call has skipped are kept for later calls: a job may fire before the
-        address is printed.
+        Each line is returned once. If a call skips lines, later calls can still return them.
         """
         for place, line in enumerate(self._unread):
             if text in line:

@@ -19,11 +19,13 @@ HANDLERS = ("works", "fails")
 
 WAIT_MAX_S = 300
 WITH_DUE = {"order", "due_from", "due_until", "limit"}
-"""Query fields that are allowed with the order by due time."""
+"""Query fields that are allowed if a list is ordered by due time."""
 WITH_LATEST = {"order", "prefix", "state", "limit"}
-"""Query fields that are allowed with the order by latest dead letter."""
+"""Query fields that are allowed if dead letters are listed with the latest first."""
 INSTANT_MAX_S = 4_000_000_000
-"""Replacement for instants that are too far ahead, in seconds since the epoch: less than a hundred years ahead."""
+"""Replacement for instants that are too far ahead, in seconds since the epoch.
+
+It is less than a hundred years ahead."""
 
 VALID = re.compile("[!-~]{1,200}")
 
@@ -49,7 +51,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Remove the order from *query* if the other fields do not allow it.
+    Remove the field `order` from *query* if the other fields do not allow it.
 
     Replace instants that are too far ahead by `INSTANT_MAX_S`.
     """

@@ -30,7 +30,9 @@ def register(scheduler: Any) -> None:
     @scheduler.handler("steps")
     def steps(payload: Any, firing: Firing) -> None:
         """
-        Report a second page once the file *payload* exists, and continue until the job is stopped.
+        Report a first page, and a second page as soon as the file named *payload* exists.
+
+        Continue to report the second page until the job is stopped.
         """
         firing.progress(0.25, "page 1")
         while not Path(payload).exists():

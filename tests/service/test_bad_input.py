@@ -155,7 +155,7 @@ def test_half_of_a_surrogate_pair(server, kept, text, part):
     """
     If a string contains half of a surrogate pair, the error says so.
 
-    The errors for similar faults say something else.
+    For a truncated string or other malformed text, the error has a different text.
     """
     raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
     answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})

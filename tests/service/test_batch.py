@@ -306,11 +306,11 @@ def test_another_request_with_the_same_key(server):
     server.job("DELETE", "reused")
 
 
-def test_everything_kept_with_an_answer_counts(monkeypatch):
+def test_idempotency_keys_count_towards_the_memory_limit(monkeypatch):
     """
-    The memory limit for stored answers counts the data that is stored beside each answer.
+    Idempotency keys are stored with the answers, and count towards the memory limit for stored answers.
 
-    So many small answers also reach the limit.
+    If this limit is exceeded, old answers are dropped, even if all answers are small.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -365,11 +365,11 @@ def test_answers_kept_during_a_long_request(monkeypatch):
     asyncio.run(main())
 
 
-def test_a_store_that_does_not_answer():
+def test_a_commit_with_an_unknown_outcome():
     """
-    If the outcome of a request to set a job is unknown, a repeat of the request does not set the job again.
+    If the outcome of a commit is unknown, a batch does not write its items a second time.
 
-    The repeat gets the same answer.
+    The result of each item is a 503 which says that the outcome is unknown.
     """
 
     async def main():
@@ -389,9 +389,9 @@ def test_a_store_that_does_not_answer():
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    If a request is cut off while an equal request waits for the same answer, the waiting request gets a 503.
+    If a request is cut off while an equal request waits for the same answer, the waiting request is still answered.
 
-    The 503 asks the client to repeat the request.
+    Either it gets a 503, which asks the client to repeat the request, or it is executed in place of the first request.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"

@@ -151,7 +151,7 @@ def test_unknown_handlers_and_targets(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    The child of a fork uses new connections and threads, even if the parent was using several.
+    The child of a fork uses new connections and threads, even if the parent used several connections at the time.
 
     The child can exit.
     """

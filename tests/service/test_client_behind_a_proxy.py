@@ -91,11 +91,11 @@ def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
 
 
-def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
+def test_a_call_whose_second_batch_is_refused(proxy, monkeypatch):
     """
     If only some batches of a call are executed, the error has the number of requests that were executed.
 
-    The first batch is executed and the next one is refused.
+    In this test, the first of two batches is executed, and the second is refused.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy

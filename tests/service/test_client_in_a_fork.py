@@ -1,5 +1,5 @@
 """
-A service's client in the child of a fork.
+A client of a service in the child of a fork.
 """
 
 from __future__ import annotations

@@ -111,11 +111,11 @@ def test_an_async_handler_that_beats(server, beats, state):
     server.job("DELETE", "beats")
 
 
-def test_a_queue_with_the_name_of_an_instant(client, until):
+def test_a_queue_may_be_named_now(client, until):
     """
-    A queue may be named "now", like one of the instants in the figures.
+    A queue may be named "now".
 
-    The figures of this queue can be read.
+    The figures of a client then contain the queue under this name.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])

@@ -1,5 +1,5 @@
 """
-An argument has the same meaning for a scheduler on a service and for a scheduler on a store.
+An argument has the same meaning for a scheduler that uses a service and for a scheduler that opens a store itself.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ def own():
         yield scheduler
 
 
-def came_of(scheduler, verb, *arguments, **fields):
+def outcome_of(scheduler, verb, *arguments, **fields):
     """
-    Return the outcome of a call for an existing job, without the parts that differ between stores.
+    Set a job, call *verb*, and return the outcome of the call or its error.
+
+    Parts of the answer that differ between stores, such as generations, are left out.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:
@@ -87,7 +89,7 @@ def test_a_value(client, own, verb, key, fields):
 
     The error messages are also the same.
     """
-    assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
+    assert outcome_of(client, verb, key, **fields) == outcome_of(own, verb, key, **fields)
 
 
 def test_a_deep_payload_of_a_batch(client):

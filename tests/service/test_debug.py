@@ -1,7 +1,7 @@
 """
-Stacks, the near wheel and a profile of the process, for debugging.
+Debugging over HTTP: the stacks, the timer wheel and a profile of the process that fires the jobs.
 
-They need a write token and are limited in size. Only one profile is taken at a time.
+These requests need a write token, and the size of their answers is limited. Only one profile is taken at a time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_stacks(server):
 
 def test_the_wheel(server):
     """
-    The counts and levels of the near wheel are shown as text for the operator, and as a document for the page.
+    The counts and levels of the wheel of jobs due soon are shown as text for the operator, and as JSON for the page.
     """
     server.job("PUT", "soon", {"delay": 5, "handler": "works"})
     raw = server.ask("GET", "/debug/wheel").json["counts"]

@@ -21,9 +21,9 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that does not fire shows the owner of the file, without figures.
+    A process that serves a file over HTTP but does not fire its jobs shows which process does, without its figures.
 
-    If the owner is killed, the list of nodes is empty.
+    If the process that fires the jobs is killed, the list of nodes is empty.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json
@@ -52,7 +52,7 @@ async def seen(path):
 
 def test_client_reads_nodes(start):
     """
-    A scheduler on a service returns the same nodes as the scheduler inside the service does.
+    A scheduler that is a client of the service returns the same nodes as the scheduler inside the service.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     server = start()
@@ -127,7 +127,7 @@ def test_top_shows_receivers(start, top, until):
 
 def rows(shown):
     """
-    Return the state and the shards that the output of `tickwheel top` shows, by the name of the node.
+    For each node in the output *shown* of `tickwheel top`, return its state and shards.
     """
     lines = [line.split() for line in shown.partition("shards")[2].partition("fired at")[0].splitlines()[1:]]
     return {words[0]: words[1:5] for words in lines if words}

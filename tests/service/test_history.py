@@ -39,7 +39,7 @@ def test_the_records_of_a_dead_job(server):
     """
     The history of a dead job has both attempts with their errors, the newest first.
 
-    A further page begins before a given record number.
+    With the query field `before`, it has only records that are older than the record with the given number.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")
@@ -81,7 +81,7 @@ def test_invalid_queries(server, query):
 
 def test_by_the_client(server):
     """
-    A scheduler on the service returns the same records as a scheduler on the store.
+    A scheduler that is a client of the service returns the same records as a scheduler that opens the store itself.
     """
     generation = dead(server, "by the client")
     with Scheduler(f"http://{server.host}:{server.port}") as client:

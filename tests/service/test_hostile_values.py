@@ -48,7 +48,9 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Send a request, and check the rules that hold for every answer.
+        Send a request, and check that the answer is not a 5xx.
+
+        An error must be a short problem document without a traceback.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -106,9 +108,9 @@ def fields_of(document, name: str) -> list[str]:
 
 def all_bodies(document, bodies):
     """
-    Yield every field of every body and of every item of a batch.
+    For each field of each request body and of each kind of batch item, yield a request that contains the field.
 
-    Each is yielded with its method, its address, and a function that returns a body with a given value in this field.
+    Yield its name, method and address, and a function that returns the body with a given value in the field.
     """
     examples = {}
     for name, method, path, operation in operations(document):

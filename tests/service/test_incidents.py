@@ -1,5 +1,5 @@
 """
-Dead letters grouped into incidents, over HTTP and through a scheduler on the service.
+Dead letters grouped into incidents, over HTTP and through a scheduler that is a client of the service.
 """
 
 from __future__ import annotations
@@ -73,11 +73,9 @@ def test_bad_query(server, query):
     assert answer.json["remedy"]
 
 
-def test_replay_later(server, letters):
+def test_replays_in_a_batch_can_be_spread(server, letters):
     """
-    The replays in a batch can have different due times.
-
-    So an incident can be replayed at a limited rate.
+    The replays in a batch can have different due times, so that not all letters of an incident run at once.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -92,7 +90,9 @@ def test_replay_later(server, letters):
 
 def test_through_a_scheduler(server, letters):
     """
-    A scheduler on the service returns the incidents with all their keys, and can replay them at a limited rate.
+    A scheduler that is a client of the service returns the incidents with all their keys.
+
+    It can replay an incident at a limited rate.
     """
     scheduler = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -64,9 +64,9 @@ def test_each_column_of_an_export(name):
     assert {each: getattr(again, each) for each in TAKEN} == {each: getattr(job, each) for each in TAKEN}
 
 
-def test_every_field_of_a_set_that_is_a_column_is_exported():
+def test_every_stored_field_of_a_request_is_exported():
     """
-    The export contains every column that a request can set by a field of the same name.
+    An export contains each field of a request to set a job that the store keeps as a column of the job.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

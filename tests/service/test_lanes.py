@@ -1,5 +1,7 @@
 """
-The lanes (handlers, queues and receivers) of all nodes: their sums, pauses and jobs that no node can run.
+The lanes (handlers, queues and receivers), with figures that are added up over all nodes.
+
+The tests also cover pauses of lanes, and jobs that no node can run.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane is drained once none of its jobs runs any more.
+    A paused lane counts as drained as soon as none of its jobs runs any more.
 
     It does not count as stuck.
     """
@@ -176,7 +178,7 @@ def test_receivers(target, receiver, lane):
 
 def test_figures_of_firings():
     """
-    The figures of firings are the sums of the figures by minute of all nodes.
+    Each node reports figures of firings for each minute. A lane's row has the sums over all nodes and minutes.
     """
     lateness = (1, 0, 4, *(0,) * (BUCKETS - 3))
     lane = LaneMinute("handler:mail", 5, 2, 1, lateness=lateness, late_max_ms=12.0)
@@ -189,7 +191,7 @@ def test_the_rows_of_a_service(server):
     """
     A queue with jobs counts as stuck until a worker asks for its jobs.
 
-    If it is paused and no job runs, it is shown as drained.
+    If the queue is paused and none of its jobs runs, it is shown as drained.
     """
 
     def row() -> dict[str, object]:

@@ -11,7 +11,7 @@ def test_log(server):
     """
     The log names the token, or the page, as the author of each change through the service.
 
-    The entry of a move has both due times, and a bulk change has a single entry.
+    The entry of a move has the old and the new due time. A bulk change has a single entry.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})

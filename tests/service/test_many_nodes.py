@@ -112,7 +112,7 @@ def test_one_worker_at_one_node(nodes, until):
     assert found == {(f"all/{number}", 1): 1 for number in range(JOBS)}, "none twice, and no attempt used up"
 
 
-def test_each_end_at_each_node(nodes, until):
+def test_every_worker_request_at_every_node(nodes, until):
     """
     A worker can acknowledge, reject, release and extend a lease at any node, and gets the same answer from each.
 
@@ -140,9 +140,10 @@ def test_each_end_at_each_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    If a node dies, the leases that it gave end.
+    If a node dies, the leases that it has granted end.
 
-    If a worker acknowledges such a lease at another node, it is refused at once. Other workers get the job again.
+    If a worker acknowledges such a lease at another node, the acknowledgement is refused at once. Other workers get the
+    job again.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})

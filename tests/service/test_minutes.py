@@ -1,5 +1,5 @@
 """
-The figures by minute, over HTTP and through a scheduler on the service.
+The figures by minute, over HTTP and through a scheduler that is a client of the service.
 """
 
 from __future__ import annotations

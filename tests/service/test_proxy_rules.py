@@ -113,7 +113,7 @@ def proxy(deployment, failing, tmp_path, own_certificate, until):
 @pytest.mark.parametrize("fault", ["silent", 503])
 def test_which_requests_go_to_the_next_node(failing, proxy, method, fault):
     """
-    If a node closes the connection without an answer, or has no store, the next node gets the request.
+    If a node closes the connection without an answer, or answers with a 503, the next node gets the request.
 
     A `POST` or `PATCH` is never sent to another node.
     """

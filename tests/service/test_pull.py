@@ -20,7 +20,7 @@ WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
 
 def put(server, key, queue, **more):
     """
-    Set a job that is due in *queue*, and return the job's fire id.
+    Set a job in the pull queue *queue* that is due now, and return the job's fire id.
     """
     answer = server.job("PUT", key, {"delay": 0, "target": "pull", "handler": queue, **more})
     assert answer.status == 201

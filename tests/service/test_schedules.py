@@ -148,7 +148,7 @@ def test_when_a_rule_would_fire(server, query, runs):
     """
     The next runs of a rule can be computed without storing a job.
 
-    The test uses future years whose dates fall on the same weekdays.
+    Instead of 2030, the test uses a future year in which all dates fall on the same weekdays as in 2030.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -226,9 +226,7 @@ def test_a_list_of_recurring_jobs(server):
 
 def test_counts_and_shards(server):
     """
-    The numbers of due jobs are counted for steps of any length.
-
-    Each shard has an owner.
+    The service returns the number of jobs that are due in each step of a period, and the owner of each shard.
     """
     for number in range(3):
         server.job("PUT", f"c{number}", {"at": f"{YEAR}-01-01T00:0{number}:30Z", "target": "log"})

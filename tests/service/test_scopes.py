@@ -11,7 +11,9 @@ from tickwheel.scheduler import Scheduler, UnsupportedError
 
 def test_pause_and_resume(server, until):
     """
-    A paused scope is listed with its author, its reason and its number of jobs, until it is resumed.
+    A paused scope (a handler, a queue, a target or all jobs) is listed until it is resumed.
+
+    The list shows who paused the scope, the reason, and the number of its jobs.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": "pull:scoped", "note": "moving"})
     assert answer.status == 200
@@ -39,18 +41,18 @@ def test_pause_and_resume(server, until):
 @pytest.mark.parametrize("scope", ["", "nobody", "handler:", 5, None, "handler:" + "x" * 3_000])
 def test_refused(server, scope):
     """
-    A pause of an invalid scope, or of a scope with an unknown target, is refused.
+    A pause is refused if its scope is invalid or has an unknown target.
     """
     answer = server.ask("POST", "/v1/scopes:pause", {"scope": scope})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
     assert server.ask("GET", "/v1/scopes").json == {"pauses": []}
 
 
-def test_client(server, until):
+def test_a_client_pauses_a_target(server, until):
     """
-    A scheduler on the service can pause and resume scopes.
+    A scheduler that is a client of the service can pause and resume the jobs of a target.
 
-    The service decides who is recorded as the author.
+    The client cannot choose who is recorded as the author of the pause, because the service decides this.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -201,10 +201,10 @@ def test_dead_letters(guarded, until):
 
 def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
     """
-    A scope can have the same name as a job's key. The history of the key then also lists pauses of the scope.
+    A scope (a group of jobs that are paused together) can have the same name as a job's key.
 
-    With a token for one prefix, the history omits these pauses. Such a token cannot read the log of acts or the figures
-    by minute.
+    The history of the key then also lists pauses of the scope. With a token for one prefix, the history omits these
+    pauses. Such a token cannot read the log of acts or the figures by minute.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200

@@ -102,7 +102,7 @@ class Page:
 
     def hold(self, path: str) -> None:
         """
-        Keep the next answer whose address contains *path* from the page, until `let_go` is called.
+        Hold back the next answer whose address contains *path*, until `let_go` is called.
         """
         self.run(HOLD, path)
 

@@ -92,7 +92,7 @@ def test_more_filters(server, page):
 
 def test_pause_for_maintenance(server, page):
     """
-    A target chosen from the list is paused with a reason.
+    The user can pause a target, which is chosen from the list of targets, and give a reason.
 
     The top of the page shows the reason and a button to resume.
     """
@@ -112,7 +112,7 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    After a bulk change, the page shows a note with an Undo button, and the log of acts has one entry.
+    After a bulk change, the page shows a note with an Undo button, and the log of acts has one entry for the change.
 
     Undo affects only jobs that have not run or changed since the bulk change.
     """

@@ -19,7 +19,9 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    In a queue without a worker, set more due jobs than a list shows, and one job that is due later.
+    Set more due jobs in a queue without a worker than a list shows.
+
+    Also set a job of a handler that is due in an hour.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
@@ -32,7 +34,7 @@ def orphans(server):
 
 def cell(page, name):
     """
-    Return the text of the cell *name* in the row of the queue.
+    Return the text of the cell *name* in the row of the queue "orphans".
     """
     return page.run(CELL, "pull:orphans", name)
 
@@ -42,7 +44,7 @@ def test_a_queue_without_a_worker(server, page):
     """
     The view shows a queue whose jobs wait for a worker, and a button extends the list of these jobs.
 
-    The list can be extended until it shows all jobs, and then stays extended.
+    After the list was extended until it shows all jobs, it stays extended.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))

@@ -77,7 +77,7 @@ def test_keys(server, page):
 
 def test_skip_to_the_jobs(server, page):
     """
-    The skip link moves the focus to the list, even during a search and from another view.
+    The skip link moves the focus to the list of jobs, even during a search and from another view.
     """
     filtered = "#overview?prefix=tea&state=paused"
     page.browser.get(f"http://{server.host}:{server.port}/{filtered}")
@@ -245,7 +245,7 @@ def test_recent_acts(server, page):
 
 def test_palette(server, page):
     """
-    The palette finds views, and jobs by the beginning of their keys.
+    The command palette finds views by name, and jobs by the beginning of their keys.
 
     A screen reader announces the selected result.
     """

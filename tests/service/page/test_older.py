@@ -37,7 +37,7 @@ const bare = () => {
 
 def asked(page, script: str):
     """
-    Run *script* once the page has drawn the dots, and return the result of the script.
+    Wait until the page has drawn the dots, then run *script* and return its result.
     """
     return page.run(f"return (async () => {{{MAKE}{script}}})()")
 
@@ -46,7 +46,7 @@ def test_all_firings_are_counted(server, page):
     """
     All of 20,000 firings in ten minutes are counted.
 
-    No column of the past is empty.
+    The river has something drawn in every column of pixels that belongs to these ten minutes.
     """
     page.open(server)
     text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")

@@ -185,9 +185,9 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    Paused scopes are shown at the top of the page, with their reason and number of waiting jobs.
+    A paused scope (a group of jobs that are paused together) is shown at the top of the page.
 
-    A button there resumes a scope.
+    Its reason and number of waiting jobs are shown, and a button resumes it.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})

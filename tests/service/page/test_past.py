@@ -117,7 +117,7 @@ def test_acts_on_a_job_that_fires_once(server, page):
 
 def test_next_tries(server, page):
     """
-    A job shows the delays before its remaining attempts.
+    The dialog of a job shows the delays before the remaining attempts.
 
     These delays follow from the job's retry policy.
     """
@@ -154,7 +154,7 @@ def _ended(records):
 
 def test_a_result(server, page):
     """
-    The last progress note of a handler is shown with the run as its result.
+    The last progress note that a handler reports is shown as the result of the run.
     """
     page.open(server)
     server.job("PUT", "report", {"every": 1, "handler": "notes", "payload": "1,204 rows"})

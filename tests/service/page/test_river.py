@@ -170,9 +170,9 @@ def test_firings_of_other_nodes(postgres_url, start, page):
 @pytest.mark.usefixtures("soon")
 def test_drag(server, page):
     """
-    The pointer selects a span.
+    If the user drags the pointer along the river, a span of time is selected.
 
-    The jobs in the span are counted, and can then be changed.
+    The jobs that are due in the span are counted, and can then be changed.
     """
     river = page.find("#river")
     half = river.size["width"] / 2
@@ -194,7 +194,7 @@ def test_keys(page):
     """
     With the keyboard, the user can select and extend a span of future time, and open it.
 
-    Its jobs are announced, listed and counted in the form for bulk changes.
+    The number of jobs due in the span is announced. Enter lists these jobs and opens the form for bulk changes.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)

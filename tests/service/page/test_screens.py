@@ -200,9 +200,9 @@ def test_the_view_is_accessible(demo, empty, page, view, scheme, width):  # noqa
 
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
-    If one of two nodes on PostgreSQL is killed, its row is red until its leases expire.
+    If one of two nodes on PostgreSQL is killed, its row is red until the node's leases expire.
 
-    The view fits its screen, and axe finds no barrier.
+    The fleet view fits its screen, and axe finds no barrier.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")

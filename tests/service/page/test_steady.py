@@ -108,7 +108,7 @@ def test_firings(server, page):
     """
     While the pointer is on the list of firings, new firings are only counted, and are shown later.
 
-    The same happens while the user holds the list with a button.
+    The same happens if the user stops the list with the button "Hold".
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})

@@ -1,7 +1,8 @@
 """
-The earlier part of the river, which has no dots: the figures of all nodes, by minute or by quarter of an hour.
+The part of the river that shows earlier times. It has no dots.
 
-Events such as the death of a node are marked there.
+In their place it shows figures of all nodes for each minute or quarter of an hour, and marks for events such as the
+death of a node.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    If an old answer arrives after a newer one, letters that were removed since do not appear again.
+    If a letter is removed, it does not appear again when an older answer to the page arrives late.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -149,7 +149,7 @@ def test_fleet_of_one(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job within the horizon is shown in a slot of the near wheel.
+    A job that is due soon is shown in a slot of the wheel in which the service's process keeps its next jobs.
 
     The hands of the wheel move.
     """
