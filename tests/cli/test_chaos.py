@@ -160,9 +160,7 @@ def postgres() -> Iterator[str]:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
-    While a service on PostgreSQL has a slow link to its store, which is sometimes cut or closed, no fault is found.
-
-    No job is lost, runs twice or runs early.
+    If a service's link to PostgreSQL is slow, and is sometimes cut or closed, no job is lost, runs twice or runs early.
     """
     arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
     arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]

@@ -426,7 +426,7 @@ def test_no_command(run):
     assert "explode" in answer.stderr
 
 
-def test_a_series_set_again(run):
+def test_a_recurring_job_set_again(run):
     """
     If a recurring job is set again with the same fields, nothing changes.
 

@@ -102,7 +102,7 @@ def test_zones(run):
 
 def test_keys_follow_commands(run, tmp_path):
     """
-    If lines are added above a job, or its fields change, the job keeps its key.
+    If lines are added above the line of a job, or the times in its line change, the job keeps its key.
 
     It also keeps its pause.
     """

@@ -102,7 +102,7 @@ def test_a_delayed_start_is_exported(run):
     """
     If the first run of a cron job was delayed, the export contains the time of this run.
 
-    So the imported job has the same first run.
+    The imported job therefore has the same first run.
     """
     assert run("set", "c", "--cron", "0 9 * * *", "--at", f"{YEAR}-01-01T00:00Z", "--target", "log").returncode == 0
     exported_line = run("export").stdout

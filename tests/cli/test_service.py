@@ -129,7 +129,7 @@ def test_watch(ask, url, monkeypatch):
 
 def test_schedules_files_and_dead_letters(ask):
     """
-    Recurring jobs, files and dead letters work in the same way as with a store.
+    The commands for recurring jobs, exports, imports and dead letters work in the same way as with a store.
     """
     assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
     assert "0 9 * * * in UTC" in ask("schedule", "list").stdout

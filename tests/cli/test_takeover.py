@@ -63,7 +63,7 @@ def imported(run, *arguments):
 
 def test_apscheduler(run, apscheduler):
     """
-    Dates, intervals and crons keep their ids, due times, phases, zones and arguments.
+    Jobs of APScheduler with a date, an interval or a cron rule keep their ids, due times, phases, zones and arguments.
     """
     apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[1], kwargs={"sep": "-"}, id="once")
     start = datetime.now(UTC) - timedelta(seconds=100)
@@ -315,7 +315,9 @@ def test_features_without_a_counterpart(run, apscheduler):
 
 def test_no_table(run, tmp_path):
     """
-    If a database lacks the table, or a file is not a database, the error names it.
+    If a database lacks the table of APScheduler's jobs, the error names the table.
+
+    If a file is not a database, the error says that it cannot be read.
     """
     (tmp_path / "none.db").touch()
     assert "there is no table 'apscheduler_jobs'" in run("import", "apscheduler", "sqlite:///none.db").stderr

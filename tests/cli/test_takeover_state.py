@@ -76,7 +76,7 @@ def test_schedules_as_a_manifest(run, apscheduler):
     """
     With --manifest, the recurring schedules are declared as a manifest.
 
-    So a second import cancels schedules that were removed in between.
+    If a schedule was removed before a second import, this import cancels its job.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):

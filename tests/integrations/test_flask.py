@@ -196,7 +196,7 @@ def test_without_init_app(jobs):
 )
 def test_only_a_serving_process_fires(make_app, monkeypatch, arguments, environment, starts):
     """
-    In debug mode, the process that only watches the files does not fire jobs, because it keeps the old code.
+    In debug mode, the process that only watches the files does not fire jobs, because it would run old code.
 
     A process of another command, such as `flask routes`, does not fire either.
     """

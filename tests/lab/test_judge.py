@@ -149,7 +149,7 @@ def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
     A killed process keeps its shards until its lease expires.
 
-    The time limit within which its jobs must fire begins at this moment.
+    The time limit within which the jobs of these shards must fire begins when the lease expires.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)

@@ -98,7 +98,7 @@ def test_a_duration_in_words(us: float, words: str) -> None:
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
     """
-    The tick is one percent of the tenth percentile of the delays.
+    The advised tick is one percent of the tenth percentile of the delays.
 
     It is rounded down to 1, 2 or 5 times a power of ten.
     """
@@ -112,9 +112,9 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    The single ring has enough slots for the longest delay.
+    If a single ring is advised, it has enough slots for the longest delay.
 
-    The ring of rounds has enough slots for nine of ten delays to end within one turn.
+    If a ring with rounds is advised, it has enough slots for nine of ten delays to end within one turn.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design

@@ -184,7 +184,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
-    For each delay that a user can choose on the page, a run was recorded.
+    For each delay that a user can choose on the page, the page contains a recorded run.
 
     In this run, the user's timer fires after the chosen delay, in every design.
     """

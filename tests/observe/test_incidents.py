@@ -202,7 +202,7 @@ def queue_without_worker(stage):
 )
 def late_burst(stage):
     """
-    More jobs are due at once than their handler can run in ten minutes.
+    More jobs are due at the same time than their handler can run in ten minutes.
     """
     node = stage.node(stage.sqlite())
     stage.scrape(node)
@@ -456,8 +456,8 @@ class Record:
     The alerts that fire during an incident, and the times of the incident.
 
     Attributes:
-        began: The instant of the last evaluation of the rules before the incident begins.
-        ended: The instant of the last evaluation of the rules before the incident ends.
+        began: The last time at which Prometheus evaluated the rules before the incident began.
+        ended: The last time at which Prometheus evaluated the rules before the incident ended.
         texts: The annotations of each alert that was seen firing.
     """
 
@@ -550,7 +550,7 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, wait for its alerts, let it last as long as it must, and end it.
+    Cause the *incident*, wait for its alerts, let it last for its `lasts`, and end it.
 
     Then wait until no alert fires any more.
     """

@@ -139,7 +139,7 @@ def test_a_stopped_scheduler_exports_nothing():
 
 def test_a_client_that_fires_nothing():
     """
-    A scheduler that was not started exports the figures of the store, but none of leases or of a wheel.
+    A scheduler that was not started exports the figures of the store, but no figures of leases or of a wheel.
     """
     scheduler = Scheduler("memory://")
     scheduler.set("far", delay=3600, target="log")
@@ -237,7 +237,7 @@ def test_a_job_without_a_worker_in_its_own_millisecond():
 
 def test_jobs_that_wait_beside_a_pull_queue():
     """
-    An overdue job may wait because its handler already runs as many jobs as it may. Its due time is the next due time.
+    If an overdue job waits because its handler already runs as many jobs as it may, its due time is the next due time.
 
     A job in a pull queue does not count, even if it is due earlier.
     """

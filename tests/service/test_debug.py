@@ -61,7 +61,7 @@ def test_the_wheel(server):
 
 def test_a_profile(server):
     """
-    A profile contains the stacks of every thread that existed, with the number of samples for each stack.
+    A profile contains the sampled stacks of all threads, with the number of samples of each stack.
     """
     answer = server.ask("GET", "/debug/profile?seconds=0.3")
     assert answer.headers["content-type"].startswith("text/plain")

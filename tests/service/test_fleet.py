@@ -21,7 +21,7 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    A process that serves a file over HTTP but does not fire its jobs shows which process does, without its figures.
+    If one process fires the jobs of a file, a service in another process names this process, but has no figures of it.
 
     If the process that fires the jobs is killed, the list of nodes is empty.
     """
@@ -42,7 +42,7 @@ def test_owner_of_a_file(start, tmp_path):
 
 async def seen(path):
     """
-    Return the fleet as shown by a service that does not fire the jobs of the file.
+    Return the fleet as shown by a service that does not fire the jobs of the file *path*.
     """
     scheduler = AsyncScheduler(f"sqlite:///{path}")
     fleet = await Fleet(scheduler, Figures(scheduler, Firings(scheduler))).read()

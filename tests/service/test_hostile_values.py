@@ -110,7 +110,7 @@ def all_bodies(document, bodies):
     """
     For each field of each request body and of each kind of batch item, yield a request that contains the field.
 
-    Yield its name, method and address, and a function that returns the body with a given value in the field.
+    Yield the request's name, method and address, and a function that returns its body with a given value in the field.
     """
     examples = {}
     for name, method, path, operation in operations(document):

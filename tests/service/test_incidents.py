@@ -110,7 +110,7 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    Dead letters can be listed with the latest first, and with a prefix.
+    A list of dead letters can show the latest first, and can be restricted to a prefix.
 
     This order cannot be combined with other query fields.
     """

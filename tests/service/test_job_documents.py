@@ -1,5 +1,5 @@
 """
-The service, the command line and the client show every field of a job that a store keeps.
+The service, the command line and the client show every field that a store keeps for a job.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_stored_field_of_a_request_is_exported():
     """
-    An export contains each field of a request to set a job that the store keeps as a column of the job.
+    Some fields of a request to set a job are stored in columns of the same name. An export contains all these fields.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

@@ -29,7 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    A change sets only the given fields, some of which may be null. Other fields keep their values.
+    A change sets only the fields in the body of the request. Some of them may be null. Other fields keep their values.
 
     Unknown fields are refused.
     """
@@ -286,11 +286,11 @@ def test_figures(server):
     assert server.ask("GET", "/healthz").status == server.ask("GET", "/readyz").status == 200
 
 
-def test_a_series_set_again(server):
+def test_a_recurring_job_set_again(server):
     """
-    If a series is set again with an equal rule, by PUT or in a batch, nothing is written.
+    If a recurring job is set again with equal fields, by PUT or in a batch, nothing is written.
 
-    If the rule has changed, the series continues with the new rule.
+    A different payload changes the job, but not its due time. The mode "restart" begins a new series of runs.
     """
     body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
     job = server.job("PUT", "series", body).json["job"]

@@ -20,7 +20,7 @@ WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
 
 def put(server, key, queue, **more):
     """
-    Set a job in the pull queue *queue* that is due now, and return the job's fire id.
+    In the pull queue *queue*, set a job that is due now, and return its fire id.
     """
     answer = server.job("PUT", key, {"delay": 0, "target": "pull", "handler": queue, **more})
     assert answer.status == 201

@@ -148,7 +148,7 @@ def test_when_a_rule_would_fire(server, query, runs):
     """
     The next runs of a rule can be computed without storing a job.
 
-    Instead of 2030, the test uses a future year in which all dates fall on the same weekdays as in 2030.
+    The cases are written for the year 2030. The test moves them to a future year with the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")

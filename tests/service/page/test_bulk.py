@@ -20,7 +20,7 @@ def choose(page, state, verb):
 
 def test_change_of_all_found_jobs(server, page):
     """
-    The first press of the button counts the jobs that the search has found.
+    The first press of the button for bulk changes counts the jobs that the search has found.
 
     The second press moves, pauses, resumes or cancels these jobs.
     """
@@ -92,7 +92,7 @@ def test_more_filters(server, page):
 
 def test_pause_for_maintenance(server, page):
     """
-    The user can pause a target, which is chosen from the list of targets, and give a reason.
+    The user can choose a target from a list, and pause it with a reason.
 
     The top of the page shows the reason and a button to resume.
     """

@@ -1,5 +1,7 @@
 """
-The gap that the page shows after an interrupted stream, and the order of dead letters.
+The page names the period of the firings that it missed while its stream was interrupted.
+
+The tests also cover the order of dead letters.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    Set more due jobs in a queue without a worker than a list shows.
+    In a queue without a worker, set sixty due jobs, which is more than the page lists at first.
 
-    Also set a job of a handler that is due in an hour.
+    Also set a job for a handler. This job is due in an hour.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})

@@ -44,7 +44,7 @@ def press(page, *keys: str) -> None:
 
 def test_keys(server, page):
     """
-    Shortcuts search, open a view, and show the list of shortcuts.
+    Keyboard shortcuts search, open a view, and show the list of shortcuts.
 
     They do nothing while the user types, or after they were turned off.
     """
@@ -306,7 +306,7 @@ def test_arrows_before_anything_is_found(server, page):
 
 def test_each_figure_names_its_processes_and_period(server, page):
     """
-    A text beside each figure says for which period it counts, and whether it counts one process or all processes.
+    A text beside each figure says which period the figure covers, and whether it covers one process or all processes.
     """
     page.open(server)
     page.wait_for(lambda: page.texts("#figures b"))
@@ -337,9 +337,7 @@ def test_the_files_of_the_page_are_small(server, page):
 
 
 LATER = {"schedules": "#schedules-empty", "fleet": "#lanes .lane", "wheel": "#levels tbody tr"}
-"""Selectors of elements that exist once the module of a view is loaded, by the name of the view.
-
-Only views with their own JavaScript module are listed."""
+"""For each view with its own JavaScript module, the selector of an element that exists after the module was loaded."""
 
 GROUPS = """
 return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [

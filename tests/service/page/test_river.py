@@ -1,5 +1,5 @@
 """
-The river of time shows firings as dots. Its width shows the number of due jobs.
+The river of time on the page shows firings as dots. The wider the river is at a time, the more jobs are due then.
 
 The user can select spans of time in it.
 """

@@ -87,7 +87,7 @@ def demo(start_module, tmp_path_factory) -> Any:
 @pytest.fixture(scope="module")
 def start_module(server, tmp_path_factory) -> Iterator[Any]:
     """
-    Return a function that starts a server for the demonstration.
+    Return a function that starts a server with the handlers for screenshots.
 
     All servers are stopped at the end.
     """

@@ -100,7 +100,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    If a letter is removed, it does not appear again when an older answer to the page arrives late.
+    If a letter is removed and an older answer of the service then arrives late, the letter does not appear again.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
