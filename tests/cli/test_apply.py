@@ -143,7 +143,7 @@ def test_an_export_is_a_manifest(run):
 @pytest.mark.parametrize("kind", ["crontab", "jsonl", "csv"])
 def test_an_import_that_declares(run, kind):
     """
-    If a file is imported again as a manifest, jobs whose lines are missing are cancelled.
+    If a file is imported again as a manifest, jobs whose lines were removed from the file are cancelled.
 
     Jobs from an earlier import of the file become jobs of the manifest.
     """

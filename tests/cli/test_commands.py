@@ -103,9 +103,9 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target can be paused with a note, listed and resumed.
+    A target can be paused with a note, listed and resumed. A target that does not exist is refused.
 
-    A pause needs exactly one key, filter or scope, such as a target. A target that does not exist is refused.
+    Each pause needs either keys, a filter or a scope (a handler, a queue, a target or all jobs).
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")

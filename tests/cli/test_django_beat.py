@@ -1,5 +1,7 @@
 """
-The import from the tables of django-celery-beat, which its own migrations create.
+The import from the tables of django-celery-beat.
+
+The tests create the same tables as the migrations of django-celery-beat.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def test_tasks_are_imported(run, tmp_path, monkeypatch):
     """
     The imported tasks have the same names, arguments, options, zones and states.
 
-    Fields that cannot be read are named.
+    The import names the fields that it cannot read.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_CELERY", "celery+redis://localhost:6379/0")
     begun = datetime.now(UTC)

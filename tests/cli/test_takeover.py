@@ -127,7 +127,7 @@ def test_apscheduler_on_redis(run, redis_url):
     """
     The jobs of a RedisJobStore are imported in the same way as the jobs of a database.
 
-    If the key of the jobs does not exist, the error names it.
+    If Redis does not have the key that contains the jobs, the error names this key.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore

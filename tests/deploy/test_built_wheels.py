@@ -175,7 +175,7 @@ def test_another_system_in_the_name_is_found(check, tmp_path):
 
 def test_a_damaged_wheel_fails_the_program(tmp_path):
     """
-    The program prints a line for each fault.
+    The program that checks wheels prints a line for each fault.
 
     Its exit code is the number of damaged wheels.
     """

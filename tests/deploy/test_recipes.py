@@ -1,5 +1,5 @@
 """
-The recipes for systemd and Kubernetes.
+The recipes for running tickwheel with systemd, Kubernetes and compose.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_systemd_takes_the_unit(unit, tmp_path):
 
 def test_kubernetes(deploy):
     """
-    The probes use paths that exist, and names and ports are the same in all documents.
+    The probes in the Kubernetes manifest use paths that exist, and all its documents use the same names and ports.
 
     Kubernetes waits longer for a pod to end than a stop may take.
     """

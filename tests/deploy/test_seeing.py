@@ -59,7 +59,7 @@ def expressions(board, alerts) -> list[str]:
 
 def test_every_name_is_exported(expressions, exported):
     """
-    The board and the rules use only metrics that are exported.
+    The Grafana board and the alert rules use only metrics that are exported.
     """
     assert {name for each in expressions for name in names_of(each)} - exported.keys() == set()
 
@@ -89,7 +89,7 @@ def test_everything_exported_is_seen(expressions, exported):
 
 def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
     """
-    Every alert and every metric that the page about scale names exists.
+    Each alert and each metric that is named on the page about scale exists.
     """
     page = (deploy.parent / "docs" / "scale.md").read_text("utf-8")
     named = set(re.findall(r"Tickwheel[A-Z]\w+", page))

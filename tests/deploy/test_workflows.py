@@ -97,9 +97,9 @@ def test_make_and_the_release_build_for_the_same_systems():
 @pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow has only read access.
+    No workflow uses a secret, and all jobs except "publish" have only read access.
 
-    Only the step that publishes gets a token, in its environment, after all checks.
+    The job "publish" runs after all tests and checks, and in the environment "pypi".
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text

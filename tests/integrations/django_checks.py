@@ -171,7 +171,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_close_old_connections(self) -> None:
         """
-        Before and after each handler, connections that have reached their maximum age are closed.
+        Before and after each handler, database connections that have reached their maximum age are closed.
 
         This holds for sync and async handlers.
         """
@@ -198,7 +198,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_leave_transactions_alone(self) -> None:
         """
-        If a test moves the clock inside a transaction, the connection stays open, whatever its age.
+        If a test moves the clock inside a transaction, the database connection stays open, whatever its age.
         """
         clock = ManualClock()
         handlers = type(jobs)()

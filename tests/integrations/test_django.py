@@ -83,7 +83,9 @@ def test_the_tests_of_the_example(request, manage, tmp_path, place):
 
 def on_sqlite(folder):
     """
-    Return the settings of a SQLite database whose tests use a file in *folder*.
+    Return the settings of a SQLite database in *folder*.
+
+    Django's tests use a separate file there.
     """
     test = {"NAME": str(folder / "test.db")}
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "unused.db"), "TEST": test}
@@ -135,7 +137,7 @@ def test_the_example(manage, tmp_path):
 @pytest.fixture
 def role(postgres_url):
     """
-    Return a role of the server whose name has to be escaped.
+    Return a role of the PostgreSQL server. The name of this role has to be escaped.
     """
     psycopg = pytest.importorskip("psycopg")
     name = r"the shop's \ own"

@@ -90,7 +90,7 @@ def running(command, folder, environment, ready):
 
 def check(due, ran):
     """
-    Check that each order was cancelled and not before its due time.
+    Check that every order was cancelled, and that none was cancelled before its due time.
     """
     assert {number for number, _ in ran} == due.keys()
     assert [number for number, at in ran if at * 1000 < due[number] - 1] == []

@@ -176,9 +176,9 @@ def test_the_figures_are_json(comparison: Comparison) -> None:
 
 def test_the_page_stands_alone(comparison: Comparison) -> None:
     """
-    The page loads nothing else, and its policy forbids loading.
+    The page of a comparison loads no other file, and its policy forbids loading.
 
-    Its tags match, and each chart shows every design.
+    Its HTML tags match, and each chart shows every design.
     """
     page = render_report(comparison)
     tags = Tags(page)

@@ -39,9 +39,9 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    Traffic on a connection moves its idle timeout, and the close of the connection cancels it.
+    In a generated load of connections, traffic on a connection moves its idle timeout.
 
-    Few timeouts fire.
+    The close of the connection cancels the timeout. Few timeouts fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -51,7 +51,7 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    Every client has one timer, which its heartbeats move.
+    In a generated load of heartbeats, every client has one timer, which its heartbeats move.
 
     The timer fires if the client disappears.
     """

@@ -144,7 +144,7 @@ def test_every_metric_is_read() -> None:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page shows the stages and the missed thresholds, and loads nothing else.
+    The page of a load test shows the stages and the missed thresholds, and loads no other file.
     """
     result = LoadResult("http://x", "here", Mix(), [stage_of([0.1, 0.2]), stage_of([0.1, 0.2])])
     page = render_load(result, ["p99 is <much>"], is_limited=True)

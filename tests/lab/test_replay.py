@@ -92,7 +92,7 @@ def test_a_delay_that_does_not_fit() -> None:
 
 def test_progress() -> None:
     """
-    Progress is reported every ten thousand operations and at the end.
+    A replay reports its progress every ten thousand operations and at the end.
     """
     operations = [TraceOperation(number, "C", "none", 0) for number in range(25_000)]
     told: list[int] = []

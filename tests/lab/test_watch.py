@@ -85,7 +85,7 @@ def test_a_cascade_is_a_separate_step() -> None:
 
 def test_texts() -> None:
     """
-    The text of a step says what happened, and to which timer.
+    Each step of a film has a text that says what happened, and to which timer.
     """
     operations = [TraceOperation(0, "S", key, 1_000_000) for key in "abcde"]
     operations += [TraceOperation(10, "S", "a", 2_500_000), TraceOperation(20, "C", "b", 0)]

@@ -350,7 +350,7 @@ class Stage:
 
     def line(self, server):
         """
-        Return a proxy to *server* that can be cut.
+        Return a proxy to *server*, whose connections a test can cut.
         """
         line = Line(str(server.folder / ".s.PGSQL.5432"))
         self.stack.callback(line.close)

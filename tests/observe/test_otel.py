@@ -328,7 +328,7 @@ def test_a_tracer_that_raises(caplog, error):
 
 def test_async(spans):
     """
-    In the asyncio scheduler, a job is also linked to the caller's span.
+    With `AsyncScheduler`, a job also stores the trace of the caller's current span.
     """
 
     async def main() -> None:

@@ -116,7 +116,7 @@ def settle(figures, job):
 
 def test_in_a_users_own_registry(stats):
     """
-    A collector that is added to a user's own registry exports the same metrics.
+    If a collector is added to a user's own registry, the registry exports the metrics of the scheduler.
     """
     registry = CollectorRegistry()
     registry.register(Collector(stats))

@@ -35,7 +35,7 @@ _number = count()
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     """
-    Make every valid idempotency key unique, and shorten every valid wait.
+    Make every valid idempotency key unique, and shorten every valid time to wait.
     """
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and VALID.fullmatch(key):

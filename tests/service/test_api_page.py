@@ -1,5 +1,5 @@
 """
-The site's generated pages about the API and the metrics are complete.
+The documentation site's generated pages about the API and the metrics are complete.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def nested(levels):
 
 class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
     """
-    Names in an enumeration of the kind used before `StrEnum`.
+    An enumeration of strings, as programs defined it before `StrEnum` existed.
     """
 
     KEY = "same/as text"

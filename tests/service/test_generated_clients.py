@@ -1,5 +1,5 @@
 """
-Clients that third-party tools generate from the OpenAPI document are used on the service.
+Third-party tools generate clients from the OpenAPI document, and the tests use these clients with the service.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_typescript(described, tmp_path):
     """
     The types that openapi-typescript generates compile in strict mode.
 
-    A client with these types does the same steps as the Python client.
+    A client with these types can set, move, list and cancel jobs, and can read problem documents.
     """
     address, document = described
     (tmp_path / "node_modules").symlink_to(MODULES)

@@ -33,7 +33,9 @@ TAKEN = {field.name for field in fields(SetRequest)} & {*columns.NAMES} - {"key"
 
 def test_a_document_has_every_field():
     """
-    The JSON document of a job has exactly the fields of `Job`, and each value has the form of the field.
+    The JSON document of a job has exactly the fields of `Job`.
+
+    For each field, this file has an example of a job in which the field is set.
     """
     names = {field.name for field in fields(model.Job)}
     assert set(JobDocument.__struct_fields__) == names

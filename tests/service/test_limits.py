@@ -56,7 +56,7 @@ def test_rate_of_wrong_tokens(start):
 
 def test_health_at_any_rate(start):
     """
-    While a proxy passes on a flood of requests, its health checks are still answered.
+    While a proxy passes on a flood of requests, the proxy's health checks are still answered.
     """
     server = start("--rate", "0.01")
     assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]

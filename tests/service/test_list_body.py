@@ -226,7 +226,7 @@ def test_a_refusal_reads_the_beginning_of_a_value(wrap):
 
 def test_a_refusal_shows_a_short_value_whole():
     """
-    A short value is shown completely, in Python's notation.
+    If a short value is refused, the error shows it completely, in Python's notation.
     """
     for value in ({"a": [1, (2,), {3}, b"4", "'"]}, [], {}, [None], "it's", b"\0", -1.5, [[[]]] * 3):
         assert str(InvalidJobError("payload", value, "no")) == f"payload is {value!r}: no"

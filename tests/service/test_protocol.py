@@ -173,7 +173,7 @@ def test_one_host_header(server, hosts, path):
     """
     A request without a Host header, or with several Host headers, gets a 400.
 
-    With several, a proxy may have used a different one than the service.
+    If there are several, a proxy and the service might use different ones.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -195,7 +195,7 @@ def test_one_header_of_a_kind(server, name):
     """
     If a header may occur only once, a request that repeats it is refused.
 
-    A proxy may have used a different value than the service.
+    A proxy and the service might otherwise use different values.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")

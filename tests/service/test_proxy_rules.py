@@ -141,7 +141,7 @@ def test_which_requests_pass_the_proxy(failing, proxy):
     """
     A batch of the maximum size passes the proxy with its original Host header. A stream passes without delay.
 
-    Requests for paths of a single node do not pass.
+    Requests that concern a single node, such as requests for its metrics, do not pass.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200

@@ -138,7 +138,7 @@ def sets_many(client, key, _open):
 
 def pauses(client, key, _open):
     """
-    Pause and resume jobs and scopes, and run a job now.
+    Pause and resume jobs and a whole queue, and run a job now.
     """
     keys = keys_of(client, key)
     assert client.pause(keys[0], note="a reason").outcome is Outcome.PAUSED

@@ -215,7 +215,7 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
     If a node dies between two commits of a request, another node completes the request and gives the same answer.
 
-    The number of generations used shows that no write was executed twice.
+    The generation numbers of the jobs show that no write was executed twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))

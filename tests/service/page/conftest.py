@@ -108,13 +108,13 @@ class Page:
 
     def wait_until_held(self) -> None:
         """
-        Wait until the held answer has arrived.
+        Wait until the answer that `hold` keeps back has arrived.
         """
         self.wait_for(lambda: self.run("return window.release !== null"))
 
     def let_go(self) -> None:
         """
-        Release the held answer, and return after the page has handled it.
+        Release the answer that `hold` keeps back, and return after the page has handled it.
         """
         self.run("window.release(); return new Promise((end) => setTimeout(end))")
 

@@ -51,9 +51,9 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    Sorted by due time, the list can be extended to a thousand jobs.
+    If the list of jobs is sorted by due time, it can be extended to a thousand jobs.
 
-    Sorted by key, it can be extended to all jobs.
+    If it is sorted by key, it can be extended to all jobs.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

@@ -57,7 +57,9 @@ def test_all_firings_are_counted(server, page):
 
 def test_dead_firings_without_dots_are_drawn(server, page):
     """
-    Dead firings are drawn in their own colour after their dots were removed, even among many successful firings.
+    After the dots of old firings were removed, dead firings are still drawn in their own colour.
+
+    This holds even if there are many successful firings at the same time.
     """
     page.open(server)
     script = """
@@ -73,7 +75,7 @@ def test_dead_firings_without_dots_are_drawn(server, page):
 
 def test_the_time_of_the_first_dead_firing(server, page):
     """
-    The time of the first dead firing is known even after its dot was removed.
+    The river still knows the time of the first dead firing after the dot of this firing was removed.
     """
     page.open(server)
     script = """
@@ -87,7 +89,7 @@ def test_the_time_of_the_first_dead_firing(server, page):
 
 def test_a_long_run(server, page):
     """
-    If a firing ends long after its dot was removed, it is still counted once, with its outcome.
+    If a firing ends long after its dot was removed from the river, it is still counted once, with its outcome.
     """
     page.open(server)
     script = """

@@ -91,7 +91,7 @@ def test_zones_are_named(server, page):
 
 def test_the_width_of_a_cell_is_stated(server, page):
     """
-    Each strip says how long each of its cells is.
+    Each strip (a row of cells) says which length of time a cell covers, for example 15 minutes.
     """
     page.open(server)
     page.wait_for(lambda: len(page.texts(".strip .name")) == 3)
