@@ -56,6 +56,21 @@ def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_a
     assert (wrong is None) is is_right, wrong
 
 
+@pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1, False)])
+def test_a_run_now_just_before_the_due_time(later_ms, is_right):
+    """
+    If a moved job is run by `run_now` within a second of its due time, its series continues with this due time.
+    """
+    series, due_at = Series(Weather()), NOW + 826
+    waiting = Job("steer", 1, due_at, recurrence=CRON)
+    series.changed(committed(1, NOW, Move("steer", NOW, keeps_next=True), Outcome.MOVED), waiting)
+    run = replace(waiting, due_at=NOW)
+    series.fired(Fired(2 * SECOND_NS, "n0", "steer", 1, 1, NOW, NOW, {}))
+    settle = Settle(run, 1, Settled.DONE, 0, due_at=due_at + later_ms, recurrence=CRON)
+    wrong = series.judge(committed(3, NOW, settle, Outcome.SETTLED), run, settle)
+    assert (wrong is None) is is_right, wrong
+
+
 @pytest.mark.parametrize("recurrence", [CRON.replace("all", "skip"), EVERY.replace("all", "skip")])
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
 def test_the_scheduled_due_time_waits_for_the_end_of_the_run(recurrence, later_ms, is_right):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from simulation._weather import Weather
 from simulation.history import Committed, Fired, Returned
@@ -44,6 +44,18 @@ class _Run:
     at: int
 
 
+class _Awaited(NamedTuple):
+    """
+    The due time with which a series continues after a `run_now`, and the true time at which this was recorded.
+
+    If *is_near*, the `run_now` came within `_NEAR_MS` of *due_at*, so the series may also continue in the usual way.
+    """
+
+    due_at: int
+    since: int
+    is_near: bool
+
+
 class Series:
     """
     Judges how recurring jobs continue after each run.
@@ -53,7 +65,7 @@ class Series:
         self._weather = weather
         self._runs: dict[tuple[str, str, int, int], _Run] = {}
         self._returned: dict[str, int] = {}
-        self._awaited: dict[str, tuple[int, int]] = {}
+        self._awaited: dict[str, _Awaited] = {}
 
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
@@ -71,17 +83,18 @@ class Series:
         ):
             if not write.keeps_next:
                 self._awaited.pop(write.key, None)
-            elif _is_fresh(before) and before.due_at > event.store_ms + _NEAR_MS:
-                self._awaited.setdefault(write.key, (before.due_at, event.at))
+            elif _is_fresh(before) and before.due_at > event.store_ms - _NEAR_MS:
+                is_near = before.due_at <= event.store_ms + _NEAR_MS
+                self._awaited.setdefault(write.key, _Awaited(before.due_at, event.at, is_near))
         elif isinstance(write, Set) and (wrong := _loses(write, before, event.answer)):
             return wrong
         elif outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.CANCELLED):
             self._awaited.pop(key_of(write), None)
         elif isinstance(write, Redate) and outcome is Outcome.MOVED and write.job.key in self._awaited:
-            awaited, _ = self._awaited[write.job.key]
+            awaited = self._awaited[write.job.key]
             is_elapsed = "every_ms" in json.loads(write.recurrence or "{}")  # a due time of the wall clock stays
             by = write.due_at - write.job.due_at if is_elapsed else 0
-            self._awaited[write.job.key] = (awaited + by, event.at)
+            self._awaited[write.job.key] = _Awaited(awaited.due_at + by, event.at, awaited.is_near)
         return None
 
     def fired(self, event: Fired) -> None:
@@ -129,10 +142,12 @@ class Series:
             return "it has ended"
         if next_at <= due_at:
             return f"it goes back from {due_at}"
-        awaited, since = self._awaited.pop(before.key, (0, 0))
+        awaited = self._awaited.pop(before.key, None)
+        if awaited is not None and next_at == awaited.due_at:
+            return None
         # If a clock is set while the run lasts, the due time stays at first: it is moved once the job waits again.
-        if awaited and (self._weather.stepped < since or next_at == awaited):
-            return f"it waited for {awaited}" if event.store_ms + _NEAR_MS < awaited != next_at else None
+        if awaited is not None and not awaited.is_near and self._weather.stepped < awaited.since:
+            return f"it waited for {awaited.due_at}" if event.store_ms + _NEAR_MS < awaited.due_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
         if is_to_be_gone_on_with(before.recurrence):
             due_at, begun, ended, _ = facts["ended"]
