@@ -1,5 +1,5 @@
-//! The clock, and the only conversion of numbers and times. The conversion turns a value into nanoseconds by the
-//! value's type, or by a buffer's format and unit, or raises an error with the name of the parameter.
+//! The clock, and the conversion of all numbers and times. The conversion turns a value into nanoseconds by the value's
+//! type, or by a buffer's format and unit, or raises an error with the name of the parameter.
 //!
 //! An exact number (an int, a Fraction, a Decimal, or a timedelta of Python, NumPy or pandas) becomes the least number
 //! of nanoseconds that is not below the exact value. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1

@@ -43,7 +43,8 @@ mod system {
     }
 }
 
-/// On Windows, Python reads a clock with ticks of 15.6 ms until 3.12, and the performance counter from 3.13 on.
+/// The clocks of Windows. Python reads a clock with ticks of 15.6 ms until 3.12, and the performance counter from 3.13
+/// on.
 #[cfg(windows)]
 mod system {
     pub(super) type Id = ();

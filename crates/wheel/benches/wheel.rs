@@ -12,11 +12,11 @@ use tickwheel_core::{Pop, Wheel};
 
 const PENDING: [usize; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const SECOND: u64 = 1_000_000_000;
-/// Number of operations per batch, so that the wheel stays as full as stated.
+/// Number of operations per batch. It is small, so that the number of pending entries stays about as stated.
 const BATCH: u64 = 1_000;
 
-/// Return a delay between half a minute and a minute, as on a busy server, in random order. The delay is a
-/// multiplicative hash of `number`.
+/// Return a pseudo-random delay between half a minute and a minute, as on a busy server. It is computed from `number`
+/// by multiplicative hashing.
 fn delay(number: u64) -> u64 {
     30 * SECOND + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (30 * SECOND)
 }
@@ -32,7 +32,8 @@ fn full(pending: usize) -> Wheel<NonZeroU64> {
     wheel
 }
 
-/// Measure `each` on batches; `undo` restores the state, and its time is not measured.
+/// Return the time that `each` takes for `rounds` operations, in batches. The time of `prepare` and `undo` is not
+/// measured.
 fn timed<T>(
     rounds: u64,
     mut prepare: impl FnMut(u64) -> T,

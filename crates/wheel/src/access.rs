@@ -8,14 +8,14 @@ use crate::slab::Id;
 use crate::wheel::Wheel;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The id of the living entry at `index`.
+    /// Return the id of the living entry at `index`.
     #[must_use]
     #[inline]
     pub fn id_at(&self, index: u32) -> Id {
         self.slab.id(index)
     }
 
-    /// The deadline of the living entry at `index`.
+    /// Return the deadline of the living entry at `index`.
     #[must_use]
     #[inline]
     pub fn deadline_at(&self, index: u32) -> u64 {
@@ -34,7 +34,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.remove(index)
     }
 
-    /// The payload at `index`.
+    /// Return the payload at `index`.
     ///
     /// # Panics
     ///
@@ -45,7 +45,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.payload(index)
     }
 
-    /// The payload at `index`, mutable.
+    /// Return the payload at `index`, mutable.
     ///
     /// # Panics
     ///
@@ -55,14 +55,14 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.payload_mut(index)
     }
 
-    /// The address of the payload at `index`, for a prefetch; `None` if its chunk is empty.
+    /// Return the address of the payload at `index`, for a prefetch; `None` if its chunk is empty.
     #[must_use]
     #[inline]
     pub fn address_of(&self, index: u32) -> Option<*const ()> {
         self.slab.address_of(index)
     }
 
-    /// The address of the payload that will probably leave after `ahead` other payloads, for a prefetch.
+    /// Return the address of the payload that will probably leave after `ahead` other payloads, for a prefetch.
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {

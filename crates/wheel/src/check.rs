@@ -1,4 +1,4 @@
-//! The invariants, verified with simple loops.
+//! A check of the wheel's invariants by simple loops.
 
 use crate::geometry::{slot_for, slot_start, LEVELS, SLOTS};
 use crate::owner::Owner;

@@ -14,7 +14,7 @@ const ARITY: usize = 4;
 /// A run or heap with a larger capacity than this releases its memory when it becomes empty.
 const KEPT: usize = 4096;
 
-/// Sort key and entry.
+/// The sort key of an entry (deadline, then sequence), with the index of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) deadline: u64,
@@ -73,7 +73,7 @@ impl Due {
         self.push(slab, key);
     }
 
-    /// The next entry to leave.
+    /// Return the key of the next entry to leave.
     #[inline]
     pub(crate) fn peek<P>(&mut self, slab: &Slab<P>) -> Option<Key> {
         while let Some(key) = self.run.last() {
@@ -88,7 +88,8 @@ impl Due {
         }
     }
 
-    /// The entry that probably leaves after `ahead` other entries. The result may be wrong, because a key may be stale.
+    /// Return the index of the entry that probably leaves after `ahead` other entries. The result may be wrong, because
+    /// a key in the run may be stale.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
         self.run.iter().nth_back(ahead).map(|key| key.index)
@@ -119,7 +120,7 @@ impl Due {
         self.sift_up(slab, self.heap.len() - 1, key);
     }
 
-    /// Remove the entry at place `at` of the heap.
+    /// Remove the entry at position `at` of the heap.
     pub(crate) fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
         let last = self.heap.pop().expect("the heap holds what is taken");
         if at < self.heap.len() {

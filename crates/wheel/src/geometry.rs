@@ -5,33 +5,33 @@
 const TICK_BITS: u32 = 10;
 /// There are `2^SLOT_BITS` slots on each level, with one bit each in a `u64`.
 const SLOT_BITS: u32 = 6;
-/// Slots on one level.
+/// Number of slots on each level.
 pub(crate) const SLOTS: usize = 1 << SLOT_BITS;
 /// Number of levels needed for every `u64`: `(64 - TICK_BITS) / SLOT_BITS`.
 pub(crate) const LEVELS: usize = 9;
 
 const _: () = assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 == 64);
 
-/// Number of bits below the slot number on `level`: a slot there is `2^shift(level)` nanoseconds long.
+/// Return the exponent of a slot's length: a slot on `level` is `2^shift(level)` nanoseconds long.
 #[inline]
 pub(crate) fn shift(level: usize) -> u32 {
     TICK_BITS + SLOT_BITS * level as u32
 }
 
-/// The slot of `time` on `level`.
+/// Return the slot of `time` on `level`.
 #[inline]
 pub(crate) fn slot_for(time: u64, level: usize) -> usize {
     (time >> shift(level)) as usize & (SLOTS - 1)
 }
 
-/// The level of a deadline relative to `hand`, or `None` if the deadline's tick has begun or passed.
+/// Return the level of a deadline relative to `hand`, or `None` if the deadline's tick has begun or passed.
 #[inline]
 pub(crate) fn level_for(deadline: u64, hand: u64) -> Option<usize> {
     let tick_last = hand | ((1 << TICK_BITS) - 1);
     (deadline > tick_last).then(|| (((deadline ^ hand).ilog2() - TICK_BITS) / SLOT_BITS) as usize)
 }
 
-/// The first instant of `slot` on `level`, in the turn of that level that contains `hand`.
+/// Return the first instant of `slot` on `level`, in the revolution of this level that contains `hand`.
 #[inline]
 pub(crate) fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
     let above = shift(level) + SLOT_BITS;
@@ -39,14 +39,14 @@ pub(crate) fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
     turn | (slot as u64) << shift(level)
 }
 
-/// The last instant of the slot of `level` that begins at `start`.
+/// Return the last instant of the slot of `level` that begins at `start`.
 #[inline]
 pub(crate) fn slot_last(start: u64, level: usize) -> u64 {
     start | ((1u64 << shift(level)) - 1)
 }
 
-/// The instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers with slack share a
-/// wake-up.
+/// Return the instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers with slack
+/// share a wake-up.
 ///
 /// This is the rule of Linux's deferrable timers (`round_jiffies`, `apply_slack`), for any unit.
 #[must_use]

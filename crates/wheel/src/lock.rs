@@ -9,17 +9,17 @@ thread_local!(static MARK: u8 = const { 0 });
 
 /// A value that only one thread at a time uses.
 ///
-/// A thread that re-enters panics instead of waiting for itself. A panic leaves the value in its current state, and
-/// other threads may continue to use it.
+/// If a thread that uses the value calls `with` again, that call panics instead of waiting for its own thread. A panic
+/// leaves the value in its current state, and other threads may continue to use it.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// The mark of the thread that holds the lock, or 0. A thread only compares this field with its own mark, which no
-    /// other thread writes, so no memory ordering is needed.
+    /// The mark (see `mark`) of the thread that holds the lock, or 0. A thread only compares this field with its own
+    /// mark, which no other thread writes, so no memory ordering is needed.
     inside: AtomicUsize,
     value: Mutex<T>,
 }
 
-/// Clears the mark of the lock when it is dropped, even after a panic.
+/// Sets the lock's mark to 0 when it is dropped, even after a panic.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {
@@ -34,7 +34,7 @@ impl<T> Lock<T> {
         Self { inside: AtomicUsize::new(0), value: Mutex::new(value) }
     }
 
-    /// Call `f` with the value, once no other thread uses it.
+    /// Call `f` with the value, as soon as no other thread uses it.
     ///
     /// # Panics
     ///
@@ -44,7 +44,7 @@ impl<T> Lock<T> {
         self.enter(self.value.lock().unwrap_or_else(PoisonError::into_inner), f)
     }
 
-    /// Call `f` with the value, unless a thread uses it.
+    /// Call `f` with the value, or return `None` if a thread uses it already.
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let value = match self.value.try_lock() {
             Ok(value) => value,
@@ -61,7 +61,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// A number that is unique among living threads.
+/// Return a number that identifies the calling thread; no two living threads have the same number.
 fn mark() -> usize {
     MARK.with(|mark| from_ref(mark).addr())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-/// Receives hints about memory; `()` ignores them.
+/// Receives hints about memory. The unit type `()` ignores all hints.
 pub trait Memory: Debug {
     /// Hint that `address` will be read soon.
     #[inline]

@@ -6,12 +6,12 @@ use crate::slab::Id;
 use crate::slots::{place, split};
 use crate::wheel::Wheel;
 
-/// One level at a given moment.
+/// The slots of one level, and the number of entries in each, at a given moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupancy {
     /// The length of a slot, in nanoseconds.
     pub slot_ns: u64,
-    /// The number of the slot in which the hand is.
+    /// The number of the slot that contains the hand, which is the time to which the wheel has advanced.
     pub hand: usize,
     /// Each occupied slot, with its number of entries.
     pub counts: Vec<(usize, usize)>,

@@ -13,14 +13,14 @@ use crate::wheel::Wheel;
 /// a tenth, for any limit from 16 to 1,024.
 const SPARSE: usize = 64;
 
-/// Prefetch distance of a walk over a slot: entries that were set one after another are neighbours in memory and in
-/// their slot.
+/// Number of entries by which a walk over a slot prefetches ahead. The walk prefetches by index: entries that were set
+/// one after another are usually neighbours both in memory and in their slot.
 const AHEAD: u32 = 16;
-/// Prefetch distance for the owner's data of an entry.
+/// Number of entries by which a walk over a slot prefetches the owner's data of an entry ahead.
 const NEAR: u32 = 8;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The first occupied slot that begins at or before `until`, or the slot whose cascade was interrupted.
+    /// Return the first occupied slot that begins at or before `until`, or the slot whose cascade was interrupted.
     #[inline]
     pub(crate) fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
         if self.cascading.is_some() {
@@ -87,8 +87,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if the slot is to be sorted in place. There are two reasons: the slot is sparse; or its time has passed
-    /// completely, so that it gets no more entries, and the allowed work covers all of its entries. For a million
+    /// True if the slot is to be sorted in place. There are two reasons. Either the slot is sparse; or its time has
+    /// passed completely, so that it gets no more entries, and `work` allows for all of its entries. For a million
     /// overdue timers, sorting is a quarter cheaper than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);

@@ -17,7 +17,7 @@ struct Link {
 
 const UNLINKED: Link = Link { earlier: NIL, later: NIL };
 
-/// The list.
+/// A list of all entries, the least recently used first.
 #[derive(Debug)]
 pub struct Order<M = ()> {
     /// The links of the entries, by index. The list never shrinks, because indices become free in any order, and a
@@ -35,26 +35,26 @@ impl<M: Memory> Default for Order<M> {
 }
 
 impl<M: Memory> Order<M> {
-    /// An empty list.
+    /// Make an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self { links: Vec::new(), oldest: NIL, newest: NIL, memory: PhantomData }
     }
 
-    /// Bytes used.
+    /// Return the number of bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link>()
     }
 
-    /// The least recently used entry.
+    /// Return the index of the least recently used entry.
     #[must_use]
     #[inline]
     pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NIL).then_some(self.oldest)
     }
 
-    /// All entries, the least recently used first.
+    /// Iterate over the indices of all entries, the least recently used first.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&index| {
             let later = self.links[index as usize].later;

@@ -3,7 +3,8 @@
 use crate::due::Key;
 use crate::wheel::Wheel;
 
-/// The owner of a wheel's entries, which may move them without the wheel; `()` leaves all moves to the wheel.
+/// The owner of a wheel's entries, which may move them without the wheel. The unit type `()` is an owner that never
+/// moves entries.
 ///
 /// When a timer is moved, its handle is in the processor's cache, but its entry is not. So an owner may store the
 /// result of [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
@@ -15,7 +16,7 @@ pub trait Owner<P> {
         None
     }
 
-    /// Prefetch: `moved` will soon be called for this entry.
+    /// Prefetch the data that `moved` reads for this entry, because the wheel will soon call `moved`.
     #[inline]
     fn expect(_payload: &P) {}
 }
@@ -27,7 +28,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     /// the sequence that [`Owner::moved`] has to return from now on, or `None` if the new deadline is earlier than
     /// `former`, or due in this turn; then the owner has to use `reschedule`.
     ///
-    /// This method changes only the data of the list, and not the entry.
+    /// This method neither reads nor writes the entry.
     #[inline]
     pub fn postpone(&mut self, former: u64, deadline: u64) -> Option<u64> {
         if deadline < former || self.turn.is_some_and(|now| deadline <= now) {
@@ -42,7 +43,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         Some(self.next_sequence())
     }
 
-    /// The earliest deadline in the due set.
+    /// Return the earliest deadline in the due set.
     pub(crate) fn next_begun(&mut self) -> Option<u64> {
         loop {
             let key = self.due.peek(&self.slab)?;

@@ -21,21 +21,21 @@ impl Id {
         Self(u64::from(generation) << 32 | u64::from(index))
     }
 
-    /// The id as a number.
+    /// Return the id as a number.
     #[must_use]
     #[inline]
     pub fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// The id with this number; if the number is not an id, no entry is found by it.
+    /// Return the id with this number. The number may be one that was never an id; then the result finds no entry.
     #[must_use]
     #[inline]
     pub fn from_u64(number: u64) -> Self {
         Self(number)
     }
 
-    /// The index of the entry's place, which another entry may take after this one has left.
+    /// Return the index of the entry in the slab. Another entry may get the same index after this one has left.
     #[must_use]
     #[inline]
     pub fn index(self) -> u32 {
@@ -99,13 +99,13 @@ impl<P> Slab<P> {
         self.len
     }
 
-    /// Number of bytes used for entries, including free ones.
+    /// Return the number of bytes used for entries, including free ones.
     pub(crate) fn bytes(&self) -> usize {
         let filled = self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count();
         filled * size_of::<Block<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
-    /// Store a payload in an entry, which becomes the end of a list whose tail is `previous`.
+    /// Store a payload in a free entry, and link that entry back to `previous`, the last entry of its list.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl<P> Slab<P> {
         payload
     }
 
-    /// The index of the entry with this id, if it lives.
+    /// Return the index of the entry with this id, if it lives.
     #[inline]
     pub(crate) fn find(&self, id: Id) -> Option<u32> {
         let index = id.index();
@@ -179,14 +179,14 @@ impl<P> Slab<P> {
         Id::new(self.at(index).generation, index)
     }
 
-    /// The entry at an index, living or free, or `None` if its chunk has no memory.
+    /// Return the entry at `index`, living or free, or `None` if its chunk has no memory.
     #[inline]
     fn get(&self, index: u32) -> Option<&Entry<P>> {
         let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
         Some(&entries.0[index as usize & (CHUNK - 1)])
     }
 
-    /// The entry at an index, living or free, in a chunk that has memory.
+    /// Return the entry at `index`, living or free. Its chunk must have memory.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Entry<P> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref();
@@ -226,7 +226,7 @@ impl<P> Slab<P> {
         }
     }
 
-    /// The deadline and the sequence of a living entry, including a move that its owner has made.
+    /// Return the deadline and the sequence of a living entry, including a move that its owner has made.
     #[inline]
     pub(crate) fn latest<O: Owner<P>>(&self, index: u32) -> (u64, u64) {
         let entry = self.at(index);
@@ -249,7 +249,7 @@ impl<P> Slab<P> {
         self.at_mut(index).payload.as_mut().expect("the entry lives")
     }
 
-    /// Every living entry, in order of its index.
+    /// Iterate over all living entries, in order of their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &P)> {
         self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
             let entries = chunk.entries.as_ref().map_or(&[][..], |entries| &entries.0[..]);
@@ -269,8 +269,8 @@ impl<P> Slab<P> {
         number as u32
     }
 
-    /// Release the memory of the chunk that became empty before this one, and keep the memory of this one, so that a
-    /// timer that is repeatedly set and cancelled allocates nothing.
+    /// Keep the memory of the chunk `number`, which has become empty, and release the memory of the chunk that became
+    /// empty before it. So a timer that is repeatedly set and cancelled allocates nothing.
     #[inline]
     fn give_back(&mut self, number: u32) {
         let spare = std::mem::replace(&mut self.spare, number);

@@ -8,12 +8,14 @@ pub(crate) type Place = u16;
 
 /// The list of entries that were set during a turn and are already due; they wait for the next turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
-/// The number that marks an entry of the due run. The run is sorted, and an entry in it is found by its sequence.
+/// In place of a list number, this marks an entry of the due set that is in the sorted run. The run recognises the
+/// entry by its sequence.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The number that marks an entry of the due heap. The `previous` field of the entry is its index in the heap.
+/// In place of a list number, this marks an entry of the due set that is in the heap. The entry's field `previous` is
+/// then its position in the heap.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
-/// A list of entries.
+/// A doubly linked list of entries.
 #[derive(Clone, Debug)]
 struct List {
     head: u32,
@@ -47,13 +49,13 @@ impl Slots {
         self.lists[place as usize].head
     }
 
-    /// The number of entries in the list.
+    /// Return the number of entries in the list `place`.
     #[inline]
     pub(crate) fn len(&self, place: Place) -> usize {
         self.lists[place as usize].len
     }
 
-    /// The least deadline in the list, if it is known without a walk.
+    /// Return the least deadline in the list `place`, if it is known without a walk.
     #[inline]
     pub(crate) fn least(&self, place: Place) -> Option<u64> {
         let (level, slot) = split(place);
@@ -77,7 +79,7 @@ impl Slots {
         }
     }
 
-    /// The last entry of a list.
+    /// Return the index of the last entry of the list `place`.
     #[inline]
     pub(crate) fn tail(&self, place: Place) -> u32 {
         self.lists[place as usize].tail
@@ -153,7 +155,7 @@ impl Slots {
         }
     }
 
-    /// The occupied slot that begins first: the first slot on the lowest occupied level.
+    /// Return the occupied slot that begins first: the first slot on the lowest occupied level.
     ///
     /// Deadlines on a lower level are always earlier, because they differ from the hand only in a lower digit.
     #[inline]

@@ -1,9 +1,9 @@
 //! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the key's hash
 //! (the tag), and the other half is the index of the entry.
 //!
-//! Keys are not stored here, so the caller compares them, and the table calls no other code. The home place of a key is
-//! given by the high bits of its tag, so growth reads the old table and writes the new one in order. Neither growth nor
-//! removal touches an entry.
+//! Keys are not stored here, so the caller compares them, and the table calls no other code. The search for a key
+//! begins at its home place, which is given by the high bits of its tag. So growth reads the old table and writes the
+//! new one in order. Neither growth nor removal touches an entry.
 
 use std::marker::PhantomData;
 
@@ -17,14 +17,14 @@ const LEAST_BITS: u32 = 3;
 /// the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The half of a hash that the table stores.
+/// Return the half of a hash that the table stores.
 #[must_use]
 #[inline]
 pub fn tag_of(hash: isize) -> u32 {
     (hash.cast_unsigned() as u64).wrapping_mul(SPREAD).wrapping_shr(32) as u32
 }
 
-/// The table of all keys.
+/// The table that finds the entries of a cache by the tags of their keys.
 #[derive(Debug)]
 pub struct Table<M = ()> {
     places: Vec<u64>,
@@ -40,13 +40,13 @@ impl<M: Memory> Default for Table<M> {
 }
 
 impl<M: Memory> Table<M> {
-    /// An empty table.
+    /// Make an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0, memory: PhantomData }
     }
 
-    /// Number of indices in the table.
+    /// Return the number of indices in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -58,13 +58,13 @@ impl<M: Memory> Table<M> {
         self.len == 0
     }
 
-    /// Number of bytes used.
+    /// Return the number of bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.places)
     }
 
-    /// The indices with this tag; each of their entries may have the wanted key.
+    /// Return the indices with this tag. Each of them could be that of the wanted key.
     #[inline]
     pub fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.home(tag);
@@ -136,7 +136,7 @@ impl<M: Memory> Table<M> {
         }
     }
 
-    /// Prefetch the home of a tag.
+    /// Prefetch the place where the search for a tag begins.
     #[inline]
     pub fn prefetch(&self, tag: u32) {
         M::fetch((&raw const self.places[self.home(tag)]).cast());
@@ -185,8 +185,8 @@ impl<M: Memory> Table<M> {
         to.wrapping_sub(from) & (self.places.len() - 1)
     }
 
-    /// Verify that a search from the home place of each word finds the word exactly once, and that `len` is the number
-    /// of words.
+    /// Verify that the search for each index in the table finds it exactly once, and that `len` is the number of
+    /// indices.
     ///
     /// # Panics
     ///

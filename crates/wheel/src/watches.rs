@@ -1,12 +1,13 @@
 //! The keys that are being loaded, and the writes to them: a load stores its value only if its key was not written
 //! after the load began.
 //!
-//! Keys are identified by the tags of their hashes, so a write does not have to compare keys. If two keys have one tag
-//! (one pair in four billion), a write of one key prevents a load of the other key from storing its value.
+//! Keys are identified by the tags of their hashes, so a write does not have to compare keys. If two keys share a tag
+//! (one pair in four billion does), a write of one key prevents a load of the other key from storing its value.
 
 use std::collections::HashMap;
 
-/// The writes during loads. While no key is being loaded, a write costs only one check.
+/// Records which keys were written while they were being loaded. While no key is being loaded, a write costs only one
+/// check.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: HashMap<u32, Watched>,
@@ -14,8 +15,8 @@ pub struct Watches {
     writes: u64,
     /// The number of the last write that affected all keys.
     of_all: u64,
-    /// Records of the tags that were looked up, for callers that need to know which key a subclass looks up in place of
-    /// another.
+    /// One record for each trace that is running: the number of the trace, and the tags that were looked up since it
+    /// began. Traces show which key a subclass looks up in place of another.
     traces: Vec<(u64, Vec<u32>)>,
 }
 
@@ -97,8 +98,8 @@ impl Watches {
         self.traces.swap_remove(at).1
     }
 
-    /// Record the lookup of a key. If several threads trace, each gets all lookups, so a thread may watch too many
-    /// tags, but never too few.
+    /// Record the lookup of a key. If several traces run at the same time, each records all lookups. So a load may
+    /// watch too many tags, but never too few.
     #[inline]
     pub fn asked(&mut self, tag: u32) {
         for (_, tags) in &mut self.traces {

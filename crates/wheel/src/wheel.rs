@@ -51,7 +51,8 @@ pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
     pub(crate) slots: Slots,
     pub(crate) due: Due,
-    /// Every slot that began at or before this instant is empty, except for the slot that is being cascaded.
+    /// The time to which the wheel has advanced. Every slot that began at or before this instant is empty, except for
+    /// the slot that is being cascaded.
     pub(crate) hand: u64,
     /// The slot whose cascade was interrupted; its remaining entries come before all other entries.
     pub(crate) cascading: Option<(usize, usize)>,
@@ -86,7 +87,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// The number of pending entries.
+    /// Return the number of pending entries.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -99,13 +100,13 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.len() == 0
     }
 
-    /// The counters so far.
+    /// Return the counters since the wheel was made.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Number of bytes used for entries, including free ones.
+    /// Return the number of bytes used for entries, including free ones.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slab.bytes()
@@ -168,7 +169,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.file(index, self.place_for(deadline));
     }
 
-    /// The deadline and payload of a pending entry.
+    /// Return the deadline and payload of a pending entry.
     #[must_use]
     #[inline]
     pub fn get(&self, id: Id) -> Option<(u64, &P)> {
@@ -176,12 +177,12 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         Some((self.deadline_at(index), self.slab.payload(index)))
     }
 
-    /// Every pending payload, in any order.
+    /// Iterate over all pending payloads, in any order.
     pub fn payloads(&self) -> impl Iterator<Item = &P> {
         self.slab.iter().map(|(_, payload)| payload)
     }
 
-    /// The first `limit` entries with their payloads, by deadline and then in order of arrival. O(n).
+    /// Return the first `limit` entries with their payloads, by deadline and then in order of arrival. O(n).
     #[must_use]
     pub fn first(&self, limit: usize) -> Vec<(Id, u64, &P)> {
         let mut order = self.order();
@@ -194,7 +195,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         found.map(|(deadline, _, index)| (self.slab.id(index), deadline, self.slab.payload(index))).collect()
     }
 
-    /// Every entry as (deadline, sequence, index), in any order.
+    /// Return every entry as (deadline, sequence, index), in any order.
     fn order(&self) -> Vec<(u64, u64, u32)> {
         let entries = self.slab.iter().map(|(index, _)| (self.slab.latest::<O>(index), index));
         entries.map(|((deadline, sequence), index)| (deadline, sequence, index)).collect()
@@ -237,7 +238,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// The payload that the next `pop` would remove, if `work` is enough to find it.
+    /// Return the payload that the next `pop` would remove, if `work` is enough to find it.
     #[inline]
     pub fn peek(&mut self, work: &mut usize) -> Option<&P> {
         match self.next(work) {
@@ -283,7 +284,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading.is_some()
     }
 
-    /// The earliest pending deadline, exactly.
+    /// Return the earliest pending deadline, exactly.
     ///
     /// O(1), unless the entry with the least deadline has left the first slot or was moved; then all entries of that
     /// slot are read once.
@@ -366,12 +367,13 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     }
 
     /// File an entry that is in no list, by its deadline alone: if its slot has begun, it goes to the due set. An entry
-    /// that is set during a turn and is already due is filed here only when the turn ends.
+    /// that is set during a turn and is already due is first in the list `HELD`, and comes to this function when the
+    /// turn ends.
     pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         self.file(index, self.slot_at(deadline));
     }
 
-    /// The list for an entry that is set now, or `None` for the due set.
+    /// Return the list for an entry that is set now, or `None` if the entry belongs in the due set.
     #[inline]
     fn place_for(&self, deadline: u64) -> Option<Place> {
         if self.turn.is_some_and(|now| deadline <= now) {
@@ -380,7 +382,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slot_at(deadline)
     }
 
-    /// The slot of a deadline, or `None` if the slot has begun.
+    /// Return the slot for `deadline`, or `None` if that slot has begun.
     #[inline]
     pub(crate) fn slot_at(&self, deadline: u64) -> Option<Place> {
         level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use proptest::prelude::*;
 use tickwheel_core::{tag_of, FreeList, Order, Table, Watches};
 
-/// Tags that share a home place, wrap around the end of the table, or are spread.
+/// Generate tags. Some share a home place in a table, some wrap around its end, and others are spread.
 fn tag() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0u32..4, 3 => (0u32..4).prop_map(|low| u32::MAX - low), 2 => (0isize..50).prop_map(tag_of), 1 => any::<u32>()]
 }
@@ -97,7 +97,7 @@ proptest! {
         }
     }
 
-    /// After every step, an order is equal to a queue from which any item can be removed.
+    /// After every step, an `Order` has the same entries as a queue from which any item can be removed.
     #[test]
     fn an_order_is_a_queue(steps in prop::collection::vec(order_step(), 1..200)) {
         let mut order: Order = Order::new();

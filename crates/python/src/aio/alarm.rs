@@ -76,8 +76,8 @@ mod system {
     }
 }
 
-/// Other systems need no alarm, because `tickwheel.aio` passes the timeout to their selector, which is usually kqueue
-/// and counts nanoseconds.
+/// The replacement on systems without `timerfd`, which need no alarm: `tickwheel.aio` passes the timeout to their
+/// selector. That is usually kqueue, which counts nanoseconds.
 #[cfg(not(linux_calls))]
 mod system {
     use std::io::{Error, ErrorKind, Result};

@@ -21,32 +21,34 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Value of the armed deadline while no handle is armed, so that every deadline is earlier.
+/// Value of the armed deadline while no handle is armed. Every real deadline is earlier, so the next timeout arms a
+/// handle.
 const UNARMED: u64 = u64::MAX;
 
-/// The loop of the last lookup and its `Deadlines`, both borrowed.
+/// The loop of the last call of `Deadlines::of`, and the `Deadlines` that the call found. Both are borrowed.
 static LAST_HOME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 static LAST: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
-/// Cache the last lookup. The caller holds the GIL.
+/// Remember the last lookup: the loop `home` and its `Deadlines`. The caller holds the GIL.
 fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
     LAST_HOME.store(home, Ordering::Relaxed);
     LAST.store(found, Ordering::Relaxed);
 }
 
-/// The clock from which a loop takes its time.
+/// The source from which `Deadlines` reads the time of its loop.
 enum Source {
     /// The clock of a `TimerLoop`.
     Ours,
-    /// The `time` method of another asyncio loop, or of a subclass. It is called, because a test may replace it.
+    /// The `time` method of another asyncio loop, or of a subclass of one. It is looked up each time, because a test
+    /// may have replaced it.
     Asked(Reader),
-    /// The system's monotonic clock plus a number of seconds. Other loops, such as uvloop, may return the time of their
-    /// last wake-up, and a delay counted from that time would end early.
+    /// The system's monotonic clock plus this number of seconds. This is for loops such as uvloop, whose `time` may
+    /// return the time of the last wake-up. A delay that is counted from that time would end early.
     Read(f64),
 }
 
-/// Maximum difference in seconds between the readings of two clocks that count as one clock. The two clocks are read
-/// one after the other.
+/// If the time of a loop differs from the system's monotonic time by less than this number of seconds, both count as
+/// the same clock. The difference arises when the loop returns the time of its last wake-up.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -86,7 +88,7 @@ fn release(pending: &Pending<TimeoutObject>) {
     }
 }
 
-/// The timeouts of one loop, which may be of any kind. This object is made on first use.
+/// The timeouts of one event loop of any kind. It is made when the loop is first used with a timeout.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     /// The event loop to which the timeouts belong.
@@ -164,8 +166,8 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Remove a timeout from the wheel, or from the due timeouts that have not expired, and release the wheel's
-    /// reference.
+    /// Remove a timeout from the wheel, and release the wheel's reference. If the timeout has already left the wheel as
+    /// due, prevent it from expiring.
     ///
     /// # Safety
     ///
@@ -181,7 +183,7 @@ impl Deadlines {
         }
     }
 
-    /// Arm the loop to call `_fire` at `deadline`.
+    /// Schedule a call of `_fire` in the loop at `deadline`, in place of the call that was scheduled before.
     #[cold]
     fn arm(slf: &Bound<'_, Self>, deadline: u64) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
@@ -205,7 +207,7 @@ impl Deadlines {
 
 #[pymethods]
 impl Deadlines {
-    /// Cancel the tasks whose timeout has passed, and arm the loop for the next deadline.
+    /// Cancel the tasks whose timeout has passed, and schedule the next call of this method for the next deadline.
     #[pyo3(name = "_fire")]
     fn fire(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());

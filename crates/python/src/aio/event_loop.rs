@@ -100,7 +100,7 @@ impl TimerLoop {
         self.own.debug.load(Ordering::Relaxed)
     }
 
-    /// The loop's time.
+    /// Return the loop's time.
     #[inline]
     pub(crate) fn now(slf: &Bound<'_, Self>) -> PyResult<Time> {
         let this = slf.get();
@@ -116,7 +116,8 @@ impl TimerLoop {
         Ok(is_genuine && !this.own.call_at.load(Ordering::Relaxed))
     }
 
-    /// Set or delete an attribute as on any object, and record the attributes that every call reads.
+    /// Set or delete an attribute of the loop object as usual, and update `own` if the attribute is one of those in
+    /// `Own`.
     pub(crate) fn assign(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyString>,
@@ -137,7 +138,7 @@ impl TimerLoop {
         Ok(())
     }
 
-    /// File a handle; the wheel takes a reference to it.
+    /// Insert a handle into the wheel, which takes a reference to it.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, handle: *mut HandleObject, deadline: u64) {
         // SAFETY: the caller holds the handle, which is not in a wheel yet.

@@ -32,7 +32,7 @@ pub(crate) struct HandleObject {
     pub(crate) source_traceback: *mut ffi::PyObject,
 }
 
-/// Our fields, which follow those of `asyncio.TimerHandle`.
+/// The fields that tickwheel adds to a handle. They follow the fields of `asyncio.TimerHandle`.
 #[repr(C)]
 pub(crate) struct Tail {
     /// The id of the entry while the handle is pending, otherwise 0.
@@ -77,14 +77,14 @@ pub(crate) const MEMBERS: [(&str, usize); 7] = [
 ];
 
 impl Layout {
-    /// The type of our handles.
+    /// Return the type of our handles.
     #[inline]
     pub(crate) fn kind(&self) -> *mut ffi::PyTypeObject {
         self.kind.as_ptr().cast()
     }
 }
 
-/// The layout of all handles.
+/// Return the layout of all handles.
 #[inline]
 pub(crate) fn layout() -> &'static Layout {
     LAYOUT.get().expect("there is no handle before there is a loop")
@@ -153,7 +153,7 @@ pub(crate) unsafe fn word<'a>(handle: *mut HandleObject, offset: usize) -> &'a m
     unsafe { &mut *handle.byte_add(offset).cast() }
 }
 
-/// Return our fields of a handle.
+/// Return the fields that tickwheel adds to a handle.
 ///
 /// # Safety
 ///
@@ -164,7 +164,8 @@ pub(crate) unsafe fn tail<'a>(handle: *mut HandleObject) -> &'a mut Tail {
     unsafe { &mut *handle.byte_add(layout().tail).cast() }
 }
 
-/// Store `value` in a field, and consume its reference. This may run Python, so no cell may be entered.
+/// Store `value` in a field, which takes over the caller's reference, and release the former value. This may run Python
+/// code, so the caller must not have a `GilCell` borrowed.
 ///
 /// # Safety
 ///
@@ -208,7 +209,8 @@ pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
     }
 }
 
-/// Traverse the references of a handle; for a private context, traverse the references of the context.
+/// Traverse the references of a handle. If its context is private, traverse the references of the context in place of
+/// the context itself.
 ///
 /// # Safety
 ///

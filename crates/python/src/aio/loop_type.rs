@@ -1,5 +1,5 @@
-//! The type of the handles that `handle` lays out: its derivation from `asyncio.TimerHandle`, its methods and its
-//! attributes.
+//! The type `TimerHandle`: its derivation from `asyncio.TimerHandle`, its methods and its attributes. The memory layout
+//! of its objects is in `handle`.
 
 use std::ffi::{c_int, c_void};
 

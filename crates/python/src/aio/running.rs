@@ -8,11 +8,11 @@ use pyo3::types::PyDict;
 
 use crate::once::{intern, made_once};
 
-/// The source of the running task.
+/// The way in which the running task of a loop is looked up.
 enum Tasks {
-    /// asyncio's table of the running task of each loop, until 3.13.
+    /// In asyncio's table that has the running task of each loop, until 3.13.
     Table(Py<PyDict>),
-    /// `asyncio.current_task`, from 3.14 on, where each thread stores its running task.
+    /// By calling `asyncio.current_task`, from 3.14 on, where each thread stores its running task.
     Function(Py<PyAny>),
 }
 
@@ -20,7 +20,7 @@ enum Tasks {
 struct Asyncio {
     get_running_loop: Py<PyAny>,
     tasks: Tasks,
-    /// asyncio's immutable task type, and the C function of its method `cancelling`.
+    /// asyncio's own task type. The next field is the C function of its method `cancelling`.
     task_kind: Py<PyAny>,
     cancelling: Option<ffi::PyCFunction>,
 }
@@ -49,7 +49,7 @@ impl Asyncio {
     }
 }
 
-/// The C function of a native method without arguments.
+/// Return the C function of a native method that takes no arguments, or `None` for any other method.
 fn function_of(method: &Bound<'_, PyAny>) -> Option<ffi::PyCFunction> {
     // SAFETY: a descriptor of this type has a definition as long as its type lives, and the flags describe the
     // arguments of the function.
@@ -63,7 +63,7 @@ fn function_of(method: &Bound<'_, PyAny>) -> Option<ffi::PyCFunction> {
     }
 }
 
-/// The number of pending cancellations of a task: `task.cancelling()`.
+/// Return the number of pending cancellations of a task: `task.cancelling()`.
 #[inline]
 pub(crate) fn cancelling(task: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = task.py();
@@ -75,7 +75,7 @@ pub(crate) fn cancelling(task: &Bound<'_, PyAny>) -> PyResult<i64> {
     task.call_method0(intern!(py, "cancelling"))?.extract()
 }
 
-/// Return the running task of a loop, which must belong to the calling thread, or None.
+/// Return the running task of a loop, or Python's None if no task runs. The loop must belong to the calling thread.
 #[inline]
 pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match &Asyncio::get(py)?.tasks {
@@ -88,7 +88,7 @@ pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> Py
     }
 }
 
-/// Return None, or raise the error that a lookup in the table has set.
+/// Return Python's None for a loop that is not in the table, or the exception that the lookup in the table has raised.
 #[cold]
 fn absent(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyErr::take(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
@@ -131,7 +131,7 @@ mod held {
         pid: libc::pid_t,
     }
 
-    /// The type of `Holder` objects, or null until an object with this layout has been seen.
+    /// The type of `Holder` objects; null until an object with the layout of `Holder` has been seen.
     static KIND: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
     /// The id of this process.
     static PID: AtomicI32 = AtomicI32::new(0);
@@ -153,7 +153,7 @@ mod held {
         }
     }
 
-    /// Return the running loop, or `None` if asyncio must be asked.
+    /// Return the running loop, or `None` if the caller has to ask asyncio.
     #[inline]
     pub(super) fn running_loop(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
         let kind = KIND.load(Ordering::Relaxed);

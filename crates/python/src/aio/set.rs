@@ -146,7 +146,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Set a timer for an instant that is an object; an integer is kept unchanged for the handle's `when()`.
+/// Set a timer for the instant `when`, a Python object. If `when` is an integer, the handle's `when()` returns it
+/// unchanged.
 unsafe fn set(
     slf: &Bound<'_, TimerLoop>,
     when: *mut ffi::PyObject,

@@ -21,8 +21,8 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step. The first two states say which method the step represents. The other states follow when the
-/// step is called and awaited.
+/// The state of a step. The first two states say which method was looked up. The other states follow when the step is
+/// called and awaited.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -85,8 +85,8 @@ unsafe extern "C" fn make(
     }
 }
 
-/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`, because `contextlib` looks both up on the
-/// class.
+/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`. `contextlib` makes these calls, because it
+/// looks both methods up on the class.
 unsafe extern "C" fn call_of_class(
     maker: *mut ffi::PyObject,
     args: *mut ffi::PyObject,

@@ -14,8 +14,8 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Checks that a class still has its original attribute, which was neither overridden nor patched in the class or a
-/// base.
+/// Checks that a class still has the original value of an attribute, which was neither overridden nor patched in the
+/// class or in a base.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,
@@ -26,8 +26,8 @@ pub(crate) struct Genuine {
 }
 
 impl Genuine {
-    /// Watch the attribute `name`. Unchanged classes have the attribute with the value `original`; if `original` is
-    /// None, they lack the attribute.
+    /// Make a checker for the attribute `name`, whose value in an unchanged class is the object `original`. None as
+    /// `original` means that the value is unknown; then no class passes the check.
     pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
         Self {
             name: name.clone().unbind(),
@@ -37,7 +37,7 @@ impl Genuine {
         }
     }
 
-    /// True if `kind` has the original attribute.
+    /// True if the attribute of the type `kind` still has its original value.
     ///
     /// # Safety
     ///
@@ -75,7 +75,7 @@ pub(crate) enum Time {
 }
 
 impl Time {
-    /// The float that `loop.time()` returns.
+    /// Return the float that `loop.time()` returns.
     #[inline]
     pub(crate) fn seconds(self) -> f64 {
         match self {
@@ -84,8 +84,8 @@ impl Time {
         }
     }
 
-    /// The latest deadline that may be due. A timer whose `_when` is later than the loop's time is not due, even if
-    /// both are in the same nanosecond.
+    /// Return the latest deadline that can be due at this time. A timer whose `_when` is later than the loop's time is
+    /// not due, even if both are in the same nanosecond.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {
@@ -132,7 +132,7 @@ impl Reader {
         find(self.names.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
     }
 
-    /// Return the time of a loop; the caller knows whether the loop object has its own `time`.
+    /// Return the time of a loop. `has_own` is true if `time` was assigned on the loop object itself.
     #[inline]
     pub(crate) fn now(&self, object: &Bound<'_, PyAny>, has_own: bool) -> PyResult<Time> {
         let py = object.py();

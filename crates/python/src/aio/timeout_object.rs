@@ -89,7 +89,7 @@ pub(crate) unsafe fn new(
 }
 
 impl TimeoutObject {
-    /// Cancel the task, because the deadline has passed.
+    /// Cancel the timeout's task, because the deadline has passed.
     ///
     /// # Safety
     ///

@@ -44,7 +44,7 @@ pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     ready.call_method1(intern!(py, "extend"), (PyList::new(py, due)?,)).map(drop)
 }
 
-/// Take the due handles out of the wheel.
+/// Take the due handles out of the wheel, and return them in the order of their times.
 fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*mut HandleObject> {
     let mut work = WORK;
     this.state.with(py, |state| {
@@ -84,10 +84,11 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
     })
 }
 
-/// The three classes of handles that are run natively. A class counts only while its `_run` is asyncio's own.
+/// The three classes of handles that can be run natively, each with the check that its `_run` is still asyncio's own.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// Return the three classes of handles, with ours in the middle. A class whose `_run` was changed is null.
+/// Return the three classes of handles that can be run natively, with `tickwheel.aio.TimerHandle` in the middle. A
+/// class whose `_run` was changed is replaced by null.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();
@@ -126,7 +127,7 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     Ok(())
 }
 
-/// Do the work of `Handle._run`.
+/// Run a handle natively, as `Handle._run` would do.
 #[inline]
 unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut ffi::PyTypeObject) -> PyResult<()> {
     let py = slf.py();
@@ -169,8 +170,8 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Call the loop's exception handler while the exception counts as being handled. Exceptions that end the program
-/// propagate.
+/// Pass an exception to the loop's exception handler, for which `sys.exception()` returns it, as in an `except` block.
+/// SystemExit and KeyboardInterrupt are returned instead.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();

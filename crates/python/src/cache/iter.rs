@@ -6,13 +6,13 @@ use tickwheel_core::Id;
 
 use crate::cache::object::Cache;
 
-/// Iterates over the entries that a cache has when the iterator is made. Entries that have left or expired before their
-/// turn are skipped.
+/// Iterates over the entries that a cache has when the iterator is made. An entry that leaves the cache or expires
+/// before the iterator reaches it is skipped.
 ///
 /// The iterator stores entries by id, so no key is hashed or compared, and changes of the cache do not disturb it.
 #[pyclass(module = "tickwheel._core")]
 pub(crate) struct CacheIterator {
-    /// The cache, or None after the end.
+    /// The cache, or None once the iteration has ended.
     cache: Option<Py<Cache>>,
     ids: std::vec::IntoIter<Id>,
     kind: u8,

@@ -5,7 +5,7 @@ use tickwheel_core::{Order, Pop, Table, NEVER};
 use crate::cache::store::{Item, Reason, RemovedEntry, Store};
 use crate::memory::prefetch;
 
-/// Prefetch distance in entries for the memory of expiring entries.
+/// Number of entries by which the memory of expiring entries is prefetched ahead.
 const AHEAD: usize = 16;
 
 impl Store {
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Remove all entries, with the reason "removed", or "expired" for entries whose life was over.
+    /// Remove all entries. The reason is "expired" for entries whose life has ended, and "removed" for all others.
     pub(crate) fn clear(&mut self, now: u64) -> Vec<RemovedEntry> {
         self.watches.note_all();
         let entries = self.wheel.drain();
@@ -97,7 +97,8 @@ impl Store {
         left
     }
 
-    /// Remove an entry that has left the wheel from all other structures except the table.
+    /// Complete the removal of an entry from the wheel: count it, and remove it from the order of use and from the sum
+    /// of sizes. The caller removes it from the table.
     #[inline]
     fn detach(&mut self, index: u32, reason: Reason) {
         self.counts.left[reason as usize] += 1;

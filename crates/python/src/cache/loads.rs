@@ -1,4 +1,5 @@
-//! Support for loads: how fresh a value is, and whether its key was written during the load.
+//! Support for functions that load missing values: how fresh a value is, and whether its key was written during the
+//! load.
 
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Ticket, NEVER};
@@ -42,8 +43,8 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// Look the key up with the method of the subclass, which may ask this class for a different key. Return the tags
-    /// of all keys that this class is asked for during this lookup.
+    /// Look the key up with the subclass's own method, which may look up a different key in this class. Return the hash
+    /// tags of all keys that were looked up in this class meanwhile.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;
@@ -53,8 +54,8 @@ impl Cache {
         outcome.map(|_| tags)
     }
 
-    /// Store a loaded value, with its own lifetime or by the rules, unless its key was written or removed after the
-    /// ticket was made. Return true if it was stored.
+    /// Store a loaded value, unless its key was written or removed after the ticket was made. `life` is its own
+    /// lifetime or the default of the cache. Return true if the value was stored.
     pub(crate) fn settle<'py>(
         slf: &Bound<'py, Self>,
         ticket: &Ticket,

@@ -220,7 +220,7 @@ impl Cache {
         Self::watch(slf, key)
     }
 
-    /// Stop watching, and empty the list of tickets, so that no ticket is returned twice.
+    /// Stop watching the keys of *tickets*, and empty this list, so that no ticket is ended twice.
     #[pyo3(name = "_end_loads")]
     fn end_loads(&self, tickets: &Bound<'_, PyList>) -> PyResult<()> {
         let ended: Vec<Ticket> = tickets.extract()?;
@@ -229,7 +229,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Return True if the watched key was written or removed.
+    /// Return True if the key of *ticket* was written or removed after the ticket was made.
     #[pyo3(name = "_is_overtaken")]
     fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
         self.store.with(py, |store| store.watches.is_written(&ticket))
@@ -366,22 +366,22 @@ impl Cache {
         Ok(is_there)
     }
 
-    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it. None means that the driver has nothing to
-    /// do until `on_earlier` is called.
+    /// Return the next deadline in nanoseconds. From now on, the next earlier deadline that is set calls `on_earlier`.
+    /// None means that the driver has nothing to do until `on_earlier` is called.
     #[pyo3(name = "_arm")]
     fn arm(&self, py: Python<'_>) -> Option<u128> {
         self.store.with(py, Store::arm)
     }
 
-    /// Disarm, so that the next value that is set with a deadline calls `on_earlier`.
+    /// Forget the armed deadline, so that the next value that is set with a deadline calls `on_earlier`.
     #[pyo3(name = "_disarm")]
     fn disarm(&self, py: Python<'_>) {
         self.store.with(py, Store::disarm);
     }
 
-    /// Return an iterator over the current entries, the least recently used first. The kinds are 0 for keys, 1 for
-    /// values, 2 for items and 3 for records. A record has key, value, lifetime, remaining lifetime and remaining
-    /// maximum age, in nanoseconds.
+    /// Return an iterator over the current entries, the least recently used first. *kind* is 0 for keys, 1 for values,
+    /// 2 for items and 3 for records. A record has key, value, lifetime, remaining lifetime and remaining maximum age,
+    /// in nanoseconds.
     fn _iterate(slf: &Bound<'_, Self>, kind: u8) -> CacheIterator {
         CacheIterator::new(slf, kind)
     }
@@ -419,15 +419,15 @@ impl Cache {
     }
 
     fn __clear__(&self) {
-        // Entries leave the cells before they are dropped, because dropping runs Python.
+        // Entries are moved out of the cells before they are dropped, because dropping runs Python.
         drop(self.store.try_with(|store| store.clear(0)));
         drop(self.hooks.try_with(std::mem::take));
     }
 }
 
 impl Cache {
-    /// Convert *ttl* to nanoseconds. Two kinds of values take the slow path in Python, because it refuses some of them:
-    /// values that become 0, which may be negative, and values that are too long for some clocks.
+    /// Convert *ttl* to nanoseconds. A value that becomes 0, or exceeds the longest lifetime, is passed to Python code,
+    /// which refuses negative values and values that are too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

@@ -1,9 +1,9 @@
 //! `Cache`: the base class of `tickwheel.cache`. It stores, finds, expires and evicts; Python code converts the
 //! arguments.
 //!
-//! The store is entered only while no Python code runs. Everything that runs Python comes before the store is entered
-//! (hash, size, lifetime, comparison) or after it is left (hooks, dropping removed entries). So a re-entrant call finds
-//! the cache consistent.
+//! The `GilCell` of the store is borrowed only while no Python code runs. Everything that runs Python happens before
+//! (hash, size, lifetime, comparison) or afterwards (hooks, dropping removed entries). So a re-entrant call finds the
+//! cache consistent.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -80,7 +80,7 @@ pub(crate) enum Put<'py> {
 }
 
 impl Cache {
-    /// Return a new reference to one of the hooks, which is called while no cell is entered.
+    /// Return a new reference to one of the hooks. The caller calls it while no `GilCell` is borrowed.
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
@@ -112,8 +112,9 @@ impl Cache {
         }
     }
 
-    /// Find the entry of a key by comparing keys in Python. A comparison may change this cache, so ids show whether an
-    /// entry still lives. No entry is compared twice, so that many keys with one hash cost the same as in a dict.
+    /// Find the entry of a key by comparing keys in Python. A comparison may change this cache, so each entry is named
+    /// by its id, which shows whether it still lives. No entry is compared twice. A lookup among many keys with the
+    /// same hash therefore costs no more than in a dict.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -414,8 +415,8 @@ impl Cache {
     }
 }
 
-/// Store a value in the entry that was found, or in a new entry, unless the value's lifetime is 0. Return the former
-/// value.
+/// Store a value in the entry `found`, or in a new entry if `found` is `None`. A value whose lifetime is 0 is not
+/// stored. Return the former value.
 #[inline]
 fn place(
     store: &mut Store,

@@ -8,19 +8,21 @@ use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
 
-/// Maximum depth of the nested tuples that are compared here. The key of a call with keywords is a tuple of tuples.
+/// Maximum depth of the nested tuples that are compared without Python code. The key of a call with keywords is a tuple
+/// of tuples.
 const NESTED: u32 = 2;
 
 /// The result of a search.
 pub(crate) enum Probe {
     Found(u32),
     Absent,
-    /// The entry has the tag of the hash, and its key might be equal. Python has to compare the two keys.
+    /// This entry's key might be equal to the wanted key, because the hashes of both share a tag. Python has to compare
+    /// the two keys.
     Doubt(Id, Py<PyAny>),
 }
 
-/// Iterates over the entries whose keys have hashes with one tag. It returns each entry at most once, even if Python
-/// code changes the cache during the iteration.
+/// Iterates over the entries whose hashes share a tag. It returns each entry at most once, even if Python code changes
+/// the cache during the iteration.
 #[derive(Default)]
 pub(crate) struct CollisionChain {
     seen: HashSet<Id>,
@@ -88,7 +90,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Compare two keys with one tag; return None if this cannot be decided without running Python code.
+/// Compare two keys whose hashes share a tag; return None if this cannot be decided without running Python code.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held. Comparing exact strings, integers, floats or bytes with one

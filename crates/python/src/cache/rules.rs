@@ -7,7 +7,7 @@ use crate::cache::store::Instant;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// The numbers that every call reads.
+/// The rules of a cache that every operation reads. They are numbers and flags.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // these flags are independent, and not states
 pub(crate) struct Rules {
@@ -26,7 +26,7 @@ pub(crate) struct Rules {
     pub(crate) has_item_methods: bool,
 }
 
-/// The callables and the clock.
+/// The clock of a cache, and the callables that the cache calls.
 #[derive(Default)]
 pub(crate) struct Hooks {
     /// An object with `monotonic_ns()`.
@@ -37,7 +37,7 @@ pub(crate) struct Hooks {
     pub(crate) lifetime: Option<Py<PyAny>>,
     /// Called with the key, the value and the reason when an entry has left.
     pub(crate) on_leave: Option<Py<PyAny>>,
-    /// Called when a deadline is earlier than the armed one.
+    /// Called when a deadline is set that is earlier than the armed deadline.
     pub(crate) on_earlier: Option<Py<PyAny>>,
 }
 

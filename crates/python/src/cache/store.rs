@@ -8,19 +8,20 @@ use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 use crate::clock::Clock;
 use crate::memory::{prefetch, Hints};
 
-/// Nanoseconds that lookups add to the coarse clock.
+/// Nanoseconds that a lookup adds to the system's coarse clock, so that the sum is certainly later than now.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Upper bound of relative times: 36 years, so that the sum of a relative time and a lifetime of up to [`LONGEST`] is
-/// below `NEVER`.
+/// Upper bound of the present as a relative time, that is, counted from the origin of the store: 36 years. The sum of
+/// the present and a lifetime of up to [`LONGEST`] is then below `NEVER`.
 const REACH: u64 = 1 << 60;
-/// The relative time that the present gets when the origin is moved: 18 years, so that the clock may go back that far.
+/// The relative time of the present just after the store has moved its origin: 18 years. So the clock can go back that
+/// far.
 const BEHIND: u64 = 1 << 59;
 /// The longest finite lifetime: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: a user's timer is taken to count seconds, so a
-/// timer that counts milliseconds reaches 292 years after 107 days.
+/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: the result of a user's timer function is taken
+/// for seconds, so a function that counts milliseconds reaches 292 years after 107 days.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
@@ -62,7 +63,7 @@ pub(crate) struct InsertSpec {
     pub(crate) keeps_deadline: bool,
 }
 
-/// The counters.
+/// The counters of a cache: the hits, the misses, and the entries that have left it, by [`Reason`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: u64,
@@ -86,7 +87,7 @@ pub(crate) struct Store {
     pub(crate) counts: Counts,
     /// A lower bound of the deadlines; the actual earliest deadline may be later.
     pub(crate) due_from: u64,
-    /// The clock's reading at the origin of the relative times in this structure.
+    /// The clock's reading at the origin, from which all relative times of the store count.
     base: u128,
     /// The armed deadline; `NEVER` if none is armed, and 0 if there is no driver.
     armed: u64,
@@ -133,8 +134,8 @@ impl Store {
         }
     }
 
-    /// Return a reading of the clock as a relative time. If the result would be too large, move the origin of all
-    /// relative times in this structure.
+    /// Convert a reading of the clock to a relative time. If the result would be too large, the origin of the relative
+    /// times is moved first.
     ///
     /// A move of the origin makes earlier relative times invalid. A reading is therefore converted only where it is
     /// used.
@@ -164,7 +165,7 @@ impl Store {
         BEHIND
     }
 
-    /// Number of bytes used, without the objects.
+    /// Return the number of bytes used, without the objects.
     pub(crate) fn bytes(&self) -> usize {
         self.wheel.bytes()
             + self.table.bytes()
@@ -173,11 +174,11 @@ impl Store {
             + self.ends.capacity() * size_of::<u64>()
     }
 
-    /// A time that is certainly in the future, so an entry with a later deadline is live. Reading it takes 5 ns. None
-    /// if the exact time is needed.
+    /// Return a time that is certainly in the future, so that an entry with a later deadline is live. Reading it takes
+    /// 5 ns. Return `None` if the exact time is needed.
     ///
-    /// Linux stores the monotonic time of its last tick, which is milliseconds old; a second is added to it. So only
-    /// entries in their last second need the exact clock, which takes 20 ns, a third of a lookup.
+    /// Linux stores the monotonic time of its last tick, which is milliseconds old; this function adds a second to it.
+    /// So only entries in their last second need the exact clock, which takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
@@ -198,7 +199,7 @@ impl Store {
         self.wheel.deadline_at(index) > now.saturating_add(self.grace)
     }
 
-    /// The wheel's deadline for an entry whose life begins now.
+    /// Return the wheel's deadline for an entry whose life begins now.
     #[inline]
     fn deadline(&self, now: u64, life: u64) -> u64 {
         now.saturating_add(life).saturating_add(self.grace).min(NEVER)
@@ -263,14 +264,14 @@ impl Store {
         deadline
     }
 
-    /// The remaining lifetime of an entry.
+    /// Return the remaining lifetime of an entry.
     pub(crate) fn remaining(&self, index: u32, now: u64) -> Option<u64> {
         let deadline = self.wheel.deadline_at(index);
         let gone = now.saturating_add(self.grace);
         (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
     }
 
-    /// The number of live entries; O(n) if there is a grace.
+    /// Return the number of live entries; O(n) if there is a grace.
     pub(crate) fn living(&self, now: u64) -> usize {
         match self.grace {
             0 => self.wheel.len(),
@@ -306,19 +307,20 @@ impl Store {
         ((life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64).min(LONGEST)
     }
 
-    /// Return the next deadline; from now on the driver is notified of an earlier deadline.
+    /// Arm the next deadline and return it. From now on, the driver is notified of an earlier deadline.
     pub(crate) fn arm(&mut self) -> Option<u128> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
         next.map(|deadline| self.base + u128::from(deadline))
     }
 
-    /// Disarm, so that the next deadline is reported.
+    /// Forget the armed deadline, so that the driver is notified of the next deadline that is set.
     pub(crate) fn disarm(&mut self) {
         self.armed = NEVER;
     }
 
-    /// True if the driver has to be notified of a deadline, which happens once per arming.
+    /// True if `deadline` is earlier than the armed deadline, so that the driver has to be notified. All further calls
+    /// return false until `arm` or `disarm` is called.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -340,7 +342,7 @@ impl Store {
         self.size - former + size <= self.maxsize
     }
 
-    /// The ids of all entries, the least recently used first.
+    /// Return the ids of all entries, the least recently used first.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let mut ids = Vec::with_capacity(self.wheel.len());
         ids.extend(self.order.iter().map(|index| self.wheel.id_at(index)));

@@ -1,7 +1,7 @@
-//! Many numbers at once: a buffer is read by its format, and any other object item by item.
+//! Converts many numbers in one call: a buffer is read by its format, and any other object item by item.
 //!
-//! If the format of a buffer is unknown (long doubles, objects, records, text), the buffer is read by its iterator,
-//! whose items have their own types. The same applies to an array of a NumPy subclass, which may be masked or have a
+//! If the format of a buffer is unknown (long doubles, objects, records, text), the object is iterated over, and each
+//! item is converted by its own type. The same applies to an array of a NumPy subclass, which may be masked or have a
 //! unit.
 
 use std::ffi::CStr;
@@ -69,7 +69,7 @@ impl Format {
         u64::from_le_bytes(bytes)
     }
 
-    /// The value of an item that is an integer.
+    /// Return the value of an item that is an integer.
     fn integer(self, item: &[u8]) -> i128 {
         let (bits, unused) = (self.bits(item), 64 - 8 * self.size);
         match self.kind {
@@ -90,7 +90,7 @@ impl Format {
     }
 }
 
-/// The value of a float of 16 bits.
+/// Return the value of a float of 16 bits.
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1F), f64::from(bits & 0x3FF));
     let size = match exponent {

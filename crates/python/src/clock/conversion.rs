@@ -27,7 +27,7 @@ pub(super) unsafe fn int(object: *mut ffi::PyObject) -> Number {
     }
 }
 
-/// The integer that `__index__` returns.
+/// Return the integer that `__index__` returns.
 pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
     // SAFETY: the call returns a new reference to an int, or null with an exception set.
     unsafe {
@@ -36,7 +36,7 @@ pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
     }
 }
 
-/// The float that `__float__` returns.
+/// Return the float that `__float__` returns.
 pub(super) fn by_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     // SAFETY: the call returns a new reference to a float, or null with an exception set.
     unsafe {

@@ -11,7 +11,7 @@ pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 /// 1e9` by at most a quarter of a nanosecond.
 const NEAR: f64 = (1_u64 << 51) as f64;
 
-/// The native form of `tickwheel.clock.seconds`.
+/// Return nanoseconds as seconds, like `tickwheel.clock.seconds`.
 #[inline]
 pub(crate) fn seconds(ns: u64) -> f64 {
     if ns >= NEVER {
@@ -73,7 +73,7 @@ impl Number {
         self.ns().max(0).cast_unsigned()
     }
 
-    /// Seconds as a float.
+    /// Return the number of seconds as a float.
     pub(crate) fn seconds(self) -> f64 {
         match self {
             Self::Float(value) => value,

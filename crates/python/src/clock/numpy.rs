@@ -184,7 +184,7 @@ fn is_sub(value: &Bound<'_, PyAny>, kind: &Py<PyType>) -> bool {
 /// The result of reading a value as a number or time of NumPy.
 pub(super) enum Found<'py> {
     Number(Number),
-    /// The only item of an array.
+    /// The value was an array, and this is its only item.
     Item(Bound<'py, PyAny>),
     /// The value is not from NumPy.
     Foreign,
@@ -249,7 +249,7 @@ fn timedelta_slowly(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     timedelta(value, resolution, ticks, name)
 }
 
-/// The resolution of a scalar or an array of times.
+/// Return the resolution of a scalar or an array of times.
 pub(super) fn resolution(value: &Bound<'_, PyAny>) -> PyResult<Option<Resolution>> {
     let py = value.py();
     let text = value.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "str"))?.extract::<String>()?;

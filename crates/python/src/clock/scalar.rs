@@ -1,4 +1,4 @@
-//! One number or time, of any type.
+//! Converts one number or time, of any type.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -18,7 +18,7 @@ use crate::memory::{give_page, take_page, HUGE_PAGE};
 /// interpreter's allocator, because the interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
-/// The beginning of a block, which is one huge page; its pieces follow.
+/// The beginning of a block. A block is one huge page, and after this head it consists of pieces for one object each.
 #[repr(C, align(64))]
 struct Head {
     /// The piece that was freed last. Each free piece begins with the address of the piece that was freed before it.
@@ -31,7 +31,7 @@ struct Head {
 struct Link(*mut Link);
 
 struct State {
-    /// Number of living objects outside the blocks.
+    /// Number of living objects that came from the interpreter's allocator.
     few: usize,
     /// All blocks, sorted by address.
     blocks: Vec<*mut Head>,
@@ -66,8 +66,8 @@ impl<T> Blocks<T> {
             // SAFETY: all pieces in these blocks have this size, and each block has this number of them.
             (is_few, if is_few { None } else { unsafe { state.take(Self::PIECES, size_of::<T>()) } })
         });
-        // SAFETY: the cell is not entered, because a failure sets an exception. A piece is large enough for the object
-        // and has no other user.
+        // SAFETY: the cell is no longer borrowed, because a failure sets an exception. A piece is large enough for the
+        // object and has no other user.
         unsafe {
             if is_few {
                 let object = ffi::PyType_GenericAlloc(kind, 0);
@@ -104,7 +104,7 @@ impl<T> Blocks<T> {
 }
 
 impl State {
-    /// Take a piece; a block has `pieces` pieces of `size` bytes.
+    /// Take a piece, which is the memory for one object, from a block. Each block has `pieces` pieces of `size` bytes.
     unsafe fn take(&mut self, pieces: usize, size: usize) -> Option<NonNull<Link>> {
         let head = match self.with_room.last() {
             Some(&head) => head,

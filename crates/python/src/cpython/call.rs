@@ -1,5 +1,6 @@
 //! A callback with its arguments, as one reference. The reference is to the callable itself or, if there are arguments
-//! or a context, to a pack of callable, arguments and context.
+//! or a context, to a `Pack`. A pack is a block of memory with pointers to the context (if there is one), the callback
+//! and the arguments. These pointers are called *words*.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -12,14 +13,15 @@ use crate::cpython::free_list::FreeList;
 /// The bit that marks a pointer to a `Pack`.
 const PACKED: usize = 1;
 
-/// The beginning of a pack, which replaces a tuple `(callback, *args)`; the words follow it.
+/// The beginning of a pack. Its words follow: pointers to a callback and its arguments, preceded by the context if
+/// there is one.
 ///
-/// The collector would track a tuple, although it already traverses the words through the engine. With a tuple, setting
-/// and firing a timer with an argument took a fifth longer.
+/// A pack replaces a tuple `(callback, *args)`. The collector would track a tuple, although it already traverses the
+/// same objects through the engine. With a tuple, setting and firing a timer with an argument took a fifth longer.
 #[repr(C)]
 struct Pack {
     references: u32,
-    /// The number of words, with the bit `IN_CONTEXT` if the first word is the context of the call.
+    /// The number of words in the pack, with the bit `IN_CONTEXT` if the first word is the context of the call.
     len: u32,
 }
 
@@ -34,11 +36,12 @@ impl Pack {
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
 
-/// Number of words in the most common pack, of a callback and one argument. Dead packs of this size are kept for reuse.
+/// Number of words in the most common pack, which has a callback and one argument. Dead packs of this size are kept for
+/// reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of dead packs that are kept. It equals the number of dead handles that are kept, because each of them
-/// may have had a pack.
+/// Maximum number of dead packs that are kept. It equals the number of dead handles that are kept, because each of
+/// these handles may have had a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
@@ -117,11 +120,11 @@ impl Callback {
         unsafe { Self::packed(context.py(), &all, all.len() as u32 | IN_CONTEXT) }
     }
 
-    /// Make a pack, and fill it.
+    /// Make a pack that has a new reference to each of the objects `words`.
     ///
     /// # Safety
     ///
-    /// `words` are living objects, and `len` gives their number.
+    /// `words` are living objects. `len` is their number, with the bit `IN_CONTEXT` if the first of them is a context.
     #[inline]
     unsafe fn packed(py: Python<'_>, words: &[*mut ffi::PyObject], len: u32) -> Self {
         // SAFETY: the words are alive, and a new pack with room for them is filled before it is visible.
@@ -136,7 +139,7 @@ impl Callback {
         }
     }
 
-    /// Return uninitialised memory for a pack.
+    /// Return uninitialised memory for a pack of `words` pointers.
     #[inline]
     fn room_for(py: Python<'_>, words: usize) -> *mut Pack {
         if words == USUAL {
@@ -157,7 +160,7 @@ impl Callback {
         pack
     }
 
-    /// Return the pack, or `None` if the reference is to the callable itself.
+    /// Return the address of the pack, or `None` if the reference is to the callable itself.
     #[inline]
     fn pack(self) -> Option<*mut Pack> {
         (self.0 as usize & PACKED == PACKED).then_some((self.0 as usize & !PACKED) as *mut Pack)
@@ -184,7 +187,7 @@ impl Callback {
         self.0.is_null()
     }
 
-    /// Return all words, borrowed: the context, if there is one, the callback and the arguments.
+    /// Return the context (if there is one), the callback and the arguments, all borrowed.
     ///
     /// # Safety
     ///
@@ -268,7 +271,7 @@ impl Callback {
         }
     }
 
-    /// Release the reference. This runs Python, so no cell may be entered.
+    /// Release the reference. This runs Python code, so the caller must not have a `GilCell` borrowed.
     ///
     /// # Safety
     ///

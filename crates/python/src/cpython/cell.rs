@@ -1,7 +1,8 @@
 //! The lock of the native objects, which is the interpreter's GIL, and the guard that turns panics into exceptions.
 //!
-//! A cell is *entered* while a closure uses its value, in `with` or one of its variants. Code that may run Python must
-//! run while no cell is entered.
+//! A `GilCell` is similar to a `RefCell`: it is *borrowed* while a closure uses its value, in `with` or one of its
+//! variants. A second borrow in the meantime panics. Code that may run Python must therefore run while no `GilCell` is
+//! borrowed.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -14,8 +15,8 @@ pub(crate) use by_gil::GilCell;
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) use by_lock::GilCell;
 
-/// Refuse the import if there is no lock, which is the case in a free-threaded interpreter that was started with its
-/// GIL disabled (`PYTHON_GIL=0`).
+/// Refuse the import if the GIL is disabled, because the module is not safe without it. This is the case in a
+/// free-threaded interpreter that was started with `PYTHON_GIL=0`.
 ///
 /// Without that option, such an interpreter enables its GIL when it imports our module, which declares that it uses the
 /// GIL.
@@ -33,8 +34,8 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
 /// runs Python code.
 ///
 /// Another lock would cost 10 ns per call, and would need a fixed order with the GIL. This cell costs only a flag. One
-/// mistake is still possible: code in `with` may run Python, which may re-enter the cell. The flag turns that into a
-/// panic, so that the wheel is not corrupted.
+/// mistake is still possible: code in `with` may run Python, which may borrow the same cell again. The flag turns that
+/// into a panic, so that the wheel is not corrupted.
 #[cfg(not(Py_GIL_DISABLED))]
 mod by_gil {
     use std::cell::{Cell, UnsafeCell};
@@ -50,7 +51,7 @@ mod by_gil {
     // enough.
     unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// Marks the cell as left when it is dropped, even after a panic.
+    /// Marks the cell as no longer borrowed when it is dropped, even after a panic.
     struct Leave<'a>(&'a Cell<bool>);
 
     impl Drop for Leave<'_> {
@@ -78,14 +79,15 @@ mod by_gil {
         ///
         /// # Safety
         ///
-        /// The cell is not entered, and `f` does not re-enter it.
+        /// The cell is not borrowed, and `f` does not borrow it again.
         #[inline]
         pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             // SAFETY: the GIL excludes other threads, and the caller excludes this one.
             f(unsafe { &mut *self.value.get() })
         }
 
-        /// Call `f` with the value unless it is in use, for the garbage collector.
+        /// Call `f` with the value, or return `None` if the cell is borrowed. The garbage collector needs this, because
+        /// it may run at any time.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             if self.is_entered.replace(true) {
                 return None;
@@ -120,12 +122,13 @@ mod by_lock {
         ///
         /// # Safety
         ///
-        /// The cell is not entered, and `f` does not re-enter it.
+        /// The cell is not borrowed, and `f` does not borrow it again.
         pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(f)
         }
 
-        /// Call `f` with the value unless it is in use, for the garbage collector.
+        /// Call `f` with the value, or return `None` if the cell is borrowed. The garbage collector needs this, because
+        /// it may run at any time.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             self.0.try_with(f)
         }

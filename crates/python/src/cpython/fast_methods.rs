@@ -15,7 +15,7 @@ const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 /// A table of functions. The last item of a type's table consists of zeros.
 pub(crate) type FastMethods<const N: usize> = Table<ffi::PyMethodDef, N>;
 
-/// Return a definition.
+/// Return the definition of a method, as an item for a table.
 const fn method(
     name: &'static CStr,
     body: ffi::PyMethodDefPointer,
@@ -35,7 +35,7 @@ pub(crate) const fn of_one(name: &'static CStr, body: ffi::PyCFunction, doc: &'s
     method(name, ffi::PyMethodDefPointer { PyCFunction: body }, ffi::METH_O, doc)
 }
 
-/// Return the definition of a method on a hot path.
+/// Return the definition of a method on a hot path, which reads its arguments directly from the caller's array.
 pub(crate) const fn fast(
     name: &'static CStr,
     body: ffi::PyCFunctionFastWithKeywords,

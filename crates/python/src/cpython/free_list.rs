@@ -27,8 +27,8 @@ impl<T> FreeList<T> {
     /// Take an object, if there is one. The caller owns it, and must initialise it.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
-        // SAFETY: the cell is entered only here and in `keep`, and taking an object runs no code that could re-enter
-        // it.
+        // SAFETY: the cell is borrowed only here and in `keep`, and taking an object runs no code that could borrow it
+        // again.
         unsafe { self.0.with_unchecked(py, Bounded::take) }.map(|Dead(memory)| memory)
     }
 
@@ -68,8 +68,8 @@ impl<T> FreeList<T> {
     /// The caller owns the memory at `dead`, its size is that of every object in the list, and `free` can release it.
     #[inline]
     pub(crate) unsafe fn keep(&self, py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
-        // SAFETY: the memory of an object is not null. Keeping it runs no code that could re-enter, and `free` runs
-        // outside the cell.
+        // SAFETY: the memory of an object is not null. Keeping it runs no code that could borrow the cell again, and
+        // `free` runs while the cell is not borrowed.
         unsafe {
             let dead = Dead(NonNull::new_unchecked(dead));
             if let Err(Dead(dead)) = self.0.with_unchecked(py, |list| list.keep(dead)) {

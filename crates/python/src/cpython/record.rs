@@ -1,8 +1,8 @@
 //! `make_fast` lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
 //! The `__init__` of a dataclass costs a frame, and a store for each field, and the collector traverses the object
-//! during its life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, which takes a third of
-//! the time. The rest of the class is unchanged.
+//! during its life. A type's `tp_vectorcall` needs only one allocation and a copy of the field values, which takes a
+//! third of the time. The rest of the class is unchanged.
 //!
 //! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, like a tuple of such values in
 //! the interpreter itself.
@@ -24,14 +24,14 @@ use crate::cpython::type_builder::KnownType;
 /// of the class without a search.
 const CLASSES: usize = 64;
 
-/// One field: the offset of its word, its name, and its default.
+/// One field of a fast class: its offset in the object, its name, and its default.
 struct Field {
     offset: usize,
     name: Py<PyString>,
     default: Option<Py<PyAny>>,
 }
 
-/// The data of a fast class.
+/// The data of a class that `make_fast` has changed.
 struct Known {
     fields: Vec<Field>,
     is_frozen: bool,

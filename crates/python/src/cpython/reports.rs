@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyInt, PyList};
 use tickwheel_core::{Occupancy, Stats};
 
-/// Run the checker, and turn its panic into an AssertionError.
+/// Run a check of invariants, and turn its panic into an AssertionError.
 pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -1,5 +1,5 @@
-//! Rescheduled timers of batches. The timers of one `call_later_many` are a batch. A timer of a batch that is moved by
-//! its id while its callback runs fires again, under the same id.
+//! Rescheduled timers of batches. The timers of one `call_later_many` are a batch. If such a timer is moved by its id
+//! while its callback runs, it fires again, under the same id.
 //!
 //! The wheel gives each entry a new id. So a rescheduled timer has two ids: its *name*, which callers know, and its
 //! *place*, which the wheel knows. The tables from name to place and back are empty unless rescheduled timers exist.
@@ -23,11 +23,11 @@ pub(crate) struct Firing {
     known: Option<HashSet<Id>>,
 }
 
-/// The kind of call of a batch's callback.
+/// The two ways in which the callback of a batch is called: by the engine itself, or by a runner.
 pub(crate) enum Under {
-    /// The call is made in this turn. The field is the callback.
+    /// The engine itself calls the callback, in the current turn. The field is the callback.
     Turn(Py<PyAny>),
-    /// The call is made by a runner. The fields are the runner's timer, and the array for the callback.
+    /// A runner calls the callback. The fields are the runner's timer, and the array of ids that the callback gets.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 
@@ -47,12 +47,14 @@ impl Firing {
     }
 }
 
-/// The earlier call of a timer that was rescheduled, if a worker has not begun this call yet. `settle` prevents the
-/// call, and must be called while no cell is entered.
+/// Prevents the earlier call for a timer that was rescheduled while it was waiting for a worker. The call is prevented
+/// by `settle`, which must be called while no `GilCell` is borrowed. The value is `None` if the earlier call needs no
+/// prevention.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
-    /// Prevent the call: remove the timer from the ids that wait for a worker.
+    /// Prevent the call for this timer, unless a worker has begun it: remove the timer's id from the array that waits
+    /// for the worker.
     pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
         // SAFETY: the reference keeps the timer alive, and `flush` has made the timer.
@@ -80,7 +82,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Return the wheel's id of the timer that callers know as `name`.
+    /// Return the wheel's id of the timer that callers know by the id `name`.
     #[inline]
     pub(crate) fn place(&self, name: Id) -> Id {
         if self.places.is_empty() {
@@ -90,7 +92,7 @@ impl Batches {
         }
     }
 
-    /// Return the id by which callers know the entry at `place`.
+    /// Return the id by which callers know the timer whose id in the wheel is `place`.
     #[inline]
     pub(crate) fn name(&self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -100,7 +102,8 @@ impl Batches {
         }
     }
 
-    /// Record that the entry at `place` has left the wheel; return its name.
+    /// Record that the timer with the wheel's id `place` has left the wheel. Return the id by which callers know the
+    /// timer.
     #[inline]
     pub(crate) fn leave(&mut self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -111,14 +114,14 @@ impl Batches {
         name
     }
 
-    /// Record that all entries have left the wheel.
+    /// Record that all timers have left the wheel.
     pub(crate) fn leave_all(&mut self) {
         self.places.clear();
         self.names.clear();
     }
 
-    /// Begin a call, here or in a worker. Return the token of the call, and the records of completed calls, which must
-    /// be dropped while no cell is entered.
+    /// Record that a call of a batch's callback begins, in this turn or in a worker. Return the token of the call, and
+    /// the records of completed calls, which the caller must drop while no `GilCell` is borrowed.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;
@@ -126,7 +129,7 @@ impl Batches {
         (self.last_token, over)
     }
 
-    /// End a call that was made in this turn.
+    /// Remove and return the record of a call that was made in this turn and has ended.
     pub(crate) fn end(&mut self, token: u64) -> Option<Firing> {
         let at = self.firings.iter().rposition(|firing| firing.token == token)?;
         Some(self.firings.swap_remove(at))
@@ -142,7 +145,7 @@ impl Batches {
         over
     }
 
-    /// True if a timer is firing and was not rescheduled yet.
+    /// True if the timer is firing and was not rescheduled during this call.
     pub(crate) fn is_firing(&mut self, name: Id) -> bool {
         self.firing_of(name).is_some()
     }
@@ -152,8 +155,8 @@ impl Batches {
         firings.find_map(|firing| firing.known().contains(&name).then_some(firing))
     }
 
-    /// Reschedule a firing timer. Return a new reference to its callback, and the earlier call, which must be
-    /// prevented.
+    /// Reschedule a firing timer. Return a new reference to its callback, and the [`Voided`] that prevents its earlier
+    /// call.
     pub(crate) fn renew(&mut self, py: Python<'_>, name: Id) -> Option<(*mut ffi::PyObject, Voided)> {
         let firing = self.firing_of(name)?;
         firing.known().remove(&name);
@@ -167,7 +170,7 @@ impl Batches {
         }
     }
 
-    /// Record that the rescheduled timer is at `place`.
+    /// Record that the rescheduled timer that callers know as `name` has the id `place` in the wheel.
     pub(crate) fn enter(&mut self, name: Id, place: Id) {
         self.places.insert(name, place);
         self.names.insert(place, name);

@@ -136,7 +136,7 @@ pub(crate) fn shift(
 }
 
 /// Move a timer by its id, or reschedule it if it is firing. Return whether the timer will fire, whether the driver has
-/// to be notified, and the earlier call that must be prevented.
+/// to be notified, and the [`Voided`] that prevents an earlier call.
 fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
     let outcome = engine.state.with(py, |state| {
         let place = state.batches.place(name);
@@ -167,7 +167,7 @@ enum Name<'py> {
     Id(Id),
 }
 
-/// Return the handles or ids in a buffer of integers, or in any iterable of both.
+/// Return the names of timers: the ids in a buffer of integers, or the handles and ids in any other iterable.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
     let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
     if let Some(ids) = buffer::integers(timers)? {

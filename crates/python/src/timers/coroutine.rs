@@ -75,7 +75,7 @@ fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
 ///
 /// # Safety
 ///
-/// No cell is entered, and `source` (the timer, or the callback of a batch) is alive.
+/// No `GilCell` is borrowed, and `source` (the timer, or the callback of a batch) is alive.
 #[inline]
 pub(crate) unsafe fn settle(
     engine: &Engine,

@@ -60,14 +60,14 @@ impl Engine {
         self.kind.now(&self.clock, py)
     }
 
-    /// Return a new reference to one of the hooks, which is called while no cell is entered.
+    /// Return a new reference to one of the hooks. The caller calls it while no `GilCell` is borrowed.
     #[inline]
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// File a timer that is not pending, and return true if the driver must be notified; the wheel consumes a
-    /// reference.
+    /// Insert a timer that is not pending into the wheel, which takes over a reference to the timer. Return true if the
+    /// driver must be notified.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
         let refused = self.state.with(py, |state| {

@@ -61,7 +61,7 @@ impl Engine {
         None
     }
 
-    /// Called once per arming, when a timer is set or moved before the armed deadline.
+    /// Called at most once after each `arm`, when a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_earlier)

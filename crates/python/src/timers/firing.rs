@@ -1,4 +1,4 @@
-//! One turn of an engine: due entries are taken one by one, and called while no cell is entered.
+//! One turn of an engine: due entries are taken out of the wheel one by one, and called while no `GilCell` is borrowed.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ use crate::timers::timer;
 /// Maximum number of entries that a turn with a limit files again, which is about a millisecond of work.
 const WORK: usize = 16_384;
 
-/// The id of the calling thread, which is never 0.
+/// Return the id of the calling thread, which is never 0.
 pub(crate) fn this_thread() -> u64 {
     // SAFETY: the call always succeeds, even without the GIL.
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
@@ -90,7 +90,7 @@ impl Turn<'_, '_> {
         Ok(fired)
     }
 
-    /// True if the next entry belongs to the group.
+    /// True if the next entry belongs to the group and is due.
     fn goes_on(&mut self) -> bool {
         let work = &mut self.work;
         let group = self.group.callback.as_ref().map(Py::as_ptr);

@@ -27,7 +27,8 @@ pub(crate) struct TimerObject {
     /// The number of the engine, or `NONE` once the timer has ended. The engine stays alive because it counts its
     /// living timers.
     pub(crate) engine: u32,
-    /// The place of the entry while the timer is pending; otherwise a state. All states are larger than any place.
+    /// The index of the timer's entry in the wheel while the timer is pending; otherwise a state, such as `FIRED`. All
+    /// states are larger than any index.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
     /// The sequence number of the last move, while it is stored only in the handle; otherwise 0. The wheel reads this

@@ -15,7 +15,7 @@ pub(crate) struct IdArray<'py> {
 }
 
 impl<'py> IdArray<'py> {
-    /// An array of `len` zeros.
+    /// Return an array of `len` zeros.
     pub(crate) fn new(py: Python<'py>, len: usize) -> PyResult<Self> {
         let kind = ARRAY.get(py)?.getattr(intern!(py, "array"))?;
         let array = kind.call1(("q", [0]))?.mul(len)?;
@@ -23,7 +23,7 @@ impl<'py> IdArray<'py> {
         Ok(Self { array, buffer })
     }
 
-    /// Return the items, which the caller fills. This runs no Python.
+    /// Return the items of the array, which the caller fills. This call runs no Python code.
     pub(crate) fn places(&mut self) -> &mut [i64] {
         let Some(buffer) = &self.buffer else {
             return &mut [];
@@ -32,7 +32,7 @@ impl<'py> IdArray<'py> {
         unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.item_count()) }
     }
 
-    /// The array.
+    /// Return the array, once it is filled.
     pub(crate) fn into_array(self) -> Bound<'py, PyAny> {
         self.array
     }

@@ -42,8 +42,8 @@ struct Place {
     value: usize,
 }
 
-/// The new call of an entry, bound to the current context; after `swap`, the call that it replaced. Dropping it runs
-/// Python.
+/// The new callback of an entry, bound to the current context; after `swap`, the callback that was replaced. Dropping
+/// it runs Python code.
 struct Spare<'py> {
     call: Callback,
     py: Python<'py>,
@@ -68,7 +68,7 @@ impl Drop for Spare<'_> {
     }
 }
 
-/// The timer of an entry, and the timer's engine; this holds a reference to each.
+/// The timer of an entry, and the timer's engine, each with a reference.
 struct Filed<'py> {
     timer: Bound<'py, PyAny>,
     engine: Bound<'py, Engine>,
@@ -99,8 +99,8 @@ impl<'py> Filed<'py> {
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer of *entry*, and set *value* if one is given, in one step. Return `(former value,)`, which is
-    /// dropped last.
+    /// Move the timer of *entry*, and set *value* if one is given, in one step. Return the former value in a tuple of
+    /// one item.
     ///
     /// None means that nothing was changed, because the timer has ended, or because it is firing and `of_pending_only`
     /// is true.
@@ -140,7 +140,7 @@ impl<'py> Filed<'py> {
 }
 
 impl Place {
-    /// Return the address of a slot of an entry.
+    /// Return the address of the slot at `offset` in an entry.
     fn word(&self, entry: &Bound<'_, PyAny>, offset: usize) -> *mut *mut ffi::PyObject {
         assert!(entry.get_type().is(&self.kind), "an entry is of the class that was given");
         // SAFETY: the offset is that of a slot of this class.
@@ -238,8 +238,8 @@ impl Keys {
     }
 }
 
-/// `set`, or `move`, which keeps the value. A pending key is handled here in one step; for any other key, `_set` or
-/// `_move` of the subclass is called.
+/// `set`, or `move`, which keeps the value. This function handles a pending key in one step; for any other key it calls
+/// `_set` or `_move` of the subclass.
 unsafe extern "C" fn renew<const IS_SET: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -264,7 +264,7 @@ unsafe extern "C" fn renew<const IS_SET: bool>(
     }
 }
 
-/// Call a method of the subclass with the same arguments.
+/// Call the subclass's method `name` with the arguments of `set` or `move`.
 unsafe fn by_python(
     py: Python<'_>,
     slf: *mut ffi::PyObject,

@@ -1,5 +1,5 @@
-//! Numbers for engines. A handle stores a number in half a word. An address would need a whole word, and would leave no
-//! room for the order of the timer's last move.
+//! Numbers in place of the addresses of engines. A handle stores the number of its engine in half a word. An address
+//! would need a whole word, and would leave no room for the sequence number of the timer's last move.
 
 use std::ptr::null_mut;
 
@@ -22,8 +22,8 @@ pub(crate) struct EngineRegistry(GilCell<Places>);
 pub(crate) static ENGINES: EngineRegistry = EngineRegistry(GilCell::new(Places(Vec::new())));
 
 impl EngineRegistry {
-    /// Assign the lowest free number to an engine, so that the list is never longer than the largest number of engines
-    /// at any time.
+    /// Assign the lowest free number to an engine, so that the list is only as long as the largest number of engines
+    /// that ever existed together.
     #[cold]
     pub(crate) fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {
         self.0.with(py, |Places(places)| {
@@ -36,14 +36,14 @@ impl EngineRegistry {
         })
     }
 
-    /// The engine with a number.
+    /// Return the address of the engine to which `number` is assigned.
     #[inline]
     pub(crate) fn get(&self, py: Python<'_>, number: u32) -> *mut ffi::PyObject {
-        // SAFETY: all code that runs inside this cell is in this file, and does not re-enter it.
+        // SAFETY: all code that borrows this cell is in this file, and does not borrow it a second time.
         unsafe { self.0.with_unchecked(py, |Places(places)| places[number as usize - 1]) }
     }
 
-    /// Free the number of an engine that is freed.
+    /// Make the number of an engine free for another engine, because the engine is being freed.
     pub(crate) fn leave(&self, py: Python<'_>, number: u32) {
         self.0.with(py, |Places(places)| places[number as usize - 1] = null_mut());
     }

@@ -82,7 +82,7 @@ impl Owner<Payload> for Timers {
     }
 }
 
-/// Number of objects by which a walk prefetches ahead.
+/// Number of objects by which a walk over the payloads prefetches ahead.
 const AHEAD: usize = 32;
 
 /// Call `look` with every payload, in any order, until it fails.

@@ -113,7 +113,8 @@ pub(crate) unsafe fn parts(
     }
 }
 
-/// Release the references of an entry of the wheel, and end its timer. This runs Python, so no cell may be entered.
+/// Release the references of an entry of the wheel, and end its timer. This runs Python code, so the caller must not
+/// have a `GilCell` borrowed.
 pub(crate) fn release(py: Python<'_>, payload: &Payload) {
     // SAFETY: the entry is out of the wheel, so its reference is ours.
     unsafe {

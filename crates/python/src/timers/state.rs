@@ -19,19 +19,20 @@ pub(crate) struct State {
     pub(crate) armed: u64,
     pub(crate) max_pending: usize,
     pub(crate) is_closed: bool,
-    /// The thread that is in `fire_due`, or 0.
+    /// The id of the thread that is in `fire_due`, or 0.
     pub(crate) firing: u64,
     /// Number of firings by lateness: entry i counts those that were less than 2^i ns late, and at least 2^(i-1).
     pub(crate) lateness: [u64; 64],
 }
 
 impl State {
-    /// True if the id belongs to a pending entry of a batch. Callers never get the ids of other entries.
+    /// True if `id` is the wheel's id of a pending timer of a batch. A timer with a handle also has an id in the wheel,
+    /// but callers never get that id.
     pub(crate) fn is_batched(&self, id: Id) -> bool {
         self.wheel.get(id).is_some_and(|(_, payload)| matches!(payload.held(), Held::Batch(_)))
     }
 
-    /// Remove an entry of a batch.
+    /// Remove the timer that callers know by the id `name`, if it is a pending timer of a batch.
     pub(crate) fn cancel_batched(&mut self, name: Id) -> Option<Payload> {
         let place = self.batches.place(name);
         if !self.is_batched(place) {
@@ -57,7 +58,7 @@ impl State {
         taken
     }
 
-    /// True if the driver must be notified of `deadline`; at most once per arming.
+    /// True if the driver must be notified of `deadline`, which happens at most once after each `arm`.
     #[inline]
     pub(crate) fn is_earlier(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -115,7 +116,7 @@ impl Living {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Unregister an ended timer of `engine`. This runs Python, so no cell may be entered.
+    /// Unregister an ended timer of `engine`. This runs Python code, so the caller must not have a `GilCell` borrowed.
     ///
     /// # Safety
     ///

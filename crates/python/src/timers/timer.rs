@@ -72,7 +72,8 @@ impl TimerObject {
         unsafe { Borrowed::from_ptr(py, ENGINES.get(py, self.engine)).cast_unchecked() }
     }
 
-    /// End the timer and release its references. This runs Python, so no cell may be entered.
+    /// End the timer and release its references. This runs Python code, so the caller must not have a `GilCell`
+    /// borrowed.
     ///
     /// # Safety
     ///
@@ -100,7 +101,7 @@ impl TimerObject {
     ///
     /// # Safety
     ///
-    /// The timer is firing, no cell is entered, and the caller has a reference to the timer and its engine.
+    /// The timer is firing, no `GilCell` is borrowed, and the caller has a reference to the timer and its engine.
     #[inline]
     pub(crate) unsafe fn fire(py: Python<'_>, this: *mut Self, engine: &Engine) -> *mut ffi::PyObject {
         // SAFETY: we hold another reference to the call, because the timer may lose its own if it is rescheduled and
@@ -121,8 +122,8 @@ impl TimerObject {
         }
     }
 
-    /// Record that a firing that waited for a worker was dropped. The timer then counts as fired. This runs Python, so
-    /// no cell may be entered.
+    /// Record that a firing that waited for a worker was dropped. The timer then counts as fired. This runs Python
+    /// code, so the caller must not have a `GilCell` borrowed.
     ///
     /// # Safety
     ///
@@ -167,7 +168,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
 ///
 /// # Safety
 ///
-/// No cell is entered, and the caller has a reference to the timer.
+/// No `GilCell` is borrowed, and the caller has a reference to the timer.
 #[inline]
 pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
     // SAFETY: the caller's reference keeps the timer alive. The wheel's reference, which is then ours, is released
@@ -188,7 +189,7 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
 ///
 /// # Safety
 ///
-/// No cell is entered, and the caller has a reference to the timer.
+/// No `GilCell` is borrowed, and the caller has a reference to the timer.
 #[inline]
 pub(crate) unsafe fn shift(
     py: Python<'_>,

@@ -30,7 +30,7 @@ fn truth(py: Python<'_>, value: bool) -> *mut ffi::PyObject {
 }
 
 unsafe extern "C" fn method_cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps alive, while no cell is entered.
+    // SAFETY: called by the interpreter on a timer that the caller keeps alive, while no `GilCell` is borrowed.
     unsafe { guard(|py| Ok(truth(py, cancel(py, object.cast())))) }
 }
 

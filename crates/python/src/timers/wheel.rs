@@ -34,7 +34,7 @@ impl Wheel {
     /// Remove the entry; return True if it was pending.
     fn cancel(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         let id_number = checked_id(id)?;
-        // The payload leaves the cell before it is dropped, because dropping runs Python.
+        // The payload is moved out of the cell before it is dropped, because dropping runs Python.
         let payload = self.core.with(id.py(), |core| core.cancel(id_number));
         Ok(payload.is_some())
     }
