@@ -12,7 +12,7 @@ use tickwheel_core::{Pop, Wheel};
 
 const PENDING: [usize; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const SECOND: u64 = 1_000_000_000;
-/// Number of operations per batch. It is small, so that the number of pending entries stays about as stated.
+/// Number of operations per batch. It is small, so that the number of pending entries stays about the same.
 const BATCH: u64 = 1_000;
 
 /// Return a pseudo-random delay between half a minute and a minute, as on a busy server. It is computed from `number`

@@ -2,8 +2,8 @@
 //!
 //! The entries of a slot are sorted once into a run. Entries that are set later, for a slot that has begun, go into a
 //! small heap. The next entry to leave is the first entry of the run or of the heap, whichever is less. A cancelled
-//! entry is removed from the heap at once. In the run, a stale key of 24 bytes stays behind, which is recognised by its
-//! sequence. A run is filled only once, from a slot, so the number of stale keys does not grow with the number of
+//! entry is removed from the heap at once. In the run, its key of 24 bytes stays behind; the key is stale, which its
+//! sequence shows. A run is filled only once, from a slot, so the number of stale keys does not grow with the number of
 //! cancels.
 
 use crate::slab::{Slab, NIL};
@@ -41,7 +41,7 @@ impl Due {
         self.arriving.push(Key { deadline: entry.deadline, sequence: entry.sequence, index });
     }
 
-    /// Sort the added entries into the run.
+    /// Sort the added entries into the run. If there are only a few, insert them into the heap instead.
     pub(crate) fn settle<P>(&mut self, slab: &mut Slab<P>) {
         match self.arriving.len() {
             0 => return,

@@ -13,10 +13,11 @@ use crate::wheel::Wheel;
 /// a tenth, for any limit from 16 to 1,024.
 const SPARSE: usize = 64;
 
-/// Number of entries by which a walk over a slot prefetches ahead. The walk prefetches by index: entries that were set
-/// one after another are usually neighbours both in memory and in their slot.
+/// Prefetch distance of a walk over a slot: when the walk reads an entry, it prefetches the entry whose index is higher
+/// by this number. Entries that were set one after another are usually neighbours both in memory and in their slot.
 const AHEAD: u32 = 16;
-/// Number of entries by which a walk over a slot prefetches the owner's data of an entry ahead.
+/// Prefetch distance for the owner's data: when the walk reads an entry, it prefetches the owner's data of the entry
+/// whose index is higher by this number.
 const NEAR: u32 = 8;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
@@ -87,8 +88,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if the slot is to be sorted in place. There are two reasons. Either the slot is sparse; or its time has
-    /// passed completely, so that it gets no more entries, and `work` allows for all of its entries. For a million
+    /// True if the slot is to be sorted in place. There are two possible reasons. The slot is sparse, or its time has
+    /// passed completely, so that it gets no more entries, and `work` is enough for all of its entries. For a million
     /// overdue timers, sorting is a quarter cheaper than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);

@@ -70,7 +70,8 @@ struct Block<P>([Entry<P>; CHUNK]);
 struct Chunk<P> {
     /// The entries, or `None` while none of them lives.
     entries: Option<Box<Block<P>>>,
-    /// The first generation of a chunk that is allocated again, which is above all generations of its former entries.
+    /// The first generation of the entries when the memory of the chunk is allocated again. It is above all generations
+    /// of the former entries.
     first_generation: u32,
     free: u32,
     live: u32,

@@ -2,8 +2,9 @@
 //! (the tag), and the other half is the index of the entry.
 //!
 //! Keys are not stored here, so the caller compares them, and the table calls no other code. The search for a key
-//! begins at its home place, which is given by the high bits of its tag. So growth reads the old table and writes the
-//! new one in order. Neither growth nor removal touches an entry.
+//! begins at the key's home place, which is given by the high bits of the tag. The words are therefore almost in the
+//! order of their tags, so growth reads the old table and writes the new one from beginning to end. Neither growth nor
+//! removal touches an entry.
 
 use std::marker::PhantomData;
 

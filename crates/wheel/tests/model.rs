@@ -40,7 +40,8 @@ fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id,
     true
 }
 
-/// An operation on the wheel. Instants are offsets from the hand, chosen where digits of the time change.
+/// An operation on the wheel. Instants are offsets from the hand. Many of them are near a multiple of a power of two,
+/// where a digit of the time changes.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64),

@@ -9,8 +9,8 @@ use crate::cpython::cell::GilCell;
 
 /// A `timerfd` on the monotonic clock. It exists on Linux only; elsewhere its construction raises OSError.
 ///
-/// Register `fileno()` for reading, edge-triggered, and never read from it. Setting the timer again makes the
-/// descriptor unready.
+/// Register `fileno()` for reading, edge-triggered, and never read from it. After the timer is set again, the
+/// descriptor is not ready until the new deadline.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
     number: i32,

@@ -88,13 +88,14 @@ fn release(pending: &Pending<TimeoutObject>) {
     }
 }
 
-/// The timeouts of one event loop of any kind. It is made when the loop is first used with a timeout.
+/// The timeouts of one event loop, which need not be tickwheel's own. This object is made when the first timeout is
+/// used in the loop.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     /// The event loop to which the timeouts belong.
     pub(crate) home: Py<PyAny>,
     time: Source,
-    /// An empty context, so that an armed handle keeps no context variables alive.
+    /// An empty context in which the handle runs, so that an armed handle keeps no context variables alive.
     context: Py<PyAny>,
     state: GilCell<State>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Pending<T>(pub(crate) *mut T);
 // SAFETY: an address is a number, which only a thread that holds the GIL uses to access the object.
 unsafe impl<T> Send for Pending<T> {}
 
-/// State that the GIL guards.
+/// The state of a `TimerLoop`, which the GIL guards.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Pending<HandleObject>>,
     pub(crate) is_closed: bool,
@@ -116,8 +116,8 @@ impl TimerLoop {
         Ok(is_genuine && !this.own.call_at.load(Ordering::Relaxed))
     }
 
-    /// Set or delete an attribute of the loop object as usual, and update `own` if the attribute is one of those in
-    /// `Own`.
+    /// Set or delete an attribute of the loop object as usual. If the attribute is one of those in `Own`, update the
+    /// flag in `own`.
     pub(crate) fn assign(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyString>,

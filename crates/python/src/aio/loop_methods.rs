@@ -1,4 +1,4 @@
-//! The methods of `TimerLoop`, except its fast methods.
+//! The methods of `TimerLoop`, except `call_at` and `call_later`, which are in `set`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -115,7 +115,7 @@ impl TimerLoop {
         release(py, left);
     }
 
-    /// Refuse further timers.
+    /// Refuse new timers from now on.
     #[pyo3(name = "_close_timers")]
     fn close_timers(&self, py: Python<'_>) {
         self.state.with(py, |state| state.is_closed = true);

@@ -20,7 +20,7 @@ enum Tasks {
 struct Asyncio {
     get_running_loop: Py<PyAny>,
     tasks: Tasks,
-    /// asyncio's own task type. The next field is the C function of its method `cancelling`.
+    /// asyncio's own task type. The field `cancelling` is the C function of this type's method `cancelling`.
     task_kind: Py<PyAny>,
     cancelling: Option<ffi::PyCFunction>,
 }

@@ -162,7 +162,7 @@ unsafe fn set(
     }
 }
 
-/// Set a timer: the hot path.
+/// Set a timer. This is the hot path of `call_at` and `call_later`.
 #[inline]
 unsafe fn file(
     slf: &Bound<'_, TimerLoop>,
@@ -225,7 +225,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Add the type to the module, with its fast methods.
+/// Add the type to the module, with its methods `call_at` and `call_later`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<TimerLoop>();
     METHODS.add_to(&kind)?;

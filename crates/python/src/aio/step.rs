@@ -157,7 +157,7 @@ unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi
     }
 }
 
-/// `tp_iternext`: end the await with the result, at the first call.
+/// `tp_iternext`: at the first call, end the await by raising StopIteration with the result.
 unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a step. Null without an exception means StopIteration(None).
     unsafe {

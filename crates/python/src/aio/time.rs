@@ -14,8 +14,8 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Checks that a class still has the original value of an attribute, which was neither overridden nor patched in the
-/// class or in a base.
+/// Checks that an attribute of a class still has its original value, that is, that it was neither overridden nor
+/// patched in the class or in a base class.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,

@@ -170,8 +170,8 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Pass an exception to the loop's exception handler, for which `sys.exception()` returns it, as in an `except` block.
-/// SystemExit and KeyboardInterrupt are returned instead.
+/// Pass the exception of a callback to the loop's exception handler. As in an `except` block, `sys.exception()` returns
+/// the exception while the handler runs. SystemExit and KeyboardInterrupt are not passed to the handler, but returned.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();

@@ -1,11 +1,11 @@
-//! The ways in which entries leave a cache: removed, expired, evicted or cleared.
+//! The ways in which entries leave a cache: they are removed, expired, evicted or cleared.
 
 use tickwheel_core::{Order, Pop, Table, NEVER};
 
 use crate::cache::store::{Item, Reason, RemovedEntry, Store};
 use crate::memory::prefetch;
 
-/// Number of entries by which the memory of expiring entries is prefetched ahead.
+/// Prefetch distance: the memory of an entry is prefetched this number of entries before the entry expires.
 const AHEAD: usize = 16;
 
 impl Store {
@@ -97,8 +97,8 @@ impl Store {
         left
     }
 
-    /// Complete the removal of an entry from the wheel: count it, and remove it from the order of use and from the sum
-    /// of sizes. The caller removes it from the table.
+    /// Count an entry that has left the wheel, and remove it from the order of use and from the sum of sizes. The
+    /// caller removes the entry from the table.
     #[inline]
     fn detach(&mut self, index: u32, reason: Reason) {
         self.counts.left[reason as usize] += 1;

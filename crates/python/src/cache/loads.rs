@@ -8,7 +8,8 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::once::intern;
 
 impl Cache {
-    /// Return the value of a key, its remaining nanoseconds and its lifetime. The call counts as a use.
+    /// Return the value of a key, and the remaining and total lifetime of the value in nanoseconds. The call counts as
+    /// a use.
     ///
     /// A value that is kept after the end of its life counts as a miss, and has at most 0 remaining nanoseconds.
     pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
@@ -44,7 +45,7 @@ impl Cache {
     }
 
     /// Look the key up with the subclass's own method, which may look up a different key in this class. Return the hash
-    /// tags of all keys that were looked up in this class meanwhile.
+    /// tags of all keys that were looked up in this class during this call.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;
@@ -54,8 +55,8 @@ impl Cache {
         outcome.map(|_| tags)
     }
 
-    /// Store a loaded value, unless its key was written or removed after the ticket was made. `life` is its own
-    /// lifetime or the default of the cache. Return true if the value was stored.
+    /// Store a loaded value, unless its key was written or removed after the ticket was made. `life` is the value's own
+    /// lifetime, or the default of the cache. Return true if the value was stored.
     pub(crate) fn settle<'py>(
         slf: &Bound<'py, Self>,
         ticket: &Ticket,

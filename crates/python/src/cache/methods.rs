@@ -289,7 +289,7 @@ impl Cache {
         Ok(pair)
     }
 
-    /// Remove everything.
+    /// Remove all entries.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         let now = self.now(py)?;
         let left = self.store.with(py, |store| {

@@ -416,7 +416,7 @@ impl Cache {
 }
 
 /// Store a value in the entry `found`, or in a new entry if `found` is `None`. A value whose lifetime is 0 is not
-/// stored. Return the former value.
+/// stored. Return the former value if it was live and was replaced in its entry.
 #[inline]
 fn place(
     store: &mut Store,

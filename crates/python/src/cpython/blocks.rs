@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// Number of objects that come from the interpreter's allocator, because the processor caches the lookups of their few
-/// pages, and an almost empty block would waste memory. In a free-threaded interpreter all objects come from the
-/// interpreter's allocator, because the interpreter must know them.
+/// Number of objects that come from the interpreter's allocator before a block is used. So few objects are on few
+/// pages, whose addresses the processor caches, and an almost empty block would waste memory. In a free-threaded
+/// interpreter all objects come from the interpreter's allocator, because the interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
 /// The beginning of a block. A block is one huge page, and after this head it consists of pieces for one object each.
@@ -23,7 +23,7 @@ const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 struct Head {
     /// The piece that was freed last. Each free piece begins with the address of the piece that was freed before it.
     free: *mut Link,
-    /// Number of pieces that have ever been used; the memory behind them is untouched.
+    /// Number of pieces that have ever been used; the memory after them is untouched.
     begun: usize,
     live: usize,
 }

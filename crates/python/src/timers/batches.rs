@@ -47,9 +47,8 @@ impl Firing {
     }
 }
 
-/// Prevents the earlier call for a timer that was rescheduled while it was waiting for a worker. The call is prevented
-/// by `settle`, which must be called while no `GilCell` is borrowed. The value is `None` if the earlier call needs no
-/// prevention.
+/// Prevents the earlier call for a rescheduled timer, if that call still waits for a worker. `settle` does this, and
+/// must be called while no `GilCell` is borrowed. The field is `None` if the engine itself makes the call.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {

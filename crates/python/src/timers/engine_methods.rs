@@ -1,4 +1,4 @@
-//! The methods of `Engine`, except its fast methods.
+//! The methods of `Engine`, except `call_at` and `call_later`, which are in `set`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -170,7 +170,7 @@ impl Engine {
         bulk::shift(slf, timers, delays)
     }
 
-    /// Return the time of the next `fire_due`, in clock nanoseconds, or None; see the protocol.
+    /// Return the time of the next `fire_due`, in clock nanoseconds, or None; see `tickwheel.timers.contract.Engine`.
     fn arm(&self, py: Python<'_>) -> Option<u64> {
         self.state.with(py, |state| {
             let next = if state.wheel.is_busy() { Some(0) } else { state.wheel.next_expiration() };
@@ -184,7 +184,7 @@ impl Engine {
         self.state.with(py, |state| state.armed = NEVER);
     }
 
-    /// Call due timers and return their number; see the protocol.
+    /// Call due timers and return their number; see `tickwheel.timers.contract.Engine`.
     #[pyo3(signature = (limit=None))]
     fn fire_due(slf: &Bound<'_, Self>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         firing::fire_due(slf, limit)
@@ -211,7 +211,7 @@ impl Engine {
         self.state.with(py, |state| state.is_closed)
     }
 
-    /// Start again in the child of a fork; see the protocol.
+    /// Start again in the child of a fork; see `tickwheel.timers.contract.Engine`.
     fn after_fork(&self, py: Python<'_>) {
         for entry in self.state.with(py, |state| state.take_all(false)) {
             release(py, &entry.payload);

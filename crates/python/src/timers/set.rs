@@ -27,7 +27,7 @@ unsafe extern "C" fn call<const FROM_NOW: bool>(
     unsafe { guard(|py| set(py, slf, args, count as usize, names, FROM_NOW)) }
 }
 
-/// Set a timer: the hot path.
+/// Set a timer. This is the hot path of `call_at` and `call_later`.
 #[inline]
 unsafe fn set(
     py: Python<'_>,
@@ -152,7 +152,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Add the type to the module, with its fast methods.
+/// Add the type to the module, with its methods `call_at` and `call_later`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<Engine>();
     METHODS.add_to(&kind)?;
