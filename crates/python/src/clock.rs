@@ -47,7 +47,7 @@ impl Clock {
         Ok(Self::Object)
     }
 
-    /// Read the clock: nanoseconds in 0..NEVER.
+    /// Return the clock's time in nanoseconds; it is in 0..NEVER.
     #[inline]
     pub(crate) fn now(self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
         match self {

@@ -66,7 +66,7 @@ impl Due {
         }
     }
 
-    /// Add one entry, in O(log n).
+    /// Add one entry to the heap, in O(log n).
     pub(crate) fn insert<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let entry = slab.at(index);
         let key = Key { deadline: entry.deadline, sequence: entry.sequence, index };

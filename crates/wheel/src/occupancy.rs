@@ -13,7 +13,7 @@ pub struct Occupancy {
     pub slot_ns: u64,
     /// The number of the slot that contains the hand, which is the time to which the wheel has advanced.
     pub hand: usize,
-    /// Each occupied slot, with its number of entries.
+    /// For each occupied slot, the number of the slot and the number of its entries.
     pub counts: Vec<(usize, usize)>,
 }
 

@@ -329,8 +329,8 @@ impl<P> Chunk<P> {
         self.free = 0;
     }
 
-    /// Release the memory, and store a generation that no former id has. A chunk that would run out of generations
-    /// keeps its memory.
+    /// Release the memory of the chunk, and store a generation that no former id has. A chunk that would run out of
+    /// generations keeps its memory.
     #[cold]
     fn empty(&mut self) {
         let Some(Block(entries)) = self.entries.as_deref() else { return };

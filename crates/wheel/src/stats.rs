@@ -7,7 +7,7 @@ use crate::geometry::LEVELS;
 pub struct Stats {
     /// Number of entries that were set.
     pub sets: u64,
-    /// Number of moves.
+    /// Number of times that an entry was moved.
     pub moves: u64,
     /// Number of cancelled entries, including drained ones.
     pub cancels: u64,

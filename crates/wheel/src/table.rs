@@ -126,11 +126,7 @@ impl<M: Memory> Table<M> {
         self.len -= 1;
     }
 
-    /// Remove several indices.
-    ///
-    /// # Panics
-    ///
-    /// If one of them is missing.
+    /// Remove several indices, which are given as pairs of tag and index.
     pub fn remove_all(&mut self, words: &[(u32, u32)]) {
         for &(tag, index) in words {
             self.remove(tag, index);

@@ -32,7 +32,7 @@ struct Watched {
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {
-    /// Watch several tags.
+    /// Begin to watch several tags for writes.
     pub fn begin(&mut self, tags: Vec<u32>) -> Ticket {
         for &tag in &tags {
             self.watched.entry(tag).or_default().watchers += 1;

@@ -47,7 +47,7 @@ enum Step {
     Insert(u64),
     Cancel(usize),
     Move(usize, u64),
-    /// Advance the time, and pop up to a number of entries with limited work; set and cancel other entries in between.
+    /// Advance the time, and pop at most `limit` entries with at most `work`; set and cancel other entries in between.
     Turn {
         ahead: u64,
         limit: usize,

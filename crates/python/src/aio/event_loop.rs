@@ -1,5 +1,5 @@
-//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, which also derives from asyncio's selector loop. It holds
-//! the wheel with the timers.
+//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, which also derives from asyncio's selector loop.
+//! `TimerLoop` holds the wheel with the timers.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ impl TimerLoop {
         object.cast().ok().map(Borrowed::get)
     }
 
-    /// Take the entry with this id out of the wheel, if it belongs to this handle.
+    /// Remove the entry `id` from the wheel, if it is the entry of `handle`. Return true if it was removed.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>, id: Id, handle: *mut HandleObject) -> bool {
         self.state.with(py, |state| {

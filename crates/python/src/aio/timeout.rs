@@ -41,7 +41,7 @@ unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut 
 }
 
 impl TimeoutObject {
-    /// Enter the timeout: the await of `__aenter__`.
+    /// Enter the timeout. This is what happens when the result of `__aenter__` is awaited.
     ///
     /// # Safety
     ///

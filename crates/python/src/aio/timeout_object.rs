@@ -11,7 +11,7 @@ use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 
-/// The state of a timeout; its `repr` shows these names.
+/// The state of a timeout; `repr(timeout)` shows its name.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Phase {

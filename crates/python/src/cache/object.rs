@@ -21,7 +21,7 @@ use crate::once::intern;
 /// next call, or the driver, removes the rest.
 const ON_THE_WAY: usize = 256;
 
-/// Maximum number of due entries that any other lookup removes, so that each lookup stays quick.
+/// Maximum number of due entries that a lookup removes if its own key has not expired, so that each lookup stays quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
 /// Maximum number of entries that are taken out of the store before their keys and values are dropped. The memory of so
@@ -348,7 +348,7 @@ impl Cache {
         told.inspect_err(|_| self.store.with(py, Store::disarm))
     }
 
-    /// Return the time and the lifetime of a value.
+    /// Return the parameters for the insert of a value, such as the time and the lifetime.
     #[inline]
     fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<InsertSpec> {
         let keeps_deadline = matches!(entry.life, Life::Kept);
@@ -394,7 +394,8 @@ impl Cache {
         }
     }
 
-    /// Call `expire` or `popitem` of a subclass that overrides it, as subclasses of cachetools' classes expect.
+    /// Make room by calling `expire` and `popitem` of a subclass that overrides one of them. Subclasses of cachetools'
+    /// classes expect these calls.
     #[cold]
     #[inline(never)]
     fn make_room_by_methods(

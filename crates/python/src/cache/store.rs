@@ -59,7 +59,7 @@ pub(crate) struct InsertSpec {
     pub(crate) instant: Instant,
     pub(crate) life: u64,
     pub(crate) size: f64,
-    /// True if a live value keeps its deadline when it is replaced.
+    /// True if the deadline of a live value stays the same when the value is replaced.
     pub(crate) keeps_deadline: bool,
 }
 
@@ -336,7 +336,8 @@ impl Store {
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
-    /// True if a value of this size fits, in addition to the present values or in place of the value of `found`.
+    /// True if a value of this size fits, in addition to the present values or in place of the value of the entry
+    /// `found`.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize

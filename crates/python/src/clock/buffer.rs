@@ -205,7 +205,7 @@ pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> Py
     values.try_iter()?.map(|value| unsafe { to_ns(py, value?.as_ptr(), name) }).collect()
 }
 
-/// Decode items; the error is the position of the first invalid one.
+/// Decode the items of a buffer to nanoseconds; the error is the position of the first invalid item.
 fn decode(format: Format, resolution: Option<Resolution>, bytes: &[u8]) -> Result<Vec<u64>, usize> {
     let items = bytes.chunks_exact(format.size).enumerate();
     if let Some(resolution) = resolution {

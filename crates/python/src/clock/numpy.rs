@@ -16,7 +16,7 @@ use crate::clock::conversion::{by_float, by_index, not_a_number, refusal, shown}
 use crate::clock::number::Number;
 use crate::once::intern;
 
-/// The length of a tick of a unit: a number of nanoseconds, or a fraction of a nanosecond.
+/// The length of one tick of a NumPy unit: a number of nanoseconds, or a fraction of a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
     Ns(i64),

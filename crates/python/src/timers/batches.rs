@@ -144,7 +144,7 @@ impl Batches {
         over
     }
 
-    /// True if the timer is firing and was not rescheduled during this call.
+    /// True if the timer is firing and was not rescheduled since it expired.
     pub(crate) fn is_firing(&mut self, name: Id) -> bool {
         self.firing_of(name).is_some()
     }

@@ -103,7 +103,7 @@ pub(crate) unsafe fn settle(
     }
 }
 
-/// Pass the result to the hook and return true if it is a coroutine. The hook then owns the coroutine.
+/// If the result of a callback is a coroutine, pass it to the hook, which then owns it, and return true.
 #[cold]
 fn hand_on(
     engine: &Engine,

@@ -131,7 +131,7 @@ impl Engine {
         told.inspect_err(|_| self.state.with(py, |state| state.armed = NEVER))
     }
 
-    /// Pass an `Exception` to `on_error`, and return any other exception.
+    /// Pass an `Exception` to `on_error`. Return any other exception as an error.
     #[cold]
     pub(crate) fn report(&self, py: Python<'_>, error: PyErr, source: &Bound<'_, PyAny>) -> PyResult<()> {
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {

@@ -147,7 +147,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Add an entry to the group, which is empty or has the same callback.
+    /// Add an id to the group, which is empty or has the callback `callback`.
     fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
         // SAFETY: the entry is out of the wheel, so we own its reference to the callback.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();

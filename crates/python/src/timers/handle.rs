@@ -20,12 +20,12 @@ pub(crate) const CALLS: u64 = 1 << 63;
 
 /// The layout of a `Timer`. Its fields are accessed only with the GIL held.
 ///
-/// Its methods are in `timer`, above the engine. This module knows the engine only as an object.
+/// Its methods are in `timer`, which also uses the engine. This module only stores the number of the engine.
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
-    /// The number of the engine, or `NONE` once the timer has ended. The engine stays alive because it counts its
-    /// living timers.
+    /// The number of the engine, or `NONE` once the timer has ended. The engine stays alive until then, because all its
+    /// living timers share a reference to it.
     pub(crate) engine: u32,
     /// The index of the timer's entry in the wheel while the timer is pending; otherwise a state, such as `FIRED`. All
     /// states are larger than any index.
@@ -57,7 +57,7 @@ impl TimerObject {
         self.index < CANCELLED
     }
 
-    /// True if the timer is firing, and may still be rescheduled.
+    /// True if the timer is firing and can still be rescheduled.
     #[inline]
     pub(crate) fn is_firing(&self) -> bool {
         self.index >= RUNNING

@@ -299,7 +299,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Add the type to the module, with its fast methods.
+/// Add the type to the module, with its methods `set` and `move`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<Keys>();
     METHODS.add_to(&kind)?;
