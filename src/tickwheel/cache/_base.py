@@ -105,7 +105,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return the lifetime of entries as keyword arguments of `_open`: `life_ns` or `lifetime`.
 
-        `lifetime` is a function of key and value. It returns the current time and the deadline in nanoseconds.
+        `lifetime` is a function of key and value. It returns the current time and the lifetime, in nanoseconds.
         """
 
     @staticmethod
