@@ -75,9 +75,11 @@ def clock():
 @pytest.fixture
 def weighed(monkeypatch):
     """
-    Return a list to which each commit of a SQLite store appends its weight, which counts towards the next checkpoint.
+    Return a list to which each commit of a SQLite store appends its weight.
 
-    Stores that become owners during the test start no checkpoint thread.
+    The weight says how much the commit counts towards the next checkpoint.
+
+    No store starts a checkpoint thread during the test.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)

@@ -1,5 +1,7 @@
 """
-Backups that are made, as documented, while jobs are set, and the stores that are restored from them.
+Backups that are made while jobs are set, and the stores that are restored from these backups.
+
+The backups are made as the documentation describes.
 """
 
 from __future__ import annotations

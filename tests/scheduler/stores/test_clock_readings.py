@@ -36,7 +36,7 @@ class Readings:
 
     def wall_ns(self):
         """
-        Return the wall time as the last nanosecond of the current microsecond.
+        Return the wall time in nanoseconds, as the last nanosecond of the microsecond `us`.
         """
         return self.us * 1000 + 999
 

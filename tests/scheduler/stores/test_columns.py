@@ -59,7 +59,7 @@ def test_statements_use_macros_for_columns(path):
 
 def test_lists_of_columns_are_detected():
     """
-    The check in the test above detects a list of columns in every form that occurs in statements.
+    The check for lists of columns detects a list in every form that occurs in statements.
     """
     for text in (
         "SELECT key, generation, due_at, payload FROM tickwheel_job",
@@ -107,7 +107,7 @@ def test_tables_have_the_columns_and_defaults():
     """
     The tables have exactly the declared columns.
 
-    If a row is inserted with the columns of a plain job alone, the other columns get their defaults.
+    If a job is inserted with only the most common columns, the other columns get their defaults.
     """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _schema.migrate(connection, "url")
@@ -137,7 +137,7 @@ def test_every_field_is_a_column_but_two():
     """
     Each field of `Job` except two is a column, and the columns have the order of the fields.
 
-    The default of a column is the value of the field in a plain job.
+    The default of a column is the default of the field.
     """
     assert [field.name for field in fields(model.Job)] == [*columns.NAMES, *columns.UNSTORED]
     assert {*columns.PLAIN, *columns.DEFAULTS} == {*columns.NAMES}
@@ -150,7 +150,7 @@ def test_a_row_holds_every_value(column):
     """
     A job is read back from its row unchanged, whichever column has a value other than its default.
 
-    The job counts as plain only if this is a column in which plain jobs may differ.
+    Plain jobs (jobs without rare options) fill only some columns. If another column has a value, the job is not plain.
     """
     own = {
         "state": model.State.RUNNING,
@@ -218,7 +218,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 @pytest.mark.parametrize("name", ["set_new", "set_one"])
 def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    Each statement for plain set requests writes exactly the columns that a plain set request may fill.
+    A statement for plain set requests (requests without rare options) writes exactly the columns that they may fill.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -227,9 +227,9 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_with_other_options_is_not_plain(field):
     """
-    A set request is plain if its options would have no effect on a key without a job.
+    A set request is plain if it has no option that could have an effect on a key without a job.
 
-    A set request with any other option is not plain.
+    Plain set requests take a shorter statement.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

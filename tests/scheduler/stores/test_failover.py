@@ -12,7 +12,9 @@ from tickwheel.jobs import model
 from tickwheel.stores import open_store
 
 LOST = 80
-"""Number of writes that the standby lacks. A PostgreSQL sequence logs fewer numbers than this in advance."""
+"""Number of writes that the standby lacks.
+
+It is larger than the number of values of a sequence that PostgreSQL logs in advance."""
 
 
 class RedisPair:

@@ -180,9 +180,9 @@ def test_after_a_failed_flush_the_file_is_read_again(tmp_path, monkeypatch, is_w
 
 def test_a_damaged_entry_is_an_error(tmp_path):
     """
-    An entry with a valid checksum but contents that no store writes raises an error with a remedy.
+    If an entry has a valid checksum but contents that no store writes, opening the file raises an error with a remedy.
 
-    The file can be opened again later.
+    A second attempt to open the file raises the same error.
     """
     path = tmp_path / "jobs.log"
     for entry in (("job/a", b"x"), ("table/a", b"{}"), ("scope/x", b"[]"), ("generation", b"many")):

@@ -219,9 +219,9 @@ scheduler.stop()
 
 def test_killed_between_commit_and_settle(tmp_path):
     """
-    A process is killed after its effect was committed and before the job was settled.
+    If a process is killed after its effect was committed and before the job was settled, the job fires again.
 
-    The job fires again, without a second effect.
+    The effect does not take place a second time.
     """
     run = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     first = subprocess.run([*run, "first"], capture_output=True, text=True, timeout=60, check=False)

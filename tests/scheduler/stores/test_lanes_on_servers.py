@@ -1,5 +1,5 @@
 """
-One lane (the jobs of one handler or queue) with far more jobs than fit into memory, on servers.
+One lane (the jobs of one handler or queue) with far more jobs than fit into memory, on stores with a server.
 
 See also `tests/scheduler/test_lanes.py`.
 """
@@ -30,9 +30,9 @@ def server_url(request):
 @pytest.mark.slow
 def test_other_lanes_run_beside_a_crowded_lane(server_url, make, record, until):
     """
-    Jobs of ten lanes run although a limited lane has many jobs that are due at the same time or earlier.
+    Jobs of ten handlers run although a handler with a rate limit has many jobs due at the same time or earlier.
 
-    The jobs of the ten lanes also run after a takeover.
+    The jobs of the ten handlers also run after a takeover.
     """
     made = []
     for turn in range(2):
@@ -59,9 +59,9 @@ def test_other_lanes_run_beside_a_crowded_lane(server_url, make, record, until):
 
 def test_many_queues_without_workers(server_url, make, record, until):
     """
-    Jobs of queues without workers leave room for a new handler's jobs, even after a takeover.
+    However many jobs wait in queues without workers, there is room in memory for a new handler's jobs.
 
-    A worker gets the jobs of its queue.
+    This holds even after a takeover. If a worker comes, it gets the jobs of its queue.
     """
     many = [SetRequest(f"{n}", delay=0, target="pull", handler=f"q{n}") for n in range(HERD)]
     wanted = [f"{{tag}}/{n}" for n in range(8)]  # in one partition: the order between partitions is undefined
@@ -104,9 +104,9 @@ def test_explained_by_another_node(server_url, make, until):
 
 def test_takeovers_beside_a_full_lane(server_url, make, record, until):
     """
-    If one lane is full, a second node that takes over some shards still runs the jobs of other lanes.
+    If one handler has more due jobs than fit into memory, a second node that takes over some shards runs other jobs.
 
-    After the first node stops, the second node runs all jobs of the full lane.
+    After the first node has stopped, the second node runs all jobs of that handler.
     """
     go_on, nodes = threading.Event(), []
 

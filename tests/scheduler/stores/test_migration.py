@@ -66,7 +66,7 @@ def lease_s():
 @pytest.fixture
 def new_url(request, tmp_path, lease_s):
     """
-    Return a function that makes the URL of an empty store of a kind.
+    Return a function that returns the URL of a new, empty store of the requested kind.
     """
 
     def make(kind):
@@ -170,7 +170,7 @@ def everything(store):
 
 def fire(store):
     """
-    Fire due jobs like a scheduler, and return the fire ids by key.
+    Fire due jobs as a scheduler does, and return the fire ids by key.
     """
     fired = []
     for lease in owned(store, "a scheduler"):
@@ -192,7 +192,7 @@ def as_moved(job):
 
 
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
-def test_all_is_moved(stores):
+def test_all_jobs_are_moved(stores):
     """
     Pending and dead jobs arrive unchanged, and the source is empty.
 
@@ -272,9 +272,9 @@ def test_more_shards(new_url, kind):
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
     """
-    A migration is killed at a step. Before the migration is resumed, both stores fire their due jobs.
+    If a migration is killed at any step, and both stores then fire their due jobs, each due job fires exactly once.
 
-    Each due job fires exactly once, and all other jobs are moved.
+    The migration is then resumed, and moves all other jobs.
     """
     source, target, *urls = stores
     before = fill(source)
@@ -293,9 +293,7 @@ def test_killed_between_steps(stores, step):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_pauses_outlast_every_break(stores):
     """
-    A migration moves all pauses with their time, author and reason.
-
-    In the test, the migration is interrupted after each step, and restarted each time.
+    A migration moves all pauses with their time, author and reason, even if it is interrupted after each step.
     """
     source, target, _, _ = stores
     before = {key: as_moved(job) for key, job in fill_paused(source).items()}
@@ -338,7 +336,7 @@ class Parking:
 
     def apply(self, writes):
         """
-        Apply *writes*, changed if they park jobs.
+        Apply *writes*. If they park jobs, change them first.
         """
         is_parking = any(isinstance(write, model.Begin) for write in writes)
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
@@ -363,7 +361,7 @@ def test_a_job_that_cannot_be_parked(stores):
 
 def test_a_lost_lease_leaves_jobs_paused(stores):
     """
-    If another owner takes the source over before a paused job is parked, the job stays paused.
+    If another owner takes over the source just before the migration reserves a paused job, the job stays paused.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job("a", 0, DUE)), model.SetPause("a", "ops", "why")])
@@ -381,7 +379,7 @@ def test_a_lost_lease_leaves_jobs_paused(stores):
 
 def test_a_resume_during_a_migration_holds(stores):
     """
-    If a caller resumes or pauses a job just before it is parked, the job arrives in the state that the caller chose.
+    If a caller resumes or pauses a job just before the migration reserves it, the caller's change is kept.
     """
     source, target, _, _ = stores
     source.apply([*(model.Set(model.Job(key, 0, FAR)) for key in ("a", "b")), model.SetPause("a", "ops")])
@@ -472,9 +470,7 @@ def test_a_live_owner_prevents_a_migration(stores):
 
 def test_changes_during_a_migration_hold(stores):
     """
-    While a job is moved, a caller sets, replays or cancels it in either store.
-
-    The job ends as the caller wanted.
+    If a caller sets, replays or cancels a job in either store while it is moved, the caller's change is kept.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("a", "b", "c", "d", "e")])
@@ -501,7 +497,7 @@ def test_changes_during_a_migration_hold(stores):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_callers_that_continue_do_not_prevent_the_end(stores):
     """
-    A migration ends although callers set a new job for each moved job.
+    A migration ends although callers continue to set new jobs in the source.
 
     The migration reports these new jobs, and a second run moves them.
     """

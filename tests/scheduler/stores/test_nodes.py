@@ -276,7 +276,7 @@ def test_two_schedulers_of_one_process(address, until):
 
 def test_one_query_for_all_shards(address, until, monkeypatch):
     """
-    One query for all shards finds the writes of other clients.
+    An owner finds the writes of other clients with one query for all its shards, not with one query for each shard.
     """
     store, looks, others, fired = make_store(address), [], [], set()
     look = store.look
@@ -298,7 +298,9 @@ def test_one_query_for_all_shards(address, until, monkeypatch):
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
-    If a node joins while attempts run, each attempt runs once, stays on its node, and is still reported as started.
+    If a node joins while attempts run, each attempt runs once, and stays on its node.
+
+    A cancel through the new node gets the answer that the attempt has already started.
     """
     runs, goes_on = [], threading.Event()
     stores = [make_store(f"{address}shards=4&lease_s=6") for _ in range(2)]
@@ -336,9 +338,9 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
 
 def test_pulled_jobs_after_another_node_took_over(address, until):
     """
-    A node that loses its shards drops its pull workers' leases and notifies the workers.
+    If a node loses its shards, it ends the leases of its pull workers. Later calls of these workers raise an error.
 
-    The new owner fires the pulled jobs.
+    The new owner fires the jobs again.
     """
     store, is_awake = make_store(f"{address}shards=1&lease_s=3"), threading.Lock()
 

@@ -24,7 +24,7 @@ def test_memory():
 
 def test_a_class_of_the_user(tmp_path, monkeypatch):
     """
-    A URL can name a user's class by module and name.
+    A URL can name a store class of the user by module and name.
 
     An error raised by that module is passed on unchanged.
     """
@@ -187,7 +187,7 @@ def test_nothing_is_masked_without_a_password():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_a_store_is_opened_once(kind, request, tmp_path):
     """
-    A scheduler on an open store uses that store's connections, and leaves no connection open.
+    A scheduler that is given an open store uses the connections of this store.
     """
     if kind == "postgres":
         url = request.getfixturevalue("postgres_url")

@@ -22,9 +22,9 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 NUMBERS = itertools.count()
 PATIENCE_S = 300.0
 INSTANTS, JOBS_EACH = 50, 50
-"""Number of due times in each race, and number of jobs with each due time.
+"""Number of due times in a race, and number of jobs with each due time.
 
-A store that several processes can share runs four races of 2,500 jobs."""
+One race has 2,500 jobs. A store that several processes can share runs four races."""
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def owner(url):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_race(url, owner, begin, is_same, is_busy):
     """
-    2,500 jobs are changed, cancelled or paused at most 5 ms before or after their due time.
+    If a caller changes, cancels or pauses a job within 5 ms of its due time, the old job never starts after the answer.
 
-    No old job starts after the answer.
+    Each race has 2,500 such jobs.
     """
     starts = Starts(is_open=not is_busy)
     scheduler = owner(starts, workers=2)

@@ -88,7 +88,7 @@ def test_a_pooler_that_refuses_settings(pooler, database):
 
 def test_a_pooler_that_drops_settings(make_pgbouncer, database):
     """
-    A session is not used if the pooler silently dropped its settings.
+    If the pooler has silently dropped the settings of a session, the store does not use the session.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options")
     with pytest.raises(StoreError, match=r"drops the settings .* add pooler=transaction") as caught:

@@ -283,7 +283,7 @@ def test_bulk_writes_with_outdated_statistics(session, statement, state, past):
 @pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
 def test_the_check_of_a_draining_shard_reads_one_row(session, past):
     """
-    The check for jobs in a draining shard reads at most one row of the shard, with any statistics.
+    The check for jobs in a draining shard reads at most one row of the shard, whatever statistics the server has.
     """
     with session.transaction(force_rollback=True):
         session.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")

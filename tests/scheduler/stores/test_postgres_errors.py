@@ -105,9 +105,9 @@ def error_of(state):
 
 def test_every_class_is_known():
     """
-    The table contains every error class that the driver knows.
+    The store's table of error classes contains every class that the driver knows.
 
-    Its classification agrees with the one in this test.
+    It classifies each class as transient or permanent, as this test does.
     """
     known = {
         kind.sqlstate[:2] for kind in vars(psycopg.errors).values() if isinstance(getattr(kind, "sqlstate", None), str)
@@ -148,9 +148,9 @@ def test_commits_with_an_unknown_outcome(state, is_connected, is_unknown):
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refused_connections(text):
     """
-    A refused connection is a permanent error only if the whole message says so.
+    A refused connection is a permanent error only if the message matches one of the known permanent refusals.
 
-    A refusal that may be temporary is a transient error.
+    Any other refusal may be temporary, so it is a transient error.
     """
     assert (
         state_of_refusal(f'connection failed: connection to server on socket "/database/role": {text}')

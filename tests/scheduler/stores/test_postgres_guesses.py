@@ -1,5 +1,5 @@
 """
-The PostgreSQL store guesses that keys are new and jobs unchanged.
+The PostgreSQL store saves reads: it guesses that a key is new, or that a job has not changed since it was read.
 
 The tests make right and wrong guesses.
 """
@@ -59,7 +59,7 @@ def set_all(store, keys):
 
 def test_a_right_guess(make):
     """
-    If the guess is right, the stored job equals the job in the answer, in every field.
+    If the store guesses rightly that all keys are new, each stored job equals the job in the answer, in every field.
     """
     store = make()
     answers = store.apply([model.Set(job) for job in JOBS])
@@ -99,11 +99,11 @@ def test_columns_of_one_value_and_of_several(make, values):
         assert {name: getattr(stored, name) for name in values} == {name: getattr(job, name) for name in values}
 
 
-def test_a_job_under_another_key_is_an_error(make, postgres, database):
+def test_a_violation_of_another_index_is_an_error(make, postgres, database):
     """
-    A conflict with a row of another key is not a wrong guess.
+    If a row violates an index that does not belong to the store, the store raises the error and does not try again.
 
-    The store raises the error and does not try again.
+    The store does not take this violation for a key that already exists.
     """
     store = make()
     postgres.execute("CREATE UNIQUE INDEX theirs ON tickwheel_job (handler)", database)
@@ -114,7 +114,7 @@ def test_a_job_under_another_key_is_an_error(make, postgres, database):
 
 def test_wrong_guess(make):
     """
-    The guess is wrong if keys exist, occur twice or are set conditionally.
+    If keys exist, occur twice or are set conditionally, the store guesses wrongly that they are new.
 
     The answers are still right.
     """
@@ -210,9 +210,9 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    The answer to a plain set request, and the stored job, are those that the rules of all stores prescribe.
+    A plain set request (a request without rare options) is one statement, but has the same answer as in every store.
 
-    This holds even if the due time is relative.
+    The stored job is also the same, even if its due time is relative.
     """
     jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
     store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
@@ -230,7 +230,7 @@ def made_of(store, epoch):
     """
     Set jobs in every state in which a move or a cancel may find them.
 
-    Return the keys of the plain jobs, and the keys of the other jobs.
+    Return the keys of the jobs that a single statement can move or cancel, and the keys of the other jobs.
     """
     plain = [
         model.Job("plain", 0, 100),
@@ -273,9 +273,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, monkeypatch, change):
     """
-    A move or cancel of one job has the answer and the effect that the rules prescribe.
+    A move or cancel of one job has the same answer and the same effect as in every store.
 
-    For a plain job, the move or cancel takes one statement.
+    If the job is pending, occurs once, is not paused and has used no attempt, the change takes one statement.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:
@@ -369,7 +369,7 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
     A batch of set requests is one statement. A batch of acknowledgements and claims is also one statement.
 
-    The stored counts match the jobs.
+    The stored numbers of pending and running jobs are then right.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -388,7 +388,9 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
 @pytest.mark.parametrize("wrong", ["gone", "twice", "ended in the batch", "not owned", "pending"])
 def test_a_wrong_guess_among_firings(postgres, database, wrong):
     """
-    If one write of a batch does not match its guess, the statement changes nothing, and the rules decide each answer.
+    If one claim or acknowledgement of a batch does not fit the stored job, the single statement changes nothing.
+
+    The store then reads the jobs and decides about each write of the batch.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")
@@ -434,7 +436,7 @@ def test_a_firing_after_a_takeover_is_refused(postgres, database):
 
 def test_counts_of_sessions_are_gathered(postgres, database):
     """
-    Each session counts jobs in rows of its own. At the next renewal, these counts are added to the shared rows.
+    Each session counts jobs in rows of its own. A renewal of the owner's leases adds these counts to the shared rows.
 
     The totals stay the same.
     """

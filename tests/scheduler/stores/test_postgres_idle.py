@@ -58,7 +58,7 @@ def idle(postgres, database, make, record, request):
     """
     Start a scheduler with jobs that wait for workers.
 
-    For one parameter, all jobs are in memory. For the other, most of them are only in the store.
+    In the first variant, all jobs are in memory. In the second, most of them are only in the store.
     """
     options = SchedulerOptions(staged_max=request.param)
     scheduler = make(f"{postgres.url(database)}&shards=16", options=options)
@@ -104,7 +104,7 @@ def changes(postgres, database):
     """
     Return a function that makes a call on a store.
 
-    The function checks that the store's version changes if and only if the call changes a job or a paused scope.
+    The function checks that the store's version number changes if and only if the call changes a job or a pause.
     """
 
     def check(store, call, *, is_change=True):
@@ -128,9 +128,9 @@ def jobs_of(store, keys, **fields):
 
 def test_each_write_changes_the_version(postgres, database, changes):
     """
-    Each kind of write changes the version, even a write that changes no count.
+    Each kind of write changes the store's version number, even if no number of jobs changes.
 
-    A read does not change the version.
+    A read does not change the version number.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

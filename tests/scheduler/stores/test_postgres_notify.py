@@ -102,7 +102,7 @@ def test_owners_of_other_shards_do_not_scan(postgres, database, monkeypatch, unt
 )
 def test_which_payloads_an_owner_reads(make, postgres, database, sent, is_heard):
     """
-    An owner acts on a payload that names one of its shards, or that announces unroutable jobs.
+    An owner acts on a notification whose payload names one of its shards, or announces unroutable jobs.
 
     It also acts on the empty payload of older nodes.
     """
@@ -155,7 +155,7 @@ def test_jobs_due_later_are_announced_together(make, payload, monkeypatch):
 
 def test_the_wait_for_more_jobs_ends(make, payload, monkeypatch):
     """
-    A job that is not due soon is announced after the delay, even if no other write follows.
+    A job that is not due soon is announced after a fixed delay, even if no other write follows.
     """
     monkeypatch.setattr("tickwheel.stores.postgres._listener._MERGED_S", 0.01)
     _, client = make("&shards=1"), make()
@@ -180,9 +180,9 @@ def test_a_callers_transaction_names_its_shards(make, postgres, database, payloa
 
 def test_more_shards_than_a_payload_can_name(make, payload):
     """
-    A payload can name a limited number of shards.
+    The payload of a notification can name a limited number of shards.
 
-    A write to more shards wakes all owners.
+    If a write concerns more shards, the payload is empty, and all owners wake up.
     """
     store = make()
     store._notify({*range(1_000)})

@@ -152,7 +152,7 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, unt
 )
 def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
-    A write that is interrupted at its begin or end leaves no transaction open.
+    If Ctrl-C interrupts a write just before or after a statement of its transaction, no transaction stays open.
     """
     with noted_sessions() as sessions:
         store = open_database()
@@ -336,9 +336,9 @@ def test_claims_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have expired can retry one job any number of times.
+    An owner whose lease may have expired can write any number of retries of one job.
 
-    Each retry is recorded for the shard's owner as a change of the job.
+    Each retry is also announced to the shard's owner, because this may be another node by then.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")

@@ -46,9 +46,9 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    If running jobs are locked during a takeover, the first renewal after the locks end recovers these jobs.
+    If running jobs are locked during a takeover, the new owner recovers them at its first renewal after the locks end.
 
-    The renewal also notifies the new owner.
+    At that renewal, the new owner is also notified of the recovered jobs.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
@@ -178,9 +178,9 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_without_a_subscription_keeps_its_leases(postgres, database, open_database):
     """
-    An owner that lost its subscription to notifications keeps its leases.
+    If an owner's subscription to notifications has ended, the owner keeps its leases, and can renew them.
 
-    After its next renewal, other nodes must wait until these leases expire.
+    After that renewal, other nodes wait until the leases expire. They do not take the owner for dead.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4

@@ -50,7 +50,7 @@ def test_commit_and_rollback(client, conn):
     """
     If the caller commits a transaction, the job set within it exists. After a rollback it does not exist.
 
-    The stored counts agree with this.
+    The stored number of pending jobs is right in both cases.
     """
     conn.execute("INSERT INTO orders VALUES (1)")
     client.set("k", conn=conn, **LATER)

@@ -65,9 +65,7 @@ def test_a_lost_primary(group, until):
 
 def test_another_store_object_finds_it_at_once(group, until):
     """
-    A store that is opened after a failover finds the new primary by the same URL.
-
-    Some hosts in the URL no longer exist.
+    A store that is opened after a failover finds the new primary, even if some hosts in its URL no longer exist.
     """
     store = open_store(group.url)
     set_one(store, "before")

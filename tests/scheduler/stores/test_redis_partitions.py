@@ -126,9 +126,9 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_a_handler_that_comes_later(make, record, redis_url, until):
     """
-    If a node is the first with a handler, it claims the waiting jobs of this handler in every partition.
+    If a node is the first with a handler, it claims the jobs that wait for this handler in every partition.
 
-    A pause of the handler's scope covers all partitions.
+    If the handler's jobs are paused, they are paused in all partitions.
     """
     poor, rich = make(redis_url), make(redis_url)
     poor.handler("other")(print)
@@ -147,9 +147,9 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_generations_after_a_migration_stored_a_high_one(redis_url):
     """
-    A migration may store a job with a high generation, which the other store gave out.
+    A migration may store a job with a high generation, which its source store gave out.
 
-    Every generation that a partition gives out later is above it.
+    Every generation that the partition gives out later is higher.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
@@ -209,7 +209,7 @@ def test_partitions_fire_in_time_and_share_no_generation(make, redis_url):
 
 def test_a_generation_that_two_partitions_give_is_detected(redis_url):
     """
-    The check of generations fails for a store in which two partitions give out the same generations.
+    If two partitions give out the same generations, these tests detect it.
     """
 
     def draw(self):
@@ -224,7 +224,7 @@ def test_a_generation_that_two_partitions_give_is_detected(redis_url):
 
 def test_a_partition_that_is_not_scanned_is_detected(make, redis_url):
     """
-    The check of late jobs fails for a node that does not prefetch from one partition.
+    If a node does not prefetch jobs from one partition, these tests detect that the jobs of this partition are late.
     """
     store, own = open_store(redis_url), Prefetcher.own
     with mock.patch.object(
@@ -349,7 +349,7 @@ def test_a_master_is_unreachable(make, record, cluster, events, how):
 @pytest.mark.parametrize("number", range(PARTITIONS))
 def test_a_master_hangs(make, record, cluster, until, number):
     """
-    While one partition's master hangs, jobs of other partitions are claimed, fired and settled during their leases.
+    While one partition's master hangs, the jobs of other partitions are claimed, fired and settled in time.
 
     This includes jobs that are due together with a job of the hanging partition, and jobs that another process sets.
     """

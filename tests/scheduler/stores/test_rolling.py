@@ -15,7 +15,7 @@ NUMBERS = itertools.count()
 DEFAULT = RetryPolicy(attempts=3)
 """The retry policy of the tests.
 
-An attempt may be lost when a shard changes its owner, but not because a node lacks the handler."""
+A takeover of a shard may use up an attempt. A node without the handler must not use up any."""
 
 
 @pytest.fixture(params=["postgres", "redis"])

@@ -131,7 +131,7 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
 
 class Ahead(BootClock):
     """
-    A clock that a test may set forward, so that it need not wait.
+    A clock that a test may set forward, so that the test need not wait.
     """
 
     moved_ns = 0

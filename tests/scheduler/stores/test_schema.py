@@ -146,7 +146,7 @@ def test_a_schema_before_the_first_release_is_refused(tables, number):
 
 def test_a_schema_that_was_edited_in_place_is_refused(tables):
     """
-    The tables are refused if a different script made the same version, or if a later step was edited.
+    If a migration script was edited after it had made the tables, the tables are refused.
     """
     edited = [script.replace("trace text", "traced text") for script in tables.migrations]
     edited = [script.replace("trace TEXT", "traced TEXT") for script in edited]

@@ -389,11 +389,11 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 
 
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
-def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
+def test_a_silent_pipeline_costs_no_lease(postgres, database, until, table):
     """
-    A client's session goes silent in a pipeline, and holds locks that a node needs to renew its leases.
+    If a client's session goes silent and holds locks on the rows of the leases, the node still keeps its leases.
 
-    The node's next renewals end this session, and the node keeps its leases.
+    The client uses the pipeline mode of its driver. The node's next renewals end this session.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

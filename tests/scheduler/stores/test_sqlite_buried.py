@@ -105,7 +105,7 @@ def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
 
 def test_jobs_that_keep_their_generation_leave_no_row(store):
     """
-    A job that is paused and resumed keeps its generation, so it leaves no tombstone.
+    If a far job is paused and resumed, it keeps its generation. So there is no old generation that needs a tombstone.
     """
     (job,) = set_far(store, 1)
     store.apply([model.SetPause(job.key, "somebody", "")])

@@ -101,7 +101,9 @@ def test_future_jobs_cost_nothing(store, made, call, first):
 
 def test_empty_key_partitions_cost_a_large_batch_nothing(store, made):
     """
-    A batch of new keys takes fewer steps if there are no dead, paused or unroutable jobs, whose keys it would look up.
+    A large batch takes fewer steps if there are no dead, paused or unroutable jobs.
+
+    The store then does not look up the keys of the batch among such jobs.
     """
     keys = [f"k{number}" for number in range(200)]
     before = steps_of(made, lambda: store.apply([model.Cancel(key) for key in keys]))
@@ -330,9 +332,9 @@ def anything(sql):
 
 
 @pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
-def test_many_at_once(store, count):
+def test_many_jobs_in_one_commit(store, count):
     """
-    However many jobs one commit sets, whether they are plain or not, each job is stored as given.
+    However many jobs one commit sets, with or without rare options, each job is stored as requested.
 
     Each of these jobs can be settled.
     """
@@ -350,7 +352,7 @@ def test_many_at_once(store, count):
 
 
 @pytest.mark.parametrize("missing", [0, 25, 49])
-def test_jobs_side_by_side(store, missing):
+def test_jobs_with_one_due_time_are_claimed_together(store, missing):
     """
     Jobs with one due time are claimed and settled together.
 

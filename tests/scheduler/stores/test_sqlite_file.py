@@ -103,7 +103,7 @@ def test_lives_beside_other_tables(path, open_file):
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_another_encoding_is_refused(path, open_file, encoding):
     """
-    A file in UTF-16 is refused, because a prefix would match other keys there.
+    A file in UTF-16 is refused, because a search for a key prefix would match other keys in this encoding.
 
     The file stays unchanged.
     """

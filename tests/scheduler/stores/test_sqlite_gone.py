@@ -121,9 +121,9 @@ def test_a_file_that_is_moved_back(path, until):
 
 def test_a_read_of_a_moved_file_makes_no_new_file(path, open_file, monkeypatch):
     """
-    A connection may open the path just after the file was moved away. It then creates no new file.
+    If a file is moved away just before a connection opens its path, the connection creates no new file.
 
-    With a new file in its place, the log of the moved file would be lost.
+    If there were a new file, SQLite would discard the log that belongs to the moved file.
     """
     store = open_file()
     set_one(store, "kept")

@@ -1,7 +1,7 @@
 """
 A SQLite store whose opening, takeover or write is interrupted.
 
-Another process that checks the lock may also disturb it.
+One test also checks a lock that another process holds for a moment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from tickwheel.stores.sqlite import _file_lock, _schema
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
 def test_migration_whose_transaction_is_over(path, error):
     """
-    If a migration fails and SQLite has already rolled back its transaction, as on a full disk, the error is unchanged.
+    If a migration fails and SQLite has already rolled back its transaction, the original error is raised.
+
+    For example, SQLite rolls back a transaction if the disk is full.
     """
 
     class Ended(sqlite3.Connection):
@@ -41,7 +43,7 @@ def test_migration_whose_transaction_is_over(path, error):
 
 def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
-    If the disk is so full that the owner's name cannot be written, the lock is still taken, kept and released.
+    If the disk is so full that the owner's name cannot be written, the lock is still taken, held and released.
     """
     first, second = open_file(), open_file()
 
@@ -102,7 +104,7 @@ def test_listing_the_nodes_blocks_no_owner(path, open_file, monkeypatch):
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
-    A write that is interrupted at its begin or at its end leaves no transaction open.
+    If Ctrl-C interrupts a write after its transaction begins, or before the commit, no transaction stays open.
     """
     signals = []
 

@@ -97,7 +97,7 @@ def test_a_file_is_read_again_with_its_zeros(store, tmp_path):
 
 def test_a_log_that_cannot_be_opened_is_left(store, monkeypatch):
     """
-    If the log cannot be opened to extend it with zeros, commits still succeed.
+    If the log cannot be opened to extend it with zeros, it stays as it is, and commits still succeed.
     """
 
     def refuse(*_args, **_options):

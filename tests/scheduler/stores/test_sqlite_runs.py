@@ -123,7 +123,7 @@ def runs(store):
 
 def hints(store):
     """
-    Return the number of keys in partition 1 and in the runs.
+    Return the number of rows of the key table in partition 1 and in the runs together.
     """
     return value(store.path, "SELECT count(*) FROM tickwheel_key WHERE shelf > 0")
 
@@ -170,7 +170,7 @@ def write_some(store, dice, jobs, keys=1_500):
         jobs[key] = answer.job
 
 
-def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
+def test_random_writes_during_merges(store, clock, monkeypatch):
     """
     While keys are moved into runs, two processes set, move and cancel jobs.
 
@@ -193,7 +193,9 @@ def test_anything_in_the_midst_of_merges(store, clock, monkeypatch):
 
 def test_far_keys_share_pages(weighed, store, monkeypatch):
     """
-    A commit of a thousand random keys logs the pages of the key partition and of one slice, however many keys exist.
+    A commit of a thousand random keys writes few pages to the log, however many keys exist.
+
+    These are the pages of one partition of the key table, and the pages of one slice of a merge.
     """
     small(monkeypatch, 2_000, 1_000)
     dice, day = random.Random(1), store.now_ms() + DAY_MS
@@ -272,9 +274,9 @@ def test_stale_keys_are_removed(store, clock, monkeypatch):
 
 def test_a_resumed_job_is_listed_once(store, monkeypatch):
     """
-    A job that was paused and resumed is listed once, although two keys lead to it.
+    A job that was paused and resumed is listed once, although the key table has two entries for it.
 
-    The pause removes the job's key from a run, and the resume adds another key.
+    The first entry stays in its run when the job is paused. The second is added when the job is resumed.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -463,7 +465,7 @@ def test_a_job_is_not_found_by_its_former_key(store, clock, monkeypatch):
 
 def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     """
-    If a page of a list ends between the two keys of one job, the list still contains the job.
+    If a page of a list ends between two entries of the key table for the same job, the list contains the job once.
     """
     small(monkeypatch, 20, 20)
     day = store.now_ms() + DAY_MS

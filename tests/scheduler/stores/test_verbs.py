@@ -93,7 +93,7 @@ def test_a_run_now_after_a_skip(any_url, make, until):
 
 def test_a_change_of_some_fields_keeps_the_others(any_url, make):
     """
-    A change of some fields keeps the other fields: phase, remaining runs, pause and due time.
+    A change of some fields keeps all others, such as the due time, the pause and the number of remaining runs.
     """
     client = make(any_url)
     before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job

@@ -154,7 +154,7 @@ def test_messages_that_reach_no_queue(receiver, make, events, handler):
     assert [each.value for each in receiver.received()] == [2]
 
 
-def test_too_large_among_others(receiver, make, events):
+def test_a_too_large_message_among_others(receiver, make, events):
     """
     Messages that are too large become dead letters.
 
@@ -178,7 +178,7 @@ def test_too_large_among_others(receiver, make, events):
     assert {each.value for each in receiver.received()} == {*range(400), payloads["largest"]}
 
 
-def test_no_exchange_among_others(receiver, make, events):
+def test_a_missing_exchange_among_others(receiver, make, events):
     """
     A message to a missing exchange fails.
 

@@ -71,7 +71,7 @@ def test_it_opens_after_failures_in_a_row():
 
 def test_one_attempt_probes_while_the_others_wait():
     """
-    After the wait, one attempt may call the receiver as a probe.
+    Once the breaker has been open for long enough, one attempt may call the receiver as a probe.
 
     The other attempts check again soon.
     """
@@ -89,9 +89,9 @@ def test_one_attempt_probes_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, the breaker opens for another wait. The longer the outage has lasted, the longer is this wait.
+    If the probe fails, the breaker opens again. The longer the outage has lasted, the longer the breaker stays open.
 
-    No second event is published.
+    The event for an opened breaker is published only the first time.
     """
     bench = Bench()
     bench.fail(3)
@@ -116,11 +116,11 @@ def test_waiting_jobs_are_retried_one_by_one():
     assert waits[-1] >= 10
 
 
-def test_full_is_not_down():
+def test_a_full_receiver_is_shown_as_full():
     """
     If the receiver says that it is full, the breaker opens at once, for the time that the receiver requested.
 
-    It reports "full".
+    The state of the breaker is then "full".
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None

@@ -23,9 +23,9 @@ SUITES = {
 }
 KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
 """
-Targets that wait for a late answer on the open connection, and so send the message only once.
+Targets that wait for a late answer on the open connection, so that they send the message only once.
 
-The libraries of the other targets have their own timeouts.
+The libraries of the other targets give up the connection after a timeout, and the message is sent again.
 """
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
@@ -33,7 +33,7 @@ WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in ti
 @pytest.fixture(scope="module")
 def table():
     """
-    Return the verdicts by failure and target.
+    Return the verdicts of the table in docs/targets.md, by failure and target.
     """
     lines = (HERE.parents[2] / "docs" / "targets.md").read_text("utf-8").splitlines()
     (first,) = (number for number, line in enumerate(lines) if line.startswith("| the receiver |"))
@@ -64,9 +64,9 @@ def flags(target):
 
 def test_each_target_is_there(table):
     """
-    The table has a column for each target.
+    The table in docs/targets.md has a column for each target.
 
-    The table has a row for each failure that has another cause than the message.
+    If the receiver is full or cannot be reached, jobs of all targets wait. If it refuses a message, the attempt fails.
     """
     assert all(row.keys() == SUITES.keys() for row in table.values())
     for failure in WAITS:

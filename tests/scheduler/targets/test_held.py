@@ -35,7 +35,7 @@ class Trips:
 
     def resolve(self, handler):
         """
-        Return a new call for each batch of jobs.
+        Return a call with which the target itself starts and ends each job of a batch.
         """
         return Call(self._hold, is_held=True)
 
@@ -79,7 +79,7 @@ def test_a_target_that_raises(make, events, ended):
 
 def test_an_acknowledgement_that_a_stop_overtakes(make):
     """
-    A worker waits for its acknowledgement, which cannot be written. If the scheduler stops, the worker gets an error.
+    If the scheduler stops while a worker waits for an acknowledgement that cannot be written, the worker gets an error.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store).start()

@@ -93,11 +93,11 @@ def test_the_rate_of_an_object():
         ("celery", r"celery is not installed: pip install 'tickwheel\[celery\]'"),
     ],
 )
-def test_a_library_of_a_library(make, caplog, lacks, message):
+def test_a_missing_library_of_a_library(make, caplog, lacks, message):
     """
-    If a target's library lacks another library that it needs, the start names the missing one.
+    If a target's library lacks another library that it needs, the error names the missing library.
 
-    Jobs lose no attempt.
+    The scheduler also logs this error when it starts.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     target = make_target("celery+redis://127.0.0.1:1/0")

@@ -107,7 +107,7 @@ def test_a_receiver_that_accepts_nothing_for_a_while(after):
     """
     While the receiver accepts nothing, one job per second is tried.
 
-    Afterwards all jobs are sent at once, because the pace before the outage is not used again.
+    Afterwards all waiting jobs are sent at once, because the pace from before the outage no longer limits them.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300
@@ -117,7 +117,7 @@ def test_a_receiver_that_accepts_nothing_for_a_while(after):
 
 def test_a_pace_is_forgotten():
     """
-    The pace is forgotten after a minute in which no message was refused or had to wait.
+    The limit on a receiver's pace is dropped after a minute in which no message was refused or had to wait.
     """
     pace = Pace()
     pace.note_refused(100.0, 1)

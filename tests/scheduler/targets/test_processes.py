@@ -238,7 +238,7 @@ def test_programs_of_a_handler_end_with_its_process(started, tmp_path, how):
 @pytest.mark.needs("os.killpg")
 def test_programs_of_a_handler_end_with_a_stop(started, tmp_path):
     """
-    If a stop reaches its time limit, the programs that the busy processes started are ended, too.
+    If a stop reaches its time limit, it also ends the programs that handlers in worker processes have started.
     """
     scheduler, _ = started()
     path = tmp_path / "pids"
@@ -290,9 +290,9 @@ def test_the_next_run_is_due(started, tmp_path, until):
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
-    If a stop reaches its time limit, it kills running processes.
+    If a stop reaches its time limit, it kills the worker processes that run jobs.
 
-    Their jobs are left to the next owner.
+    The interrupted jobs do not count as failed, because the next owner will run them again.
     """
     scheduler, told = started()
     path = tmp_path / "pids"

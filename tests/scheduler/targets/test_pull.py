@@ -88,7 +88,7 @@ def test_a_job_without_a_worker_stays_pending(scheduler):
     assert scheduler.lease("q", wait=0) == []
 
 
-def test_many_at_once(scheduler):
+def test_one_call_leases_many_jobs(scheduler):
     """
     One call leases all due jobs up to its limit, in order of due time.
 
@@ -144,7 +144,7 @@ def test_a_lease_ends(scheduler, events):
 
 def test_extend(scheduler):
     """
-    An extended lease lasts until the instant that the call returns.
+    An extended lease lasts until the time returned by `extend`.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=0.3)
@@ -243,9 +243,7 @@ def test_a_stop_ends_every_wait(scheduler, until):
 
 def test_a_wait_that_is_cancelled_as_it_gets_a_firing(url, until, engines):
     """
-    If an `await` is cancelled just as it gets a firing, the next worker gets that firing.
-
-    The firing is still the first attempt.
+    If an `await` is cancelled just as it gets a firing, the next worker gets that firing, still as the first attempt.
     """
 
     async def main():

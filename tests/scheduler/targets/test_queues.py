@@ -139,7 +139,7 @@ def test_verdicts_on_a_redis():
     """
     If Redis is out of memory, the verdict is that the receiver is full.
 
-    Older versions of Redis report this as an error of a script, and the verdict is the same. Other errors do not count.
+    The verdict is the same if an older version of Redis reports this as an error of a script. No other error gets it.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")
@@ -310,7 +310,7 @@ class TestRq(LongOutage, TargetSuite):
 
 def test_a_fixed_rq_job_id(client, redis_server, make, events):
     """
-    If an RQ job id is fixed, each run of the job is still enqueued under that id.
+    If a payload fixes the id of the RQ job, each run of the tickwheel job is enqueued under that id.
 
     A repeated message of the same run is not enqueued.
     """

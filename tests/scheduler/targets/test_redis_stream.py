@@ -116,7 +116,7 @@ def test_a_key_of_another_kind(receiver, client, make, events):
 
 def test_marks_are_in_the_hash_slot_of_their_stream():
     """
-    In a cluster, a stream and the marks by which repeats of its messages are recognised are in the same hash slot.
+    In a cluster, the marks that detect repeated messages are in the same hash slot as the stream of the messages.
     """
     assert _mark("orders", "tw_1") == "{orders}:tw_1"
     assert _mark("a{b}c", "tw_1") == "a{b}c:tw_1"

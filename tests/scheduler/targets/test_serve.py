@@ -151,9 +151,9 @@ def test_queues(client, tick, serve, names):
 
 def test_an_application_of_the_user(client, tick, serve, tmp_path):
     """
-    A target may be an application in a module of the user. The type of this object shows its library.
+    A target may be given as the name of an object in a module of the user, such as a Celery application.
 
-    A Celery application is used with the routes that it defines.
+    The type of the object selects the library. The routes that a Celery application defines are used.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))

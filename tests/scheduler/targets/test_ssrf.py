@@ -97,7 +97,7 @@ def servers():
 @pytest.fixture
 def names(monkeypatch):
     """
-    Return a table of names.
+    Return a table that maps host names to the answers of a name lookup.
 
     If a name has a list of answers, each lookup takes the next answer. The last answer is repeated.
     """

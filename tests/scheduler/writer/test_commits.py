@@ -46,7 +46,7 @@ def test_gathers_while_a_commit_runs(make, store):
 
 def test_commits_are_bounded(make, store):
     """
-    A commit has at most the maximum number of callers' writes, and at most the same number of the scheduler's own.
+    A commit has at most `batch_max` writes of callers, and at most `batch_max` writes of the scheduler.
 
     A batch that the scheduler posted as a whole is never split, even if it is larger.
     """
@@ -65,9 +65,9 @@ def test_commits_are_bounded(make, store):
 
 def test_own_writes_go_first(make, store):
     """
-    The scheduler's own writes overtake a large batch of a caller.
+    The scheduler's own writes overtake earlier writes of callers.
 
-    The caller's batch keeps its share of every commit.
+    Each commit also has writes of callers, because the limit for their number is a separate one.
     """
     writer = make(batch_max=8)
     order = []
@@ -86,9 +86,9 @@ def test_own_writes_go_first(make, store):
 
 def test_few_writes_overtake_a_burst(make, store):
     """
-    The few writes of a firing do not wait behind a burst of the scheduler's other writes.
+    A small batch of the scheduler, such as the writes of a firing, overtakes large batches that it posted earlier.
 
-    The burst keeps its share of every commit.
+    The next commit has both the small batch and the first of the large ones.
     """
     writer = make(batch_max=100)
     order = []

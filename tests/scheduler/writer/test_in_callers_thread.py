@@ -390,9 +390,9 @@ def test_close_from_a_callback_of_a_callers_commit(make):
 
 def test_contexts_stay_apart(make):
     """
-    Hooks of a commit in a caller's thread run in an empty context.
+    The `on_commit` callback of a commit in a caller's thread runs in an empty context.
 
-    They do not change the context of the caller.
+    So it does not see or change the caller's context variables.
     """
     variable, seen = ContextVar("variable", default="nothing"), []
 

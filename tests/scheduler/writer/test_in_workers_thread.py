@@ -156,9 +156,7 @@ def test_transient_errors_are_left_to_the_writers_thread(make, store, answers):
 
 def test_a_permanent_error_is_answered(make, store, answers):
     """
-    If a batch cannot be written, it is answered with its error.
-
-    The other batches are written.
+    If one batch of a worker cannot be written, it is answered with the error, and the other batches are written.
     """
     writer = make()
     store.fail("apply", 2, is_transient=False)  # both, and then the first one alone
@@ -182,9 +180,9 @@ def test_an_unknown_outcome_is_reported(make, store, answers):
 @pytest.mark.parametrize("place", ["post", "apply"])
 def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
-    An exception from another thread interrupts a worker that posts a batch.
+    If an exception from another thread interrupts a worker that posts a batch, the batch is written afterwards.
 
-    The batch is then written, or its outcome is reported as unknown.
+    If this is not possible, its outcome is reported as unknown.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))

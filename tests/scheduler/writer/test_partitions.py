@@ -20,9 +20,7 @@ PATIENCE_S = 20.0
 
 class Halves:
     """
-    Two partitions.
-
-    The second has the keys that begin with "b".
+    A store of two partitions. The second partition has the keys that begin with "b".
     """
 
     def __init__(self):
@@ -95,7 +93,7 @@ def test_answers_are_in_order(writer):
     """
     The answers of both partitions are in the order of the writes.
 
-    All commits are counted.
+    The writer counts the commits and the writes of both.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
@@ -140,7 +138,7 @@ def test_a_caller_gets_the_error(writer, halves, failing):
 
 def test_the_schedulers_own_writes(writer, halves):
     """
-    The scheduler's own writes go to the partition of their epoch.
+    The scheduler's own writes go to the partition that gave out their epoch.
 
     If one partition fails, the writes to the other succeed.
     """

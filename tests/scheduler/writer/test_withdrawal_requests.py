@@ -58,7 +58,7 @@ class Failing(MemoryStore):
 
     def attempts(self, jobs):
         """
-        Return that no attempt has started, or raise the store's error.
+        Report that no attempt has started, or raise the store's error.
         """
         self._look()
         return {job.generation: False for job in jobs}
@@ -114,9 +114,7 @@ def passing():
 
 def test_a_store_that_fails(serve):
     """
-    If the store fails for longer than the writer retries, the caller gets the store's error.
-
-    The caller would wait longer for an owner that does not answer.
+    If every read of the store fails for longer than the writer retries, the caller gets the store's error.
     """
     store = Failing(passing(), range(1, 10_000))
     assert serve(store) is store.error
