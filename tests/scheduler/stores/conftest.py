@@ -28,9 +28,9 @@ READ = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE 
 @pytest.fixture
 def rows_read(monkeypatch):
     """
-    Return a function that starts to record the jobs that queries read.
+    Return a function that starts to count the jobs that queries read.
 
-    The function returns a list, to which each commit adds the number of jobs that its session has read.
+    The function returns a list. Each commit adds to it the number of jobs that the session has read so far.
     """
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 

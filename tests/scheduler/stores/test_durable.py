@@ -39,7 +39,7 @@ class TestDurableServer(DurableStoreSuite):
 @pytest.mark.needs("os.fork")
 class TestDurableExclusive(TestDurableSqlite):
     """
-    The suite on a file that only one process at a time may open.
+    The suite of durable stores, on a file that only one process at a time may open.
     """
 
     def recipe(self):

@@ -14,12 +14,12 @@ from tickwheel.stores import open_store
 LOST = 80
 """Number of writes that the standby lacks.
 
-It is larger than the number of values of a sequence that PostgreSQL logs in advance."""
+It exceeds the number of sequence values that PostgreSQL logs in advance."""
 
 
 class RedisPair:
     """
-    Two Redis servers, a primary and its standby, behind one socket.
+    Two Redis servers, a primary and its standby. Clients reach the current primary by one socket path.
     """
 
     def __init__(self, make_redis, until):
@@ -65,7 +65,7 @@ def pair(request, until):
 
 def write(store, name, count, until):
     """
-    Set *count* jobs, one commit each, and return their generations.
+    Set *count* jobs, each in its own commit, and return their generations.
     """
     return [
         until(lambda i=i: store.apply([model.Set(model.Job(f"{name} {i}", 0, 5))])[0].job.generation)

@@ -57,7 +57,7 @@ class TestFileStore(StoreSuite):
 
 class TestDurableFileStore(DurableStoreSuite):
     """
-    The durability suite: the promises hold across closes and kills.
+    The durability suite: a store keeps its promises if it is closed or its process is killed.
     """
 
     @pytest.fixture(autouse=True)

@@ -418,7 +418,7 @@ def test_any_write_fails_once(stores):
 
 class Breaking:
     """
-    Makes the write with a given number fail.
+    Makes one write fail. The test chooses the number of this write.
 
     If the number is odd, the write fails before it takes effect. If it is even, the write fails afterwards.
     """
@@ -429,7 +429,7 @@ class Breaking:
 
     def over(self, store):
         """
-        Return *store* with the fault installed.
+        Return *store*, changed so that one write fails.
         """
         outer = self
 
@@ -452,7 +452,7 @@ class Breaking:
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
 def test_a_live_owner_prevents_a_migration(stores):
     """
-    If the source has a live owner, a migration waits for a given time and then raises an error.
+    If the source has a live owner, a migration waits for a limited time and then raises an error.
 
     The source stays unchanged.
     """

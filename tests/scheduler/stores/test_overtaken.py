@@ -198,7 +198,7 @@ def wait_until(is_true):
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
 def test_a_job_without_a_worker_is_shown_as_waiting(url, until):
     """
-    While a job waits for a worker, the scheduler that fires it shows it as waiting, until the job starts.
+    If no worker thread is free for a due job, the job is shown as waiting until it is moved or starts.
     """
     go_on, begun = threading.Event(), threading.Event()
     with Scheduler(url, options=SchedulerOptions(workers=1)) as scheduler:

@@ -101,7 +101,7 @@ def test_columns_of_one_value_and_of_several(make, values):
 
 def test_a_violation_of_another_index_is_an_error(make, postgres, database):
     """
-    If a row violates an index that does not belong to the store, the store raises the error and does not try again.
+    If a row violates a unique index that the user has added, the store raises the error and does not try again.
 
     The store does not take this violation for a key that already exists.
     """

@@ -44,7 +44,7 @@ def make(postgres, database):
 @pytest.fixture
 def payload(postgres, database):
     """
-    Return a function that returns the next payload on the channel.
+    Return a function that returns the payload of the next notification.
     """
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:
         connection.execute("LISTEN tickwheel")

@@ -1,5 +1,5 @@
 """
-No statement of the PostgreSQL store depends on the statistics that the server keeps about its tables.
+The cost of the PostgreSQL store's statements does not depend on the server's statistics about the tables.
 
 Every statement of every `.sql` file runs on the same rows under four states of statistics, with a generic plan and with
 a custom one. A new statement needs an entry in `VALUES`.
@@ -306,7 +306,7 @@ def values_of(rows):
 
 def planned():
     """
-    Return the statements that have a plan.
+    Return the statements for which the server makes an execution plan.
     """
     return {name: text for name, text in SQL.items() if not text.startswith("COPY")}
 
@@ -385,7 +385,7 @@ def cost_of(connection, text, values):
 
 def rows_in(plan):
     """
-    Return the number of rows that all nodes of *plan* read together.
+    Return the number of rows that the nodes of *plan* read in total.
     """
     own = sum(plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter"))
     return own * plan["Actual Loops"] + sum(map(rows_in, plan.get("Plans", ())))
@@ -408,7 +408,7 @@ def connection(postgres, database):
 
 def test_every_statement_is_tried():
     """
-    The parameter values cover exactly the statements that have a plan.
+    The parameter values cover exactly the statements for which the server makes an execution plan.
     """
     assert set(values_of(1_000)) == set(planned())
 
@@ -416,9 +416,9 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    In each state of the statistics, a statement touches few more pages than in its best state.
+    Whatever statistics the server has, a statement touches few more pages than with the best of them.
 
-    The limit is three times as many and a hundred more. A similar limit holds for the rows that the statement reads.
+    At most three times as many pages, plus a hundred, are allowed. A similar limit holds for the rows that it reads.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:

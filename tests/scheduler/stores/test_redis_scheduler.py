@@ -88,9 +88,9 @@ def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
 
 def test_all_shards_are_listed(make, events, redis_url):
     """
-    Every node lists all shards with their owners, epochs and lease ends.
+    Every node lists all shards with their owners, epochs and the times at which their leases end.
 
-    So does a client that fires nothing.
+    A client that fires nothing lists the same.
     """
     nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
     asker, told = make(redis_url), events(nodes[1])

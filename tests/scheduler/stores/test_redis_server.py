@@ -247,7 +247,7 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    If a server that syncs before each answer is killed during writes, it has every acknowledged job.
+    If a server that syncs its log to disk before each answer is killed during writes, it has every acknowledged job.
     """
     make("", server)
     answered, lost = set(), []

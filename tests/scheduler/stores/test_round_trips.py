@@ -228,7 +228,7 @@ def hold(partition, name, together):
 @pytest.fixture(params=["postgres", "redis", "partitions"])
 def far(request):
     """
-    Return two proxies to the server of a store, and the URLs by which the store is reached through each of them.
+    Return two proxies to the server of a store, and for each proxy the URL of the store behind it.
 
     The fixture covers each kind of store.
     """

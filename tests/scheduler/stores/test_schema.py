@@ -192,7 +192,7 @@ def test_comments_and_spaces_are_free():
 
 def test_an_older_owner_keeps_its_schema(path):
     """
-    While an older version fires from a file, a newer version does not migrate the file.
+    While a node of an older version fires the jobs of a file, a newer version does not migrate the file.
     """
     tables = SqliteTables(path)
     make(tables)

@@ -12,7 +12,7 @@ from tickwheel.stores import open_store
 @pytest.fixture
 def nodes(server_url):
     """
-    Return two open stores, and the epochs by shard.
+    Return two open stores, and the epoch of each shard.
 
     The owner of each store holds two shards, with leases of one second.
     """

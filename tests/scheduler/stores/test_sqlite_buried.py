@@ -153,7 +153,7 @@ def test_far_jobs_count_by_the_pages_that_they_change(weighed, store):
 
 def test_a_full_disk_gets_no_tombstones(store):
     """
-    While the disk is full and the reserve is in use, a cancel deletes the row of the job.
+    While the store uses the disk space that it reserves for a full disk, a cancel deletes the row of the job.
 
     A tombstone would use more space.
     """

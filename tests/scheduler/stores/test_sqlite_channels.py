@@ -27,7 +27,7 @@ def path(tmp_path):
 @pytest.fixture
 def wait():
     """
-    Yield a wait object.
+    Yield an object with which a thread waits for notifications.
     """
     made = WakeableWait()
     yield made

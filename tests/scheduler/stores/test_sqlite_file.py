@@ -253,9 +253,7 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     """
-    An owner's lock file was deleted, and another process has acquired the shards.
-
-    The former owner's writes are then rejected.
+    If an owner's lock file was deleted and another process then acquires the shards, the owner's writes are rejected.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
@@ -412,7 +410,7 @@ READING = """
 
 def mounted_read_only(path):
     """
-    Run `READING` with the folder of *path* mounted read-only, and return the printed lines.
+    Run the program `READING` with the folder of *path* mounted read-only, and return the printed lines.
     """
     folder, program = path.parent, textwrap.dedent(READING)
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c "$3" "$4"'

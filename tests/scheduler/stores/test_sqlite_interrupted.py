@@ -79,9 +79,7 @@ def test_ctrl_c_during_the_release_of_the_lock(open_file, monkeypatch):
 
 def test_listing_the_nodes_blocks_no_owner(path, open_file, monkeypatch):
     """
-    A process that lists the nodes holds the lock for a moment.
-
-    An owner can still take the lock during this time.
+    If another process holds the lock for a moment to list the nodes, an owner tries again, and gets the lock.
     """
     store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)

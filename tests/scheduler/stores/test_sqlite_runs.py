@@ -54,12 +54,12 @@ def small(monkeypatch, shelf, part):
 
 class MergingStore(SqliteStore):
     """
-    A store that moves a slice of keys after each commit.
+    A store that moves a slice of keys into a run after each commit.
     """
 
     def apply(self, writes):
         """
-        Apply *writes*, then move a slice of keys.
+        Apply *writes*, then move a slice of keys into a run.
         """
         answers = super().apply(writes)
         merge_once(self)
@@ -103,7 +103,7 @@ class TestSharedMergingStore(AllMerged, SharedStoreSuite):
 
 def merge_once(store):
     """
-    Move one slice of keys.
+    Move one slice of keys into a run.
     """
     with writing(store.path) as connection:
         return _runs.merge(connection, store.now_ms())
@@ -317,9 +317,9 @@ def file_with_a_shelf(path, now, count):
 
 def test_a_large_key_partition_is_merged_while_it_is_written(tmp_path, clock):
     """
-    A file with 20,000 keys in one partition opens unchanged.
+    A file with 20,000 keys in one partition of the key table can be opened as it is.
 
-    The file has all jobs while the partition is merged into a run.
+    Jobs can be moved and cancelled while this partition is merged into a run, and no change is lost.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)

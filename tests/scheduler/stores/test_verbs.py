@@ -31,7 +31,7 @@ def any_url(request, tmp_path):
 
 def test_a_series(server_url, make):
     """
-    A series is skipped, run now, backfilled, paused and changed, and continues by its rule.
+    After a series was skipped, run now, backfilled, paused and changed, it continues by its rule.
     """
     client = make(server_url)
     rule = {"cron": "0 * * * *", "exclude": ["* 3 * * *"], "max_runs": 9, "overlap": "once", "handler": "h"}

@@ -1,5 +1,5 @@
 """
-A URL promises TLS, but the server has none. The client sends the beginning of a handshake and then disconnects.
+If a URL promises TLS but the server has none, the client sends the beginning of a handshake and then disconnects.
 
 The test's server greets like a real server without TLS, and records all data that it receives.
 """

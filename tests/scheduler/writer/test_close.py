@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 def test_close_writes_waiting_writes(make, store):
     """
-    Closing a writer refuses new writes, and completes and answers all waiting writes.
+    A writer that is closed refuses new writes, but completes and answers all waiting writes.
 
     The writer may be closed more than once.
     """

@@ -67,7 +67,7 @@ def test_own_writes_go_first(make, store):
     """
     The scheduler's own writes overtake earlier writes of callers.
 
-    Each commit also has writes of callers, because the limit for their number is a separate one.
+    Each commit also contains writes of callers, because their number has a separate limit.
     """
     writer = make(batch_max=8)
     order = []

@@ -167,7 +167,7 @@ def test_a_permanent_error_is_answered(make, store, answers):
 
 def test_an_unknown_outcome_is_reported(make, store, answers):
     """
-    A commit with an unknown outcome is reported before its answer, and is not repeated.
+    A commit with an unknown outcome is reported to the scheduler before the batch is answered, and is not repeated.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(len(answers.threads)))
