@@ -104,9 +104,9 @@ def test_explained_by_another_node(server_url, make, until):
 
 def test_takeovers_beside_a_full_lane(server_url, make, record, until):
     """
-    If one handler has more due jobs than fit into memory, a second node that takes over some shards runs other jobs.
+    If one handler has more due jobs than fit into memory, a second node still runs the jobs of other handlers.
 
-    After the first node has stopped, the second node runs all jobs of that handler.
+    After the first node has stopped, the second node also runs all jobs of the first handler.
     """
     go_on, nodes = threading.Event(), []
 

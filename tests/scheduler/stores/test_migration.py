@@ -196,7 +196,7 @@ def test_all_jobs_are_moved(stores):
     """
     Pending and dead jobs arrive unchanged, and the source is empty.
 
-    New generations in the target are above those of the source, and paused scopes stay paused.
+    New generations in the target are above those of the source. A handler whose jobs are paused is also paused there.
     """
     source, target, _, _ = stores
     before = fill(source)
@@ -336,7 +336,7 @@ class Parking:
 
     def apply(self, writes):
         """
-        Apply *writes*. If they park jobs, change them first.
+        Apply *writes*. If they reserve jobs for the migration, change them first.
         """
         is_parking = any(isinstance(write, model.Begin) for write in writes)
         return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
@@ -470,7 +470,7 @@ def test_a_live_owner_prevents_a_migration(stores):
 
 def test_changes_during_a_migration_hold(stores):
     """
-    If a caller sets, replays or cancels a job in either store while it is moved, the caller's change is kept.
+    If a caller sets, replays or cancels a job in either store while the migration moves it, this change is kept.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("a", "b", "c", "d", "e")])

@@ -388,7 +388,7 @@ def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
 @pytest.mark.parametrize("wrong", ["gone", "twice", "ended in the batch", "not owned", "pending"])
 def test_a_wrong_guess_among_firings(postgres, database, wrong):
     """
-    If one claim or acknowledgement of a batch does not fit the stored job, the single statement changes nothing.
+    If one claim or acknowledgement of a batch does not fit the stored job, the statement for the batch changes nothing.
 
     The store then reads the jobs and decides about each write of the batch.
     """

@@ -128,7 +128,7 @@ def jobs_of(store, keys, **fields):
 
 def test_each_write_changes_the_version(postgres, database, changes):
     """
-    Each kind of write changes the store's version number, even if no number of jobs changes.
+    Each kind of write changes the store's version number, even if the numbers of jobs in each state stay the same.
 
     A read does not change the version number.
     """

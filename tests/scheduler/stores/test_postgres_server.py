@@ -338,7 +338,7 @@ def test_retries_after_a_lease(open_database, monkeypatch):
     """
     An owner whose lease may have expired can write any number of retries of one job.
 
-    Each retry is also announced to the shard's owner, because this may be another node by then.
+    Each retry is also announced to the shard's owner, because another node may own the shard by then.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")

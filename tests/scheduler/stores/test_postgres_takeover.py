@@ -178,9 +178,9 @@ def test_a_restarted_server_frees_no_lease(make_postgres):
 
 def test_an_owner_without_a_subscription_keeps_its_leases(postgres, database, open_database):
     """
-    If an owner's subscription to notifications has ended, the owner keeps its leases, and can renew them.
+    If an owner's subscription to notifications has ended, the owner keeps its leases.
 
-    After that renewal, other nodes wait until the leases expire. They do not take the owner for dead.
+    After its next renewal, other nodes wait until the leases expire. They do not take over the shards at once.
     """
     first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
     assert len(first.acquire("first")) == 4

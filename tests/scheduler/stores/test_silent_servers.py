@@ -391,7 +391,7 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_silent_pipeline_costs_no_lease(postgres, database, until, table):
     """
-    If a client's session goes silent and holds locks on the rows of the leases, the node does not lose its leases.
+    If a client's session goes silent and holds locks on the rows of a node's leases, the node does not lose the leases.
 
     The client uses the pipeline mode of its driver. The node's next renewals end this session.
     """

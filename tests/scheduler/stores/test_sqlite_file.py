@@ -253,7 +253,7 @@ def test_replaced_lock_file_ends_the_lease(path, open_file):
 
 def test_a_takeover_that_the_owner_did_not_notice(path, open_file):
     """
-    If an owner's lock file was deleted and another process then acquires the shards, the owner's writes are rejected.
+    If an owner's lock file was deleted and another process has acquired the shards, the former owner cannot write.
     """
     store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")

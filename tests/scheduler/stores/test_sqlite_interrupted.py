@@ -1,7 +1,5 @@
 """
-A SQLite store whose opening, takeover or write is interrupted.
-
-One test also checks a lock that another process holds for a moment.
+A SQLite store whose opening, takeover or write is interrupted, or whose lock another process holds for a moment.
 """
 
 from __future__ import annotations
@@ -102,7 +100,7 @@ def test_listing_the_nodes_blocks_no_owner(path, open_file, monkeypatch):
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
-    If Ctrl-C interrupts a write after its transaction begins, or before the commit, no transaction stays open.
+    If Ctrl-C interrupts a write at the start of its transaction or just before the commit, no transaction stays open.
     """
     signals = []
 

@@ -172,9 +172,9 @@ def write_some(store, dice, jobs, keys=1_500):
 
 def test_random_writes_during_merges(store, clock, monkeypatch):
     """
-    While keys are moved into runs, two processes set, move and cancel jobs.
+    While keys are moved into runs, two store objects on one file set, move and cancel jobs.
 
-    Each key has one job, which every query finds.
+    Every query finds exactly the jobs that exist.
     """
     small(monkeypatch, 50, 16)
     monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)

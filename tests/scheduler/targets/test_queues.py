@@ -139,7 +139,9 @@ def test_verdicts_on_a_redis():
     """
     If Redis is out of memory, the verdict is that the receiver is full.
 
-    An older version of Redis reports this as an error of a script, which has the same verdict. No other error has it.
+    An older version of Redis reports this as an error of a script, which has the same verdict.
+
+    No other error has this verdict.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")

@@ -93,7 +93,7 @@ def test_answers_are_in_order(writer):
     """
     The answers of both partitions are in the order of the writes.
 
-    The writer counts the commits and the writes of both.
+    The writer counts the commits and the writes of both partitions.
     """
     answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
     assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
