@@ -141,7 +141,7 @@ def own_as_nobody():
     """
     Return a function that runs a process of an unprivileged user.
 
-    The process opens a file and sets a thousand jobs in it. The function returns the output of the process.
+    The process opens a file and sets a thousand jobs in it. The function returns the text that the process prints.
     """
 
     def own(path):

@@ -132,7 +132,7 @@ def test_postgres_restored_beneath_a_node(postgres, database, until):
 
 def test_postgres(make_postgres, until):
     """
-    A base backup made while jobs are set contains all jobs that were acknowledged before it.
+    A base backup made while jobs are set contains all jobs that were acknowledged before the backup began.
 
     No generation is used twice.
     """

@@ -1,5 +1,5 @@
 """
-A scheduler is opened before a fork, and the child process can neither use nor harm the store of its parent.
+If a scheduler is opened before a fork, the child process can neither use nor harm the store of its parent.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ scheduler.stop()
 
 def test_a_fork_while_another_thread_starts():
     """
-    A fork takes place while another thread of the parent holds a lock of the scheduler.
+    If another thread of the parent holds a lock of the scheduler during a fork, the child can still stop the scheduler.
 
-    Stopping the scheduler in the child does not wait for that lock.
+    The child does not wait for the lock, which no thread of the child could release.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)

@@ -1,5 +1,7 @@
 """
-A store gets more shards in place, while nodes that know only the old number write, wait and run jobs.
+The number of a store's shards is raised in place.
+
+At the same time, nodes that know only the old number of shards write, wait and run jobs.
 """
 
 from __future__ import annotations

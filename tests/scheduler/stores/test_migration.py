@@ -556,7 +556,7 @@ def test_another_migration_is_left_alone(stores, new_url):
     """
     A migration reports jobs that an unfinished migration to a third store has begun to move, and leaves them alone.
 
-    These jobs are moved when the first migration is resumed.
+    These jobs are moved when the unfinished migration is resumed.
     """
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))

@@ -262,7 +262,7 @@ def test_two_schedulers_of_one_process(address, until):
     """
     Two schedulers in one process have the same host and process id.
 
-    They are still two owners and share the shards.
+    However, they are two owners, and share the shards.
     """
     with Scheduler(f"{address}shards=4&lease_s=1") as first, Scheduler(f"{address}lease_s=1") as second:
         for scheduler in (first, second):

@@ -44,7 +44,7 @@ def test_sqlite_paths(tmp_path, monkeypatch):
     """
     In a SQLite URL, three slashes begin a relative path and four slashes an absolute path.
 
-    The path is not unescaped.
+    %-escapes in the path are not decoded.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (

@@ -145,9 +145,9 @@ def test_values_that_do_not_fit_their_column(make, bad):
 
 def test_two_nodes_set_the_same_new_keys(make):
     """
-    Two nodes set the same new keys at the same moment, in opposite orders.
+    If two nodes set the same new keys at the same moment, in opposite orders, each key is created once.
 
-    Each key is created once, and both nodes get answers.
+    Both nodes get answers.
     """
     stores = [make(), make()]
     outcomes = [[], []]

@@ -213,7 +213,7 @@ def test_notifications_follow_the_owner(make, until):
 
 def test_a_listener_that_lost_its_session(make, postgres, database, until):
     """
-    An owner whose session ended scans and subscribes again.
+    If the session of an owner has ended, the owner subscribes to notifications again, and scans the store.
 
     Afterwards it gets the notifications of its own shards only.
     """

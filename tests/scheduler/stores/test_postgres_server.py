@@ -428,7 +428,7 @@ def test_emptied_tables(postgres, database, until, caplog):
     """
     After the tables were emptied, new jobs fire.
 
-    Their generations were never given out before.
+    No new job gets a generation that was given out before.
     """
     url, ran = f"{postgres.url(database)}&lease_s=2", []
     with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:

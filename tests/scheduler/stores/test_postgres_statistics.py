@@ -313,7 +313,9 @@ def planned():
 
 def fill(connection, first, last):
     """
-    Make jobs numbered *first* to *last*, with rows in the tables of notes, history and withdrawal requests.
+    Make jobs numbered *first* to *last*.
+
+    The function also makes rows in the tables of change announcements, history and withdrawal requests.
     """
     script = FILL.format(running=running(last), shards=SHARDS, aside=ASIDE, paused=PAUSED, ever=EVER)
     for statement in script.split(";")[:-1]:
@@ -322,7 +324,7 @@ def fill(connection, first, last):
 
 def forget_statistics(connection, reltuples):
     """
-    Remove the server's statistics about the tables, and set their number of rows to *reltuples*.
+    Remove the server's statistics about the tables, and set the number of rows that it assumes to *reltuples*.
     """
     tables = connection.execute("SELECT oid FROM pg_class WHERE relname LIKE 'tickwheel%'").fetchall()
     numbers = [number for (number,) in tables]

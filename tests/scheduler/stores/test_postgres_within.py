@@ -105,7 +105,7 @@ def test_open_transactions_do_not_block_the_scheduler(url, make, record):
     """
     The scheduler continues while any number of transactions with jobs stay open.
 
-    The stored counts are right once all transactions have ended.
+    The stored numbers of jobs are right once all transactions have ended.
     """
     owner = make(url)
     owner.handler("h")(record)

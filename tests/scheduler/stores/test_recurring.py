@@ -94,8 +94,9 @@ def test_skip_with_grace(server_url, make, events, until):
     """
     Two series have each missed a run.
 
-    With `skip`, only a run that is late by less than the grace time of its series starts. Both series keep their
-    schedule.
+    With `skip`, a missed run starts only if it is late by less than the grace time of its series.
+
+    Both series keep their schedule.
     """
     scheduler = make(server_url)
     told = events(scheduler)

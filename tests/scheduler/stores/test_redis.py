@@ -129,7 +129,9 @@ def test_unix_socket(redis_server):
 
 def test_dead_jobs_of_a_former_version(redis_server):
     """
-    Dead jobs of a former version, which did not record their order, are listed like all others.
+    Dead jobs of a former version are listed like all other dead jobs.
+
+    That version did not record in which order jobs died.
     """
     store = open_store(redis_server.url("?prefix=former"))
     jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]

@@ -38,9 +38,9 @@ REPLIES = {
 @pytest.mark.parametrize("reply", REPLIES)
 def test_replies(reply):
     """
-    The table says whether each error reply is transient or permanent.
+    The store's table of errors says whether each error reply is transient or permanent.
 
-    The outcome of the call is known, because the server has refused it.
+    The outcome of the call is known, because the server has refused the call.
     """
     error = redis._parsers.base.BaseParser.parse_error(reply)
     found = store_error(error, "redis", is_sent=True)

@@ -236,7 +236,7 @@ def test_a_partition_that_is_not_scanned_is_detected(make, redis_url):
 
 def test_pages(redis_url):
     """
-    A listing covers all partitions in the order of keys, and has each job once, with any limit.
+    A listing covers all partitions in the order of keys, and has each job once, whatever the limit of a page.
     """
     store = open_store(redis_url)
     keys = [f"key {number:03}" for number in range(100)]

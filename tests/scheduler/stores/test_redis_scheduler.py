@@ -56,7 +56,7 @@ def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
     """
     After a server has lost all data, new jobs fire.
 
-    Their generations were never given out before.
+    No new job gets a generation that was given out before.
     """
     server = make_redis()
     opened = open_store(server.url("?shards=2"))

@@ -62,7 +62,7 @@ def test_an_unreachable_server():
 
 def test_many_connections(redis_server):
     """
-    A store works however many connections were opened before.
+    A store works however many connections its process has opened before.
 
     Some drivers can count only a hundred connections.
     """
@@ -114,7 +114,7 @@ def test_a_layout_before_the_first_release(redis_server, make, change):
 @pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])
 def test_keys_of_another_program(redis_server, make, name):
     """
-    If a key of the store has another type or belongs to another program, it stays unchanged.
+    If a key that the store needs has another type or belongs to another program, it stays unchanged.
 
     The error names the remedy.
     """
@@ -239,7 +239,7 @@ def test_crash_of_the_server(server, make, until):
 
 def rewrite_log(server, until):
     """
-    Make the server rewrite its log, and wait for the end.
+    Make the server rewrite its log, and wait until this is done.
     """
     server.execute("BGREWRITEAOF")
     until(lambda: not server.execute("INFO", "persistence")["aof_rewrite_in_progress"])

@@ -78,9 +78,9 @@ def test_no_such_database(redis_server):
 
 def test_settings_may_not_be_read(make_redis):
     """
-    A user who may not read the server's settings can still use the store.
+    A user who may not read the server's settings can use the store.
 
-    The store then assumes the worst settings.
+    The store then assumes the settings with which most writes could be lost.
     """
     server = make_redis("--appendonly", "yes")
     server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")

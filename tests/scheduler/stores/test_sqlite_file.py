@@ -64,7 +64,7 @@ def test_emptied_and_damaged_rows(path, open_file):
     """
     A file without its meta row is refused.
 
-    Text that cannot be decoded is reported as damage to the file, not as the caller's error.
+    Text that cannot be decoded is reported as damage to the file, not as an error of the caller.
     """
     store = open_file()
     set_one(store)
@@ -135,9 +135,9 @@ def test_missing_directory_is_refused(tmp_path):
 
 def test_disk_full(open_file):
     """
-    A full disk is a transient error, and the message says that the disk is full.
+    If the disk is full, a write raises a transient error that says so.
 
-    No write of the batch is stored. Writes succeed as soon as there is room.
+    No write of its batch is stored. Writes succeed as soon as there is room.
     """
     with noted_connections() as made:
         store = open_file()

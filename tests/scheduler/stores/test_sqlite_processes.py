@@ -94,7 +94,7 @@ def test_owner_that_is_killed(store, start):
 
 def test_owner_that_is_stopped(store, start):
     """
-    A suspended process is still the owner of its file.
+    A suspended process remains the owner of its file.
     """
     child = start(OWN)
     child.stdout.readline()

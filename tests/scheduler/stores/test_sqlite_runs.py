@@ -91,7 +91,7 @@ class AllMerged:
 
 class TestMergingStore(AllMerged, StoreSuite):
     """
-    The contract suite, with keys in runs that are partly merged at any moment.
+    The contract suite on a store whose keys are partly merged into runs at any moment.
     """
 
 
@@ -368,7 +368,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    A failed commit, which had moved a slice of keys, leaves the runs and their copy in memory unchanged.
+    If a commit that has moved a slice of keys fails, the runs and their copy in memory stay unchanged.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}

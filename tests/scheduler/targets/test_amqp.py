@@ -103,7 +103,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
 class TestAmqp(LongOutage, TargetSuite):
     """
-    The contract suite.
+    The suite of targets, on RabbitMQ.
     """
 
     library, extra = "aio_pika", "amqp"

@@ -162,7 +162,7 @@ def test_receivers_are_separate_and_bounded():
 
 class Broken(BaseHTTPRequestHandler):
     """
-    A request handler that answers with the `status` of its server.
+    A request handler that answers each request with the status that its server's attribute `status` has.
     """
 
     def do_POST(self):
@@ -199,7 +199,7 @@ def test_webhooks_are_postponed_without_attempts(server, make, events):
     """
     While the breaker is open, jobs are snoozed and use no attempt.
 
-    All are delivered once the receiver works again.
+    All jobs are delivered once the receiver works again.
     """
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
     target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)

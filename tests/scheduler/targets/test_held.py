@@ -56,9 +56,9 @@ class Trips:
 @pytest.mark.parametrize("ended", [(), ("a",)])
 def test_a_target_that_raises(make, events, ended):
     """
-    If a target raises, the jobs that it has not ended fail with the error.
+    If a target raises an exception, the jobs that the target has not yet ended fail with this error.
 
-    The ended jobs stay ended.
+    The ended jobs keep their outcomes.
     """
     target = Trips(ended)
     scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})

@@ -220,7 +220,7 @@ def receiver(cluster):
 
 class TestKafka(LongOutage, TargetSuite):
     """
-    The contract suite.
+    The suite of targets, on Kafka.
     """
 
     library, extra = "confluent_kafka", "kafka"
@@ -236,7 +236,7 @@ def test_a_record_has_the_key_of_its_job(receiver, make, events):
     """
     A record has the key of its job.
 
-    So the firings of one key stay in order.
+    Kafka keeps the order of records that have the same key, so the firings of one job stay in order.
     """
     scheduler = make("memory://", targets={"kafka": receiver.make_target()}).start()
     told = events(scheduler)

@@ -102,7 +102,7 @@ def receiver(request, nats_server, cut, client, loop):
 
 class TestNats(LongOutage, TargetSuite):
     """
-    The contract suite.
+    The suite of targets, on NATS.
     """
 
     library, extra = "nats", "nats"
@@ -130,7 +130,7 @@ def test_no_stream(nats_server, make, events):
 
 def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     """
-    A message that its stream refuses becomes a dead letter at once.
+    A message that is too large for its stream becomes a dead letter at once.
 
     Other messages that are sent at the same time arrive.
     """

@@ -150,7 +150,7 @@ def test_options_of_the_library():
     """
     Options that tickwheel does not define stay in the URL unchanged.
 
-    For Kafka they are settings, and their escapes are decoded.
+    For Kafka, such options are settings, and the %-escapes in them are decoded.
     """
     assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._destination.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
     config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config
@@ -159,7 +159,7 @@ def test_options_of_the_library():
 
 def test_secrets_of_webhooks():
     """
-    A plus in a secret of a webhook is not read as a space.
+    A plus sign in the secret of a webhook's URL is not read as a space.
 
     If there are several secrets, a message has one signature for each of them.
     """
@@ -231,7 +231,7 @@ def test_urls_that_name_no_target(url, message):
 )
 def test_missing_library(url, library, extra):
     """
-    If the library of a target is missing, the error comes at once and names the extra to install.
+    If the library of a target is missing, the error is raised at once, and names the extra to install.
     """
     missing = {name: None for name in sys.modules if name.partition(".")[0] == library}
     with (

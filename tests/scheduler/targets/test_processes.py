@@ -276,9 +276,9 @@ def test_progress(started, until):
 
 def test_the_next_run_is_due(started, tmp_path, until):
     """
-    With overlap="cancel", a worker process may still run a job when the job's next run is due.
+    If a worker process still runs a job when the job's next run is due, overlap="cancel" kills the process.
 
-    The process is killed, and the next run begins.
+    The next run then begins.
     """
     scheduler, told = started()
     scheduler.set("k", every=4.0, overlap="cancel", handler="hang", payload=str(tmp_path / "pids"))

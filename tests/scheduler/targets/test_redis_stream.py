@@ -79,7 +79,7 @@ def receiver(redis_server, cut, client):
 
 class TestRedisStream(LongOutage, TargetSuite):
     """
-    The contract suite.
+    The suite of targets, on a Redis stream.
     """
 
     library, extra = "redis", "redis"

@@ -93,9 +93,9 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_loses_answers(echo):
     """
-    After `swallow`, the proxy passes a given number of answers back to the client, and none after these.
+    After a call of `swallow`, the proxy passes a given number of answers back to the client.
 
-    Data from the client still reaches the server.
+    It discards later answers. Data from the client continues to reach the server.
     """
     with connect(echo) as end:
         echo.swallow(after=1)

@@ -174,7 +174,7 @@ def test_success(receiver, status):
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 501])
 def test_failure(receiver, status):
     """
-    Any other status is a failed attempt.
+    A status such as 300, 404 or 500 is a failed attempt.
 
     The error shows the beginning of the answer.
     """
@@ -342,9 +342,9 @@ def sent_all(urls, **options):
 
 def test_a_hanging_receiver_beside_others(receiver, other, monkeypatch):
     """
-    Requests to a hanging receiver have separate connections.
+    If one receiver hangs, requests to other receivers are sent and answered without delay.
 
-    Requests to other receivers are sent and answered without delay.
+    Requests to different receivers have separate connections.
     """
     monkeypatch.setattr(webhook, "_AT_ONCE", 2)
     receiver.answers["/"] = ("slow", {}, "")
@@ -410,7 +410,7 @@ def test_no_process_listens(receiver):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
 def test_the_inside_is_refused(receiver, host):
     """
-    However loopback is spelled, nothing is sent to it unless it is allowed.
+    However a loopback address is spelled, nothing is sent to it unless it is allowed.
 
     The job becomes a dead letter.
     """

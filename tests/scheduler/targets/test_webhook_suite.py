@@ -95,7 +95,7 @@ def receiver(cut):
 
 class TestWebhook(LongOutage, TargetSuite):
     """
-    The contract suite.
+    The suite of targets, with webhooks.
     """
 
     library, extra = "aiohttp", "webhook"

@@ -129,7 +129,7 @@ def test_callbacks_that_raise(make, caplog, error):
     """
     An exception in a callback is logged.
 
-    It affects neither the thread nor other callers.
+    It affects neither the writer's thread nor other callers.
     """
 
     def broken(*_):

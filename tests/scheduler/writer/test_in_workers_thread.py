@@ -101,7 +101,7 @@ def test_a_busy_writer_writes_the_batches(make, store, answers):
 
 def test_callers_share_the_commit(make, store, answers):
     """
-    If callers also wait for writes, the writer's thread writes all batches.
+    If writes of callers also wait, the writer's thread writes them together with the batches of the worker.
     """
     writer, promises = make(), []
     with store.held() as entered:

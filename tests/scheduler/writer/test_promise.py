@@ -78,9 +78,9 @@ def test_each_waiter_gets_a_separate_error():
 
 def test_a_wait_with_a_timeout():
     """
-    A wait with a timeout raises when the timeout has passed.
+    A wait with a timeout raises an error when the timeout has passed.
 
-    A later wait still gets the value.
+    A later wait gets the value.
     """
     promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
@@ -107,7 +107,7 @@ def test_calls_in_order():
 
 def test_a_callback_is_called_once():
     """
-    If a callback is added while the promise is being set, one of the two threads calls it, exactly once.
+    If a callback is added while another thread sets the promise, the callback is called exactly once.
     """
     for _ in range(200):
         promise: Promise[int] = Promise(Runtime())

@@ -1,5 +1,7 @@
 """
-A caller waits until a claimed attempt is withdrawn, while the store fails or the attempt's owner does not answer.
+A caller waits until a claimed attempt is withdrawn.
+
+In the tests, the store fails, or the owner of the attempt does not answer.
 """
 
 from __future__ import annotations
