@@ -162,7 +162,7 @@ def test_receivers_are_separate_and_bounded():
 
 class Broken(BaseHTTPRequestHandler):
     """
-    A request handler that answers each request with the status that its server's attribute `status` has.
+    A request handler that answers with the HTTP status in the attribute `status` of its server.
     """
 
     def do_POST(self):
