@@ -63,7 +63,7 @@ class Clock(Protocol):
 _boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
 )
-"""A C function, which makes no Python frame: the scheduler compares clocks at each reading, so the cost matters."""
+"""Returns the time since boot, including suspend, if the system has it. A C function, because it is called often."""
 
 
 class MonotonicClock:
@@ -78,7 +78,7 @@ class MonotonicClock:
         return f"{type(self).__name__}()"
 
     monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
-    """The C function itself, because the scheduler reads the clock a dozen times for each job."""
+    """The C function `time.monotonic_ns` itself, because the scheduler reads the clock a dozen times for each job."""
 
     def wall_ns(self) -> int:
         return time.time_ns()

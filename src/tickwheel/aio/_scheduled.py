@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Replaces all timers of a loop whose `_run_once` other code has replaced. Calling it runs the due timers.
+    Represents all timers of a loop whose `_run_once` was replaced (nest_asyncio). Running it runs the due timers.
     """
 
     _cancelled = False

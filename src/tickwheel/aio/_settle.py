@@ -7,12 +7,12 @@ from typing import Final
 __all__ = ["settle"]
 
 IS_DEEP: Final = sys.version_info >= (3, 13)
-"""True from Python 3.13 on, where a cancellation in the context of another exception also becomes a TimeoutError."""
+"""True from Python 3.13 on, where a cancellation in another exception's `__context__` also becomes a TimeoutError."""
 
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error*, which ended the block, is a cancellation. The native core calls this after a timeout.
+    Raise TimeoutError if *error*, which ended an expired `timeout` block, is a cancellation. The native core calls it.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

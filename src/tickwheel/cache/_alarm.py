@@ -22,7 +22,7 @@ BATCH: Final = 4096
 """Maximum number of entries that expire in one turn. Such a turn takes about half a millisecond."""
 
 _AGAIN_S: Final = 0.05
-"""Seconds before another attempt, if the executor of the wheel was full."""
+"""Seconds before the removal of expired entries is tried again, if the executor of the wheel was full."""
 
 
 class Alarm(TimerProxy):

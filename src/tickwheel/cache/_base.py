@@ -221,10 +221,10 @@ class BaseCache(NativeCache[K, V]):
 
         If several threads and tasks miss a key, here or in `take_async`, one of them calls its loader, and all others
         wait. If the loader raises an error, each of these callers raises a copy of the error, and nothing is stored. A
-        KeyboardInterrupt or the like is raised only in the loading thread, and another caller loads. A value that does
-        not fit is returned but not stored. If the key was set during the load, the newer value is returned, and the
-        loaded value is not stored. If the key was removed during the load, or expired by `touch`, the loaded value is
-        returned but not stored. A loader may return a `Loaded`, which has a value and its lifetime.
+        KeyboardInterrupt or the like is raised only in the loading thread, and another caller then loads the key. A
+        value that does not fit is returned but not stored. If the key was set during the load, the newer value is
+        returned, and the loaded value is not stored. If the key was removed during the load, or expired by `touch`, the
+        loaded value is returned but not stored. A loader may return a `Loaded`, which has a value and its lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.

@@ -154,7 +154,7 @@ class Flight:
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
-        Return True if this caller can wait for the end of the flight.
+        Return True if a caller on *loop* (None: in a thread) can wait for the end of the flight.
 
         A thread cannot wait for a task of its own event loop, or of an event loop that has stopped.
         """

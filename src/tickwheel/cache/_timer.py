@@ -114,7 +114,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return a lifetime in nanoseconds; `inf` is NEVER. NaN, a negative number and over 146 years raise a ValueError.
+        Return a lifetime in nanoseconds; NEVER for `inf`. NaN, a negative number or over 146 years raises a ValueError.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS

@@ -48,7 +48,7 @@ ALIASES = {
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
-"""The terms for the last Monday, Tuesday and so on of a month, such as `MONL`, with cronsim's terms, such as `1L`."""
+"""Maps terms for the last Monday, Tuesday and so on of a month, such as `MONL`, to cronsim's terms, such as `1L`."""
 WITH_SECONDS = 6
 _LONGEST = 500
 """Maximum length of a line. A line that lists every second, minute and hour has about 400 characters."""
@@ -116,7 +116,7 @@ class Cron:
         """
         Return the first instant in ms since the epoch later than *after*, or None if there is none within 50 years.
 
-        If the zone's calendar omits a day, and *makes_up* is True, the day's runs move to the end of the gap.
+        If *makes_up* is True, the runs of a day that the zone's calendar omits move to the end of the omitted day.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000

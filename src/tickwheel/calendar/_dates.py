@@ -125,7 +125,7 @@ class Dates:
         Return the first instant in ms since the epoch later than *after*, or None at the end of the calendar.
 
         The result may be before the anchor, because the anchor only determines which dates match. If the zone's
-        calendar omits a day, and *makes_up* is True, the day's run moves to the end of the gap.
+        calendar omits a day, and *makes_up* is True, the run of that day moves to the end of the omitted day.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:

@@ -116,8 +116,8 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     """
     Return the end of the period around *wall* in which *line* matches, or None if *line* does not match *wall*.
 
-    *among* has the hours, minutes and seconds that matter; other times count as matching. If *line* matches all of
-    *among*, the period ends with the last matching day.
+    Only times in *among* matter: all other times count as matching. If *line* matches all times in *among*, the period
+    ends at the first day that *line* does not match.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

@@ -16,8 +16,8 @@ class KeyShard:
     The shard of a key that is pending or expiring.
 
     *lives* is the number of the key's pending timers, plus the number of its expiries whose `on_expire` has not ended.
-    A key moves to another wheel only while *lives* is 0. This object refers to the wheel weakly, because the wheel's
-    thread refers to this object.
+    A key does not move to another wheel while its `on_expire` is running. The wheel is referenced weakly, because its
+    thread refers to this object, and would otherwise keep the wheel alive.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -39,7 +39,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    The `on_expire` of each shard. It calls the user's callback, and then *end_life*, which it references weakly.
+    Calls the user's callback for an expired key, and then *end_life*, to which it has only a weak reference.
     """
 
     __slots__ = ("_end_life",)

@@ -38,7 +38,7 @@ class ManualDriver(NonCopyable):
 
     def abandon(self) -> None:
         """
-        Do nothing, because the clock keeps the pending timers alive.
+        Do nothing if the wheel is no longer referenced, because the clock keeps its pending timers alive.
         """
 
     def join(self, timeout: float | None = None) -> bool:

@@ -75,16 +75,16 @@ class PoolExecutor(MeasuredExecutor):
     """
     Runs callbacks in worker threads, so that a slow callback delays neither the driver nor other callbacks.
 
-    Callbacks start in the order in which they became due, and may end in any order. Workers start on demand. An
-    exception of a callback that is not an `Exception` goes to `threading.excepthook`, and its worker continues. All
-    methods may be called from any thread.
+    Callbacks start in the order in which they became due, and may end in any order. Workers start on demand. If a
+    callback raises an exception that is not an `Exception`, `threading.excepthook` receives it, and the worker
+    continues. All methods may be called from any thread.
 
     Args:
         workers: Maximum number of threads.
         queue_max: Maximum number of callbacks that wait for a worker.
         when_full: Policy for a callback when the queue is full. "block": the driver waits until there is room.
             "reject": the callback is not called, and `on_error` receives an ExecutorFullError; a series continues, and
-            a context still ends at its deadline. "run": the callback is called in the driver's thread.
+            a `with_timeout` context still ends at its deadline. "run": the callback is called in the driver's thread.
         slow_s: Seconds. A callback that takes longer is reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: Prefix of the threads' names.

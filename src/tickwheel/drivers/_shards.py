@@ -41,9 +41,9 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     * *shards* is the initial number of wheels.
     * *on_expire* is called with key and value when a key expires, in the thread of its shard.
-    * A key with more than *hot_share* of all `set` and `move` calls is hot, and gets its own wheel. The share must be
+    * A key with at least *hot_share* of all `set` and `move` calls is hot, and gets its own wheel. The share must be
       more than 1/64; with None no key is hot. *hot_max* is the maximum number of keys that have their own wheels.
-    * *make_wheel* returns a wheel for each shard; None for the native one.
+    * *make_wheel* returns the wheel of each shard; None for a native wheel.
     * *clock*, *on_error*, *max_pending* (for each shard) and *executor* are as for `TimerWheel`.
 
     Raises:
@@ -187,7 +187,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a shard, without waiting for keys. Each key of the new shard moves there with its next `set` or `move`.
+        Add a shard, without blocking a thread. A key that now belongs to it moves there with its next `set` or `move`.
         """
         with self._lock:
             if self._is_closed:
@@ -234,7 +234,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
         Return the statistics of the wheel.
 
         `shards` and `pending` are the numbers of shards and of pending keys. `keys` also counts keys whose callbacks
-        run. `wheels` is the number of wheels: one for each shard and each hot key. `hot` has the hot keys, and
+        are running. `wheels` is the number of wheels: one for each shard and each hot key. `hot` has the hot keys, and
         `by_shard` the statistics of each shard.
         """
         with self._lock:
@@ -286,7 +286,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Give *key* a new delay, and move it to *home* unless its `on_expire` runs. Return True if *key* was pending.
+        Give *key* a new delay, and move it to *home* unless its `on_expire` is running. Return True if it was pending.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:

@@ -21,8 +21,8 @@ class Sleep(TimerProxy):
     """
     The result of `TimerWheel.sleep`: an awaitable timer with the methods of `Timer`.
 
-    Any number of coroutines of asyncio or trio may await the timer, even after its end. The result is True if the timer
-    fired, and False if it was cancelled or its wheel was drained or closed.
+    Any number of coroutines of asyncio or trio may await the timer, even after its end. The result of `await` is True
+    if the timer fired, and False if it was cancelled or its wheel was drained or closed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -116,7 +116,7 @@ class Ticks:
     The result of `TimerWheel.every`: an asynchronous iterator over the times of a series.
 
     A time is in seconds of the wheel's clock. The iterator ends when the wheel is drained or closed. A timer is pending
-    only while the iterator is awaited, so the loop may be left at any time.
+    only while the iterator is awaited, so a `break` out of the loop leaves no timer behind.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:

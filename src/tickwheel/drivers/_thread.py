@@ -99,7 +99,7 @@ class ThreadDriver(NonCopyable):
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which does not exist in the child. Stop if a callback in that thread forked.
+        Forget the thread, which does not exist in the child. If a callback in that thread forked, stop the driver.
         """
         if self._engine is None:
             return

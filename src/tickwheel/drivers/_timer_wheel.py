@@ -46,13 +46,13 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     Callbacks may call any method of the wheel and its timers, and may raise. They run one after the other, in the order
     of their deadlines; callbacks with equal deadlines run in the order in which they were set. If a wheel is no longer
-    referenced, a ResourceWarning reports it. The wheel cancels series without an end, fires the other pending timers,
-    and then ends. Timers on a manual clock stay pending.
+    referenced, a ResourceWarning reports it. The wheel then cancels series without an end, fires the other pending
+    timers, and ends. Timers on a manual clock stay pending.
 
     Args:
         wheel: An empty wheel of any design that no other TimerWheel uses; None for the native one.
-        clock: Source of time. None for the event loop's clock if the loop has its own, otherwise for the system's
-            monotonic clock, which stops during suspend. `BootClock` counts suspend.
+        clock: Source of time. None: the event loop's clock if the loop has its own, otherwise the system's monotonic
+            clock, which stops during suspend. `BootClock` also counts the time of a suspend.
         driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
         on_expire: Called with key and value when a keyed timer expires; needed for `set`.
         on_error: Receives every `Exception` that a callback raises, and the timer. With None, errors go to the
@@ -61,7 +61,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
             and `on_error` receives a TooManyTimersError.
         executor: Runs the callbacks; None for the driver's thread. The wheel does not own the executor, so `close`
             leaves it open. A callback that the executor has accepted runs even if its timer is then cancelled, or the
-            wheel drained or closed.
+            wheel is drained or closed.
     """
 
     def __init__(
@@ -317,7 +317,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until no callback of the closed wheel is running, at most *timeout* seconds. Return True if none is.
+        Wait until no callback of the closed wheel runs, at most *timeout* seconds. Return True if none is running then.
 
         The result is also False while a coroutine of the wheel is running; callbacks in an executor do not count. On an
         event loop, and inside a callback in the driver's thread, `join` returns immediately. A callback that runs in a

@@ -27,9 +27,9 @@ class Waiter(Protocol):
 
     def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set. Take the token.
+        Wait until the clock reads *deadline_ns* (None: no deadline), or until `wake` is called.
 
-        Return True if the token was set.
+        Return True if `wake` was called, before or during the wait. Several calls count as one.
         """
 
     def wake(self) -> None: ...

@@ -20,12 +20,12 @@ class SteppedClock(Clock, Protocol):
 
     def attach(self, attached: Engine) -> None:
         """
-        Fire *attached* whenever the time moves.
+        Fire the due timers of *attached* whenever this clock is moved.
         """
 
     def detach(self, attached: Engine) -> None:
         """
-        Stop firing *attached* when the time moves.
+        Stop firing the timers of *attached* when this clock is moved.
         """
 
 

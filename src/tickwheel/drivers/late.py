@@ -26,8 +26,8 @@ class LateDriver(ManualDriver):
     """
     Fires as a manual clock moves, and also fires timers that threads set for a time that the clock has just passed.
 
-    Without this driver, such a timer would wait for the next move, which a test may never make. *call_every* is a
-    function, such as `TimerWheel().call_every`, that starts a series of calls in real time.
+    Without this driver, such a timer would wait for the next move of the clock, which a test may never make.
+    *call_every* is a function, such as `TimerWheel().call_every`, that starts a series of calls in real time.
     """
 
     def __init__(self, call_every: Callable[[float, Callable[[], object]], _Series]) -> None:

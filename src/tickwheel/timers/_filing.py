@@ -6,7 +6,7 @@ re-enter: a finalizer or a signal handler may run at any time, and set, move or 
 
 * The state of a timer (`live`, its `deadline`) is checked and changed without a function call in between.
 * The wheel is updated from that state, one step at a time. A re-entrant call only puts its timer into `_late`. The
-  interrupted call files this timer after its step.
+  interrupted call files the timers in `_late` at the end of its step.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Filing:
         """
         Update the wheel for *timer*, now or at the end of the current step.
 
-        A wheel of limited span may refuse a deadline, but cannot be asked during a step. A set or move then raises a
-        ReentrantError.
+        During a step (a call of the wheel), a wheel of limited span cannot be asked whether it accepts a deadline. A
+        set or move then raises a ReentrantError.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -98,7 +98,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Remove and return the batch's next timer; None if the batch is empty or the wheel may have an earlier timer.
+        Take the next timer that `collect` found due. Return None if none is left, or the wheel may have an earlier one.
         """
         batch = self._batch
         while batch and batch[0].deadline <= self._reach:
@@ -114,7 +114,7 @@ class Filing:
 
     def take_all(self) -> tuple[list[WheelTimer], object]:
         """
-        Remove all timers, and return them sorted by deadline. The caller drops the second result outside of the lock.
+        Remove all timers. Return them, sorted by deadline, and references that the caller drops outside of the lock.
         """
         live, self.live = self.live, {}
         timers = sorted(live, key=lambda timer: timer.deadline)

@@ -55,7 +55,7 @@ class Timers(Protocol):
 
 class Context(NonCopyable):
     """
-    One scope, made by the functions of this module. It ends by `cancel()`, by its deadline, or with its parent.
+    One context, made by the functions of this module. It ends by `cancel()`, at its deadline, or with its parent.
 
     A context that is used as a context manager is cancelled at the end of the block.
     """

@@ -147,7 +147,7 @@ class Engine(Protocol):
 
     The second argument for timers of `call_later_many` is as in `on_error`. `on_coroutine` is called in the callback's
     context. None means that coroutines are not awaited. Then a coroutine function is refused when its timer is set. If
-    another callback returns a coroutine, the coroutine is closed, and `on_error` receives a TypeError.
+    an ordinary function returns a coroutine, the coroutine is closed, and `on_error` receives a TypeError.
     """
     captures_context: bool
     """
@@ -252,7 +252,7 @@ class Engine(Protocol):
         Call the callbacks of all timers that are due by the clock, and return their number. The clock is read once.
 
         After *limit* calls, all further timers stay due, in order. The limit also bounds the search for due timers, so
-        timers may be left even if the result is below *limit*; then `arm()` returns a time in the past. Timers that a
+        some may stay due even if the result is below *limit*; then `arm()` returns a time in the past. Timers that a
         callback sets are not called in this turn, whatever their deadline. If a callback raises an exception that is
         not an `Exception`, the exception propagates, and all later timers stay due.
 

@@ -36,8 +36,8 @@ class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
-    *wheel* must be empty, and only this engine may use it. An exception that a signal handler raises between two lines
-    of the wheel may leave the wheel inconsistent.
+    *wheel* must be empty, and only this engine may use it. If a signal handler interrupts the wheel's code with an
+    exception, the wheel may become inconsistent.
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
@@ -161,8 +161,8 @@ class WheelEngine(BulkVerbs):
         """
         Remove those of *timers* that are pending although the wheel was closed. Return their number.
 
-        A tracer or signal handler may close the wheel in the middle of a set or move; `close` has not returned these
-        timers.
+        A tracer or signal handler may close the wheel in the middle of a set or move. `close` has then not returned the
+        timers of that set or move.
         """
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:

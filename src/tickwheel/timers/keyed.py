@@ -183,7 +183,7 @@ class Keyed(Keys, NonCopyable):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Forget the keys whose timers are in *pending*. Return all entries, which the caller drops without the lock.
+        Forget the keys whose timers are in *pending*. Return the old entries; the caller drops them without the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -250,8 +250,8 @@ class _TimerInContext:
     """
     Wraps the timer of a key that was set with a context, so that the native code does not recognise the timer.
 
-    The native code would move the timer and keep the old context. The next `set` of the key must end this timer
-    instead.
+    If the key is set again, the native code moves a timer that it recognises, and the old context stays. This timer
+    must be ended instead.
     """
 
     __slots__ = ("_timer",)
@@ -265,7 +265,7 @@ class _TimerInContext:
 
 class _Entry(TimerProxy):
     """
-    One key with its value and timer. This object is the timer's callback. An entry is ended under the lock of `keyed`.
+    A key of *keyed*, with its value and timer. It is the timer's callback, and is ended under the lock of *keyed*.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")

@@ -270,7 +270,7 @@ class Periodic(TimerProxy):
         """
         Return the time of the next firing, or of the last one, in seconds of the wheel's clock; `inf` while paused.
 
-        For a series that follows the wall clock, the time is computed from the current readings of the two clocks.
+        For a series that follows the wall clock, the time is computed from the current readings of both clocks.
         """
         if self.paused():
             return math.inf
@@ -384,7 +384,7 @@ class Periodic(TimerProxy):
 
     def _let_go(self) -> None:
         """
-        Drop callback and arguments after the end. Call it without the lock, because their finalizers may run.
+        Drop callback and arguments if the series is over. Call it without the lock, because their finalizers may run.
         """
         if self._is_over and self._firing is None:
             self._callback, self._args, self._context = bool, (), None

@@ -3,7 +3,7 @@ Internal: the times of a series at an interval, in fixed phase.
 
 The time of firing n is first + n * interval, where the interval is rounded to whole nanoseconds, like a delay. Errors
 therefore do not add up: call_every(0.1) fires at the times of call_later(n * 0.1). The user chooses the policy for
-missed firings, as in tokio's `MissedTickBehavior`. Here the callback that starts at time 1 runs until 3.5:
+missed firings, as in tokio's `MissedTickBehavior`. Below, x is a start; the callback of time 1 runs until 3.5:
 
     policy     0    1    2    3    4    5        after the long callback, the series
     skip       x    x-----------)  x    x        continues with the next time in phase
@@ -86,7 +86,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Compute the state after the next firing. Return the number of missed firings that it leaves out, and the state.
+        Return the number of missed firings to leave out after the next firing, and the `state` after that firing.
         """
         time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state

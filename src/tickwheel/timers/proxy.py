@@ -59,7 +59,7 @@ class TimerProxy(ABC, NonCopyable):
 
     def refused(self) -> None:
         """
-        Do the internal work without calling the user's function, because an executor refused to run this timer.
+        Complete this firing without calling the user's function, because an executor refused to run the timer.
 
         The timer is still due, so it can be rescheduled. If it is not rescheduled, it ends when this method returns.
         """

@@ -86,7 +86,7 @@ class WallPhase:
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Adapt the state to the wall clock. Return the number of missed firings to leave out, and the new state.
+        Return the number of missed firings to leave out, and the `state` adapted to the present wall-clock time.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -125,9 +125,9 @@ class WallPhase:
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Leave out the firings up to *wall*. Return their number, without the due firing, and the state of the next.
+        Leave out the firings after the due one, up to *wall*. Return their number, and the `state` of the next firing.
 
-        The jitter of the due firing is subtracted from *wall*, so that jitter does not make a firing late.
+        The jitter of the due firing is subtracted from *wall*, so that no firing is left out because of jitter.
         """
         _, reached, due = state
         assert reached is not None
@@ -140,7 +140,7 @@ class WallPhase:
 
     def _state_after(self, after: int, due: int) -> State:
         """
-        Return the state of the first firing later than *after*; after the last firing, a final state with *due*.
+        Return the `state` for the first instant later than *after*; without such an instant, a final state with *due*.
         """
         instant = self._rule(after)
         if instant is not None:
@@ -150,7 +150,7 @@ class WallPhase:
 
 def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: Seconds) -> WallPhase:
     """
-    Return the phase of a cron line that begins now. The arguments and errors are those of `TimerVerbs.call_cron`.
+    Return a phase that follows a cron line from now on. Arguments and errors are those of `TimerVerbs.call_cron`.
     """
     cron = Cron.parse(line, zone_name(tz))
     if misfire not in list(Misfire):

@@ -13,7 +13,7 @@ __all__ = ["Slot"]
 
 class Slot(Entry):
     """
-    A slot. While occupied, it is also an entry of the queue of slots. Its deadline is then the slot's first tick.
+    A slot. While it holds entries, it is itself an entry of the queue of slots, with its first tick as the deadline.
     """
 
     __slots__ = ("_entries", "_queue")

@@ -16,7 +16,7 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 | `advance`         | O(1) on average | per entry: the next occupied page is a few days on                      |
 | `next_expiration` | O(1) on average | the earliest entry is remembered; once it has left, a search from today |
 |                   |                 | on, or through all pages if no entry is for this year                   |
-| growing           | O(n)            | when the number of entries has doubled or halved; on average, O(1) per  |
+| resizing          | O(n)            | when the number of entries has doubled or halved; on average, O(1) per  |
 |                   |                 | entry                                                                   |
 
 "On average" is the weak point: a width that suits most entries may crowd all other entries into one page, and then an
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["CalendarWheel"]
 
 DAYS_MIN: Final = 8
-"""Minimum number of days of the ring. With few entries, every page is short."""
+"""Minimum number of days in the ring, even if it is empty."""
 A_PAGE: Final = 3
 """
 Width of a day, in mean separations. A smaller width leaves pages empty, a larger one lengthens the sorted lists. Brown

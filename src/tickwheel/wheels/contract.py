@@ -1,5 +1,5 @@
 """
-The promise, and the protocol of every wheel design.
+The promise that every wheel design keeps, and the protocol of a wheel.
 
 The promise
 ===========
@@ -10,7 +10,7 @@ The promise
    set. A design that cannot distinguish deadlines inside a tick delivers by tick, and within a tick in the order of
    arrival (`Abilities.exact_order`).
 4. One outcome. An entry either expires once, or is cancelled once, alone or by a drain of all entries.
-5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
+5. Anything goes in a callback. The driver keeps this part of the promise, because a wheel calls no code.
 6. Bounded work. `advance(now, limit)` stops at the limit, even inside one slot, and the next call continues there.
 7. Idle is free. `next_expiration()` returns the exact time at which there is something to do, or None.
 8. Cancel gives back. After a cancel, the wheel holds no reference to the payload.

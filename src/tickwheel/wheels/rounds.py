@@ -20,9 +20,9 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 Any delay fits, but an entry with a long delay costs time in every turn. Make the ring longer than common delays.
 
 The originals (Netty's `HashedWheelTimer`, go-zero's "circle") store a countdown of rounds in each entry, and lower it
-at every pass. So they must visit every tick, even in an idle wheel. Here an entry's round is absolute: a pass only
-reads, empty ticks need no visit, and a move is an ordinary move. (go-zero compares slot numbers instead of distances
-from the pointer, and so fires a quarter of its moves in the wrong turn.)
+at every pass. So they must visit every tick, even in an idle wheel. Here an entry stores the absolute number of its
+round, so nothing is counted down, and empty ticks need no visit. (When go-zero moves a timer, it compares slot numbers
+instead of distances from the pointer, so a quarter of the moved timers fire in the wrong turn.)
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 6.
 
