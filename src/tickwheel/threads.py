@@ -160,7 +160,7 @@ class CallLock:
 
 _BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
 _TURN_S: Final = 0.001
-"""Seconds for which a greenlet lets other greenlets run before it tries again."""
+"""Seconds for which a greenlet lets other greenlets run before it tries to take a lock again."""
 _here: Final = original(_thread, "_local")()
 """Thread-local storage. In a `Thread` of this module, the attribute `thread` is that `Thread`."""
 
@@ -256,7 +256,7 @@ _frame_at: Final = getattr(sys, "_getframe")  # noqa: B009 - the one cheap way t
 _OTHERS: Final = sorted(map(int, signal.valid_signals() - {signal.SIGINT}))
 _SIGINT: Final = int(signal.SIGINT)
 _FRAMES: Final = 400
-"""Number of stack frames that must be free, so that a step cannot exceed the recursion limit."""
+"""Number of stack frames that must be free, so that a call cannot exceed the recursion limit."""
 
 
 def ran_undisturbed(call: Callable[[], object]) -> bool:

@@ -54,7 +54,7 @@ Instant: TypeAlias = datetime | str | float
 """An instant of the wall clock: an aware datetime, ISO 8601 text with an offset, or seconds since the epoch."""
 
 MisfireName: TypeAlias = Literal["once", "all", "skip"]
-"""The policy for runs that no process could fire."""
+"""The policy for missed runs, which no process could fire in time."""
 
 ModeName: TypeAlias = Literal["replace", "keep", "earliest", "restart"]
 """The policy of `set` for a pending job with the same key."""

@@ -16,7 +16,7 @@ KEYS: Final = 0
 VALUES: Final = 1
 ITEMS: Final = 2
 RECORDS: Final = 3
-"""Yields records of key, value, lifetime, remaining lifetime and remaining maximum age. Times are in nanoseconds."""
+"""Selects records of key, value, lifetime, remaining lifetime and remaining maximum age. Times are in nanoseconds."""
 
 
 class CacheItems(ItemsView[K, V]):

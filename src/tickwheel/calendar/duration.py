@@ -15,7 +15,7 @@ _NUMBER: Final = r"(?:([0-9]+(?:[.,][0-9]+)?)%s)?"
 _ISO: Final = re.compile(f"P{_NUMBER % 'W'}{_NUMBER % 'D'}(?:T(?=[0-9]){_NUMBER % 'H'}{_NUMBER % 'M'}{_NUMBER % 'S'})?")
 _ISO_UNITS: Final = (604_800, 86_400, 3600, 60, 1)
 _LONGEST: Final = 100
-"""Maximum number of digits. A century in nanoseconds has only 19."""
+"""Maximum number of characters of a duration. A century in nanoseconds has only 19 digits."""
 
 
 def from_text(text: str) -> float:

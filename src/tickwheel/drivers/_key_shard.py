@@ -39,7 +39,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    Calls the user's callback for an expired key, and then *end_life*, to which it has only a weak reference.
+    Calls the user's callback for an expired key, and then the method *end_life*, to which it refers weakly.
     """
 
     __slots__ = ("_end_life",)

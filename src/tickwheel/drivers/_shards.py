@@ -341,7 +341,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Move a key from its own wheel back to its shard, and close that wheel. If the shard is full, the key stays.
+        Move a key that is no longer hot from its own wheel to its shard, unless the shard is full. Close that wheel.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)

@@ -60,7 +60,7 @@ class Sleep(TimerProxy):
 
     def cancel(self) -> bool:
         """
-        Cancel the timer. Return True if this call prevented it from firing. Awaiting the timer then returns False.
+        Cancel the timer. Return True if this call prevented it from firing. An `await` of the timer then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:

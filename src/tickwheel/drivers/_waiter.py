@@ -17,7 +17,7 @@ __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
 PAUSE_MIN_NS: Final = 250_000
 PAUSE_MAX_NS: Final = 16_000_000
-"""Maximum pause in nanoseconds. The coarsest clock tick of common systems is 15.6 ms."""
+"""Maximum pause in nanoseconds while a clock shows the same time. The coarsest common clocks tick every 15.6 ms."""
 
 
 class Waiter(Protocol):

@@ -22,9 +22,9 @@ class Ending:
     """
     Records that one context has ended, and calls the registered callbacks.
 
-    All methods may be called from any thread, and no callback runs under the lock. A context holds its ancestors
-    strongly. Related contexts share one dict, which holds descendants and callbacks until they are called or
-    unregistered.
+    All methods may be called from any thread, and no callback runs under the lock. A context refers strongly to its
+    ancestors, but weakly to its descendants. A dict that related contexts share keeps a context alive while it has
+    registered callbacks.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Ending:
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason when the context ends, or now if it has ended. Return a function that undoes this.
+        Call *call* with the reason when the context ends, or now if it has ended. Return a function to unregister it.
         """
         name = object()
         with self._lock:

@@ -77,7 +77,7 @@ class Filing:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next deadline, or 0 during a step, because the step may change it.
+        Return the next deadline, or 0 during a call of the wheel, because that call may change the deadline.
         """
         if self.is_in_step:
             return 0

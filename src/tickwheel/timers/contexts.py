@@ -203,7 +203,7 @@ class Context(NonCopyable):
         Call *callback* with *args* in *delay* seconds, unless the context ends earlier.
 
         If the context ends while the callback waits in a pool, the callback is not called. The errors are those of the
-        wheel.
+        wheel's `call_later`.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 

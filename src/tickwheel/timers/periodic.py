@@ -247,7 +247,7 @@ class Periodic(TimerProxy):
             ValueError: If *interval* is out of its range, or NaN.
             SpanExceededError: If *interval* is longer than the wheel can hold. If the series is paused, `resume` raises
                 this error instead; if it is firing, the series ends with this error.
-            TooManyTimersError: If the due firing still waits for a worker, and `max_pending` other timers are pending.
+            TooManyTimersError: If a due firing is waiting for a worker, and `max_pending` other timers are pending.
         """
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))
@@ -358,7 +358,7 @@ class Periodic(TimerProxy):
 
     def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        Set the next firing, unless it is already set. If *firing* is still running, first choose the next time.
+        Complete *firing* if it is running. Then set the next firing, unless it is already set.
         """
         now = now or self._read()
         try:

@@ -3,7 +3,7 @@ Internal: the times of a series at an interval, in fixed phase.
 
 The time of firing n is first + n * interval, where the interval is rounded to whole nanoseconds, like a delay. Errors
 therefore do not add up: call_every(0.1) fires at the times of call_later(n * 0.1). The user chooses the policy for
-missed firings, as in tokio's `MissedTickBehavior`. Below, x is a start; the callback of time 1 runs until 3.5:
+missed firings, as in tokio's `MissedTickBehavior`. Below, x is a firing; the callback of time 1 runs until 3.5:
 
     policy     0    1    2    3    4    5        after the long callback, the series
     skip       x    x-----------)  x    x        continues with the next time in phase

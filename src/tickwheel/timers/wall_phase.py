@@ -45,12 +45,12 @@ _LOOK_NS: Final = 60_000_000_000
 _STEP_NS: Final = 250_000_000
 """Minimum step back that counts as a change of the clock. Smaller steps count as drift."""
 _LEAST_NS: Final = 100_000
-"""Minimum time between two readings. It limits the readings if the wall clock stops just before an instant."""
+"""Minimum time between two readings. It limits the number of readings if the wall clock stops."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
 """The first instant that every zone can represent as a datetime. An earlier instant is due at once."""
 _COUNTED_MAX: Final = 100
-"""Maximum number of firings counted in one gap, because a cron line of seconds has 31 million firings a year."""
+"""Maximum number of missed firings that are counted at once. A cron line of seconds has 31 million firings a year."""
 
 
 class WallPhase:
@@ -140,7 +140,7 @@ class WallPhase:
 
     def _state_after(self, after: int, due: int) -> State:
         """
-        Return the `state` for the first instant later than *after*; without such an instant, a final state with *due*.
+        Return the `state` for the first instant later than *after*. After the last instant, a series ends; *due* stays.
         """
         instant = self._rule(after)
         if instant is not None:

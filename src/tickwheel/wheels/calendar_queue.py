@@ -13,7 +13,7 @@ order; today's entries are at the front of today's page. With a `width` of 4 and
 |-------------------|-----------------|-------------------------------------------------------------------------|
 | `insert`          | O(1) on average | a page holds a few entries, which are kept in order                     |
 | `cancel`, move    | O(1) on average | binary search in one page                                               |
-| `advance`         | O(1) on average | per entry: the next occupied page is a few days on                      |
+| `advance`         | O(1) on average | per entry: the next occupied page is a few days ahead                   |
 | `next_expiration` | O(1) on average | the earliest entry is remembered; once it has left, a search from today |
 |                   |                 | on, or through all pages if no entry is for this year                   |
 | resizing          | O(n)            | when the number of entries has doubled or halved; on average, O(1) per  |
@@ -59,8 +59,8 @@ DAYS_MIN: Final = 8
 """Minimum number of days in the ring, even if it is empty."""
 A_PAGE: Final = 3
 """
-Width of a day, in mean separations. A smaller width leaves pages empty, a larger one lengthens the sorted lists. Brown
-found 3 best.
+Width of a day, in mean separations of deadlines. A smaller width leaves pages empty, a larger one lengthens the sorted
+lists. Brown found 3 best.
 """
 
 

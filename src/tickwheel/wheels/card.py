@@ -22,7 +22,7 @@ __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "roun
 LATENESS_SHARE: Final = 100
 """A tick is at most 1/100 of the delays, except the shortest tenth of them."""
 SLOTS_MAX: Final = 2**17
-"""Maximum number of slots of a ring. More slots take over 100 MB, even if they are empty."""
+"""Maximum number of slots of a ring. A longer ring needs more than 100 MB, even if it is empty."""
 HANDFUL: Final = 8
 UNITS: Final = (
     ("days", 86_400_000_000, 2),

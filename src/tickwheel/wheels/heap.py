@@ -9,7 +9,7 @@ asyncio, Go and `java.util.concurrent.DelayQueue` use binary heaps. Tests compar
 
 | operation         | cost     | why                                                                     |
 |-------------------|----------|-------------------------------------------------------------------------|
-| `insert`          | O(log n) | the entry climbs; O(1) on average, as most new entries are due last      |
+| `insert`          | O(log n) | the entry climbs; O(1) on average, as most new entries are due last     |
 | `cancel`          | O(log n) | the last entry fills the gap, and climbs or sinks                       |
 | `reschedule`      | O(log n) | a cancel and an insert                                                  |
 | `next_expiration` | O(1)     | the root                                                                |

@@ -59,8 +59,8 @@ class HierarchicalWheel(TickedWheel):
     """
     Hierarchical wheels of *slots* slots each (at least 2). A coarser wheel is added when a delay needs it.
 
-    A slot of the finest wheel spans *tick* seconds. An entry expires up to one tick late. The time of the hierarchy
-    begins at *start*, in seconds.
+    A slot of the finest wheel spans *tick* seconds. An entry expires up to one tick late. The wheel's time begins at
+    *start*, in seconds.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
